@@ -1,0 +1,170 @@
+"""The tables: one Arrow schema each. Times are UTC nanoseconds, ``_ms`` columns milliseconds, sizes bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TIME = pa.timestamp("ns", tz="UTC")
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
+CONNECTIONS = pa.schema(
+    [
+        ("connection", pa.int64()),  # number of its first packet
+        ("client", pa.string()),
+        ("client_port", pa.int32()),
+        ("broker", pa.string()),
+        ("broker_port", pa.int32()),
+        ("opened", TIME),  # null: it was open before the capture
+        ("closed", TIME),
+        ("how_closed", pa.string()),  # fin, rst, open
+        ("protocol", pa.string()),  # kafka, or what else was recognised on it
+        ("client_id", pa.string()),
+        ("software", pa.string()),
+        ("software_version", pa.string()),
+        ("security", pa.string()),  # plaintext, a SASL mechanism, tls
+        ("packets", pa.int64()),
+        ("bytes_up", pa.int64()),
+        ("bytes_down", pa.int64()),
+        ("retransmits", pa.int64()),
+        ("out_of_order", pa.int64()),
+        ("gap_bytes", pa.int64()),
+        ("exchanges", pa.int64()),
+        ("issues", pa.int64()),
+    ]
+)
+
+EXCHANGES = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),  # from 1 in each connection, in order of completion
+        ("correlation_id", pa.int32()),
+        ("api_key", pa.int16()),
+        ("api", pa.string()),
+        ("api_version", pa.int16()),
+        ("client_id", pa.string()),
+        ("requested", TIME),
+        ("request_done", TIME),
+        ("answered", TIME),
+        ("response_done", TIME),
+        ("latency_ms", pa.float64()),  # the request's last byte to the response's first, as captured
+        ("request_packet", pa.int64()),
+        ("response_packet", pa.int64()),
+        ("request_bytes", pa.int64()),
+        ("response_bytes", pa.int64()),
+        ("throttle_ms", pa.float64()),
+        ("error_code", pa.int16()),  # top level, else the first one that is not 0
+        ("error", pa.string()),
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("outcome", pa.string()),  # answered, one_way, unanswered, orphan
+        ("decoded", pa.string()),  # full, header, none
+        ("issue", pa.string()),
+        ("request", pa.string()),  # JSON
+        ("response", pa.string()),  # JSON
+    ]
+)
+
+ERRORS = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("at", TIME),
+        ("api", pa.string()),
+        ("api_version", pa.int16()),
+        ("broker", pa.string()),
+        ("client_id", pa.string()),
+        ("path", pa.string()),
+        ("code", pa.int16()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+    ]
+)
+
+PARTITIONS = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("at", TIME),
+        ("api", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("fetch_offset", pa.int64()),
+        ("high_watermark", pa.int64()),
+        ("last_stable_offset", pa.int64()),
+        ("log_start_offset", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+BATCHES = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("at", TIME),
+        ("direction", pa.string()),  # produce, fetch
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("base_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("magic", pa.int8()),
+        ("codec", pa.string()),  # none, gzip, snappy, lz4, zstd
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("bytes_uncompressed", pa.int64()),
+        ("first_timestamp", TIME),
+        ("max_timestamp", TIME),
+        ("timestamp_type", pa.string()),  # create_time, log_append_time, none
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_sequence", pa.int32()),
+        ("transactional", pa.bool_()),
+        ("control", pa.bool_()),
+        ("leader_epoch", pa.int32()),
+        ("crc_ok", pa.bool_()),
+    ]
+)
+
+RECORDS = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("at", TIME),
+        ("direction", pa.string()),
+        ("client_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),  # the broker's; null if it was never told
+        ("timestamp", TIME),
+        ("timestamp_type", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(_HEADER)),
+    ]
+)
+
+ISSUES = pa.schema(
+    [
+        ("connection", pa.int64()),  # null: of the file as a whole
+        ("at", TIME),
+        ("packet", pa.int64()),
+        ("kind", pa.string()),
+        ("detail", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "connections": CONNECTIONS,
+    "exchanges": EXCHANGES,
+    "errors": ERRORS,
+    "partitions": PARTITIONS,
+    "batches": BATCHES,
+    "records": RECORDS,
+    "issues": ISSUES,
+}

@@ -1,0 +1,160 @@
+"""What the stages of the sniffer hand to each other: named columns, one numpy array each, one element a row.
+
+Times are int64 nanoseconds since 1970 UTC; ``NO_TIME`` stands for none. Packet numbers count from 1 over all files
+of a capture (a file's packets follow those of the files before it), 0 stands for none. A stage never changes the
+arrays that it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+U8 = NDArray[np.uint8]
+I8 = NDArray[np.int8]
+U16 = NDArray[np.uint16]
+I16 = NDArray[np.int16]
+U32 = NDArray[np.uint32]
+I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+NO_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """Captured frames of a link, in the order of the file (or files: merged by time)."""
+
+    data: U8  # the bytes that start points into
+    number: I64
+    at: I64
+    start: I64  # of the link layer header in data
+    captured: I32  # bytes of the packet in data
+    original: I32  # bytes of the packet on the wire
+    link_type: I32  # LINKTYPE_ value of its interface
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """TCP segments, also those without payload: what the packets of a batch carried.
+
+    An address is 16 bytes as two big-endian halves; IPv4 is mapped (::ffff:a.b.c.d).
+    """
+
+    data: U8
+    number: I64
+    at: I64
+    source_high: U64
+    source_low: U64
+    target_high: U64
+    target_low: U64
+    source_port: U16
+    target_port: U16
+    seq: U32
+    ack: U32
+    flags: U8  # FIN 1, SYN 2, RST 4, PSH 8, ACK 16
+    start: I64  # of the payload in data
+    captured: I32  # payload bytes in data
+    length: I32  # payload bytes on the wire
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What a batch of segments added to streams: bytes in stream order, and the gaps between them.
+
+    Rows are sorted by stream (connection, direction), then by offset; inside a stream each row begins where the one
+    before ended, in this batch or in an earlier one. A row with start -1 is a gap: length bytes that the capture
+    lacks (number and at are those of the packet that proved it).
+    """
+
+    data: U8
+    connection: I64  # id: number of the connection's first packet
+    direction: I8  # 0: from the side that opened the connection (or was seen first), 1: the other
+    offset: I64  # in the stream; 0 is the first byte after SYN, or the first byte seen if there was none
+    start: I64
+    length: I64
+    number: I64  # packet that brought the bytes
+    at: I64
+
+
+class Outcome(IntEnum):
+    """What became of an exchange."""
+
+    ANSWERED = 0
+    ONE_WAY = 1  # Produce with acks=0
+    UNANSWERED = 2
+    ORPHAN = 3  # a response whose request the capture lacks
+
+
+class Kind(IntEnum):
+    """What the frames of an exchange are."""
+
+    KAFKA = 0
+    SASL = 1  # raw SASL tokens: no header, no correlation id
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """Requests with their responses, in order of completion.
+
+    Frames lie in data without their size prefix. A side that is absent has start, end and body -1, times ``NO_TIME``
+    and packet 0. Where a gap cut a frame, end stops before the first missing byte and whole is False; the size on the
+    wire is in bytes all the same.
+    """
+
+    data: U8
+    connection: I64
+    number: I64  # from 1 in each connection, in order of completion
+    kind: I8
+    outcome: I8
+    correlation_id: I32
+    api_key: I16  # -1: unknown (an orphan that no single reading fits, a raw SASL token)
+    api_version: I16
+    response_version: I16  # the version of the response's layout: api_version but for ApiVersions' fallback to 0
+    client_id_start: I64  # in data; -1: null or absent
+    client_id_length: I32
+    requested: I64  # time of the request's first byte
+    request_done: I64  # ... of its last byte
+    answered: I64  # ... of the response's first byte
+    response_done: I64
+    request_packet: I64  # packet of the first byte
+    response_packet: I64
+    request_bytes: I64  # size on the wire, prefix included; 0: none
+    response_bytes: I64
+    request_start: I64
+    request_body: I64  # where the body begins, behind the header; -1: the header is not whole
+    request_end: I64
+    request_whole: Bool
+    response_start: I64
+    response_body: I64
+    response_end: I64
+    response_whole: Bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    """One TCP connection as its packets show it; made when it ends, or at the end of the capture."""
+
+    connection: int
+    client: str
+    client_port: int
+    broker: str
+    broker_port: int
+    opened: int | None  # time of the SYN; None: it was open before the capture
+    first_seen: int
+    closed: int | None
+    how_closed: str  # fin, rst, open
+    protocol: str  # kafka, or what else was recognised: http, tls, redis, zookeeper, ..., empty, unknown
+    client_id: str | None
+    packets: int
+    bytes_up: int  # payload from the client on the wire, each byte once
+    bytes_down: int
+    retransmits: int
+    out_of_order: int
+    gap_bytes: int
+    exchanges: int
