@@ -1,0 +1,44 @@
+# `make help` explains the targets.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test demo test check check-deep bench schemas lock golden
+PY := .venv/bin/python
+JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
+export JAVA_HOME
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup:  ## virtual environment with the locked dependencies; Java for Spark if it is missing and may be installed
+	@tools/setup.sh runtime
+
+setup-test:
+	@tools/setup.sh test
+
+demo: setup  ## analyze a real capture on local Spark: summary on the terminal, tables in out/demo
+	.venv/bin/kafkascope analyze pcaps/eager-three-joins/capture.pcap -o out/demo --records --overwrite
+
+test: setup-test  ## the whole test suite
+	$(PY) -m pytest
+
+check: setup-test  ## what CI runs: lint, types, import contracts, tests
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	$(PY) -m pytest --cov --cov-report=term:skip-covered
+
+check-deep: setup-test  ## check, then long fuzzing, fresh samples from Kafka's own classes, real brokers
+	$(MAKE) check
+	$(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
+
+bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
+	$(PY) benchmarks/bench.py
+
+schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven) and say what changed
+	$(PY) tools/schemas.py
+
+golden: setup  ## write the golden files anew (README examples among them); review them as a diff
+	$(PY) -m pytest tests/kafkascope/test_readme.py --golden
+
+lock: setup  ## choose newer dependencies and lock them (needs uv)
+	uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock
