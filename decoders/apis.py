@@ -1,0 +1,246 @@
+"""The APIs by number: names, valid versions, and which header stands before a body.
+
+Header rules (KIP-482, and RequestMessage/ApiKeys of Kafka): flexible requests have header 2, others header 1; flexible
+responses have header 1, others header 0. Two exceptions: responses to ApiVersions always have header 0, so that a client
+can read them before it knows the broker; ControlledShutdown version 0 has request header 0, which has no client id.
+An API nobody knows is taken for a new one: those have been flexible from their first version on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoders import schema
+
+PRODUCE = 0
+FETCH = 1
+LIST_OFFSETS = 2
+METADATA = 3
+CONTROLLED_SHUTDOWN = 7
+OFFSET_COMMIT = 8
+OFFSET_FETCH = 9
+FIND_COORDINATOR = 10
+JOIN_GROUP = 11
+HEARTBEAT = 12
+LEAVE_GROUP = 13
+SYNC_GROUP = 14
+DESCRIBE_GROUPS = 15
+SASL_HANDSHAKE = 17
+API_VERSIONS = 18
+SASL_AUTHENTICATE = 36
+ENVELOPE = 58
+FETCH_SNAPSHOT = 59
+CONSUMER_GROUP_HEARTBEAT = 68
+SHARE_GROUP_HEARTBEAT = 76
+SHARE_FETCH = 78
+STREAMS_GROUP_HEARTBEAT = 88
+
+NEVER_FLEXIBLE = schema.OPEN_END + 1  # above every version
+
+# Keys 0 to 92 as of Kafka 4.3.1. Kept as text so that a name costs no table; a test holds it equal to the schemas.
+NAMES: tuple[str, ...] = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "SaslHandshake",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeAcls",
+    "CreateAcls",
+    "DeleteAcls",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "AlterReplicaLogDirs",
+    "DescribeLogDirs",
+    "SaslAuthenticate",
+    "CreatePartitions",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
+    "DeleteGroups",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "OffsetDelete",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    "DescribeUserScramCredentials",
+    "AlterUserScramCredentials",
+    "Vote",
+    "BeginQuorumEpoch",
+    "EndQuorumEpoch",
+    "DescribeQuorum",
+    "AlterPartition",
+    "UpdateFeatures",
+    "Envelope",
+    "FetchSnapshot",
+    "DescribeCluster",
+    "DescribeProducers",
+    "BrokerRegistration",
+    "BrokerHeartbeat",
+    "UnregisterBroker",
+    "DescribeTransactions",
+    "ListTransactions",
+    "AllocateProducerIds",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "ControllerRegistration",
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
+    "AssignReplicasToDirs",
+    "ListConfigResources",
+    "DescribeTopicPartitions",
+    "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
+    "ShareFetch",
+    "ShareAcknowledge",
+    "AddRaftVoter",
+    "RemoveRaftVoter",
+    "UpdateRaftVoter",
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+    "StreamsGroupHeartbeat",
+    "StreamsGroupDescribe",
+    "DescribeShareGroupOffsets",
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
+)
+KEYS: Mapping[str, int] = MappingProxyType({name: key for key, name in enumerate(NAMES)})
+FORMER_NAMES: Mapping[str, int] = MappingProxyType({"ListClientMetricsResources": 74})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiTable:
+    """One entry per API key, from 0 to the highest known one; all arrays int64 of the same length.
+
+    A key without an API would have an empty range of versions (first above last).
+    """
+
+    first_version: NDArray[np.int64]
+    last_version: NDArray[np.int64]
+    first_flexible_request: NDArray[np.int64]  # NEVER_FLEXIBLE if no version is
+    first_flexible_response: NDArray[np.int64]
+
+
+@cache
+def api_table() -> ApiTable:
+    """The facts about headers and versions as arrays indexed by API key; the same object at each call, not writable."""
+    found = schema.apis()
+    size = max(found) + 1
+    table = ApiTable(
+        first_version=np.ones(size, np.int64),
+        last_version=np.zeros(size, np.int64),
+        first_flexible_request=np.full(size, NEVER_FLEXIBLE, np.int64),
+        first_flexible_response=np.full(size, NEVER_FLEXIBLE, np.int64),
+    )
+    for key, api in found.items():
+        table.first_version[key] = api.versions.first
+        table.last_version[key] = api.versions.last
+        if api.request.flexible:
+            table.first_flexible_request[key] = api.request.flexible.first
+        if api.response.flexible:
+            table.first_flexible_response[key] = api.response.flexible.first
+    for array in (
+        table.first_version,
+        table.last_version,
+        table.first_flexible_request,
+        table.first_flexible_response,
+    ):
+        array.setflags(write=False)
+    return table
+
+
+def name_of(api_key: int) -> str:
+    """The API's name (Fetch), or api-99 for a key nobody knows."""
+    return NAMES[api_key] if 0 <= api_key < len(NAMES) else f"api-{api_key}"
+
+
+def key_of(name: str) -> int:
+    """The key of an API by its name of today or of a former release, whatever its case. Raises KeyError."""
+    wanted = name.casefold()
+    for names in (KEYS, FORMER_NAMES):
+        for known, key in names.items():
+            if known.casefold() == wanted:
+                return key
+    raise KeyError(name)
+
+
+def is_known(api_key: int, api_version: int) -> bool:
+    """Whether the schemas can decode this version of this API."""
+    return api_key in schema.apis() and api_version in schema.apis()[api_key].versions
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    """0, 1 or 2: the version of the header before a request's body."""
+    if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+        return 0
+    api = schema.apis().get(api_key)
+    return 2 if api is None or api_version in api.request.flexible else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    """0 or 1: the version of the header before a response's body; api_version is the request's."""
+    if api_key == API_VERSIONS:
+        return 0
+    api = schema.apis().get(api_key)
+    return 1 if api is None or api_version in api.response.flexible else 0
+
+
+def _first_flexible(table: NDArray[np.int64], api_keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    known = (api_keys >= 0) & (api_keys < table.size)
+    return np.where(known, table[np.where(known, api_keys, 0)], np.int64(0))
+
+
+def request_header_versions(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """request_header_version for arrays of the same length."""
+    flexible = api_versions >= _first_flexible(api_table().first_flexible_request, api_keys)
+    without_client_id = (api_keys == CONTROLLED_SHUTDOWN) & (api_versions == 0)
+    return np.where(without_client_id, np.int64(0), np.where(flexible, np.int64(2), np.int64(1)))
+
+
+def response_header_versions(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """response_header_version for arrays of the same length."""
+    flexible = api_versions >= _first_flexible(api_table().first_flexible_response, api_keys)
+    return (flexible & (api_keys != API_VERSIONS)).astype(np.int64)
+
+
+def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """is_known for arrays of the same length."""
+    table = api_table()
+    inside = (api_keys >= 0) & (api_keys < table.first_version.size)
+    keys = np.where(inside, api_keys, 0)
+    return inside & (api_versions >= table.first_version[keys]) & (api_versions <= table.last_version[keys])
