@@ -1,8 +1,8 @@
 """The APIs by number: names, valid versions, and which header stands before a body.
 
 Header rules (KIP-482, and RequestMessage/ApiKeys of Kafka): flexible requests have header 2, others header 1; flexible
-responses have header 1, others header 0. Two exceptions: responses to ApiVersions always have header 0, so that a client
-can read them before it knows the broker; ControlledShutdown version 0 has request header 0, which has no client id.
+responses have header 1, others header 0. Two exceptions: responses to ApiVersions always have header 0, so that a
+client can read them before it knows the broker; ControlledShutdown version 0 has request header 0, without a client id.
 An API nobody knows is taken for a new one: those have been flexible from their first version on.
 """
 
@@ -43,103 +43,6 @@ STREAMS_GROUP_HEARTBEAT = 88
 
 NEVER_FLEXIBLE = schema.OPEN_END + 1  # above every version
 
-# Keys 0 to 92 as of Kafka 4.3.1. Kept as text so that a name costs no table; a test holds it equal to the schemas.
-NAMES: tuple[str, ...] = (
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "LeaderAndIsr",
-    "StopReplica",
-    "UpdateMetadata",
-    "ControlledShutdown",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "DescribeGroups",
-    "ListGroups",
-    "SaslHandshake",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeAcls",
-    "CreateAcls",
-    "DeleteAcls",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "AlterReplicaLogDirs",
-    "DescribeLogDirs",
-    "SaslAuthenticate",
-    "CreatePartitions",
-    "CreateDelegationToken",
-    "RenewDelegationToken",
-    "ExpireDelegationToken",
-    "DescribeDelegationToken",
-    "DeleteGroups",
-    "ElectLeaders",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",
-    "ListPartitionReassignments",
-    "OffsetDelete",
-    "DescribeClientQuotas",
-    "AlterClientQuotas",
-    "DescribeUserScramCredentials",
-    "AlterUserScramCredentials",
-    "Vote",
-    "BeginQuorumEpoch",
-    "EndQuorumEpoch",
-    "DescribeQuorum",
-    "AlterPartition",
-    "UpdateFeatures",
-    "Envelope",
-    "FetchSnapshot",
-    "DescribeCluster",
-    "DescribeProducers",
-    "BrokerRegistration",
-    "BrokerHeartbeat",
-    "UnregisterBroker",
-    "DescribeTransactions",
-    "ListTransactions",
-    "AllocateProducerIds",
-    "ConsumerGroupHeartbeat",
-    "ConsumerGroupDescribe",
-    "ControllerRegistration",
-    "GetTelemetrySubscriptions",
-    "PushTelemetry",
-    "AssignReplicasToDirs",
-    "ListConfigResources",
-    "DescribeTopicPartitions",
-    "ShareGroupHeartbeat",
-    "ShareGroupDescribe",
-    "ShareFetch",
-    "ShareAcknowledge",
-    "AddRaftVoter",
-    "RemoveRaftVoter",
-    "UpdateRaftVoter",
-    "InitializeShareGroupState",
-    "ReadShareGroupState",
-    "WriteShareGroupState",
-    "DeleteShareGroupState",
-    "ReadShareGroupStateSummary",
-    "StreamsGroupHeartbeat",
-    "StreamsGroupDescribe",
-    "DescribeShareGroupOffsets",
-    "AlterShareGroupOffsets",
-    "DeleteShareGroupOffsets",
-)
-KEYS: Mapping[str, int] = MappingProxyType({name: key for key, name in enumerate(NAMES)})
 FORMER_NAMES: Mapping[str, int] = MappingProxyType({"ListClientMetricsResources": 74})
 
 
@@ -186,16 +89,16 @@ def api_table() -> ApiTable:
 
 def name_of(api_key: int) -> str:
     """The API's name (Fetch), or api-99 for a key nobody knows."""
-    return NAMES[api_key] if 0 <= api_key < len(NAMES) else f"api-{api_key}"
+    api = schema.apis().get(api_key)
+    return f"api-{api_key}" if api is None else api.name
 
 
 def key_of(name: str) -> int:
     """The key of an API by its name of today or of a former release, whatever its case. Raises KeyError."""
     wanted = name.casefold()
-    for names in (KEYS, FORMER_NAMES):
-        for known, key in names.items():
-            if known.casefold() == wanted:
-                return key
+    for known, key in (*((api.name, key) for key, api in schema.apis().items()), *FORMER_NAMES.items()):
+        if known.casefold() == wanted:
+            return key
     raise KeyError(name)
 
 
@@ -243,4 +146,5 @@ def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> N
     table = api_table()
     inside = (api_keys >= 0) & (api_keys < table.first_version.size)
     keys = np.where(inside, api_keys, 0)
-    return inside & (api_versions >= table.first_version[keys]) & (api_versions <= table.last_version[keys])
+    known: NDArray[np.bool_] = (api_versions >= table.first_version[keys]) & (api_versions <= table.last_version[keys])
+    return inside & known
