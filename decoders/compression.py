@@ -1,0 +1,264 @@
+"""The codecs of record batches, each with a bound on what it may give out.
+
+The libraries do the work; what is here is what Kafka clients do with the formats. The numbers of the codecs are those
+of the attributes of a batch (org.apache.kafka.common.record.CompressionType).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import lz4.frame
+import zstandard
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec 5", "codec 6", "codec 7")
+"""Names by number; the last three fit into the attributes and mean nothing yet."""
+
+OUTPUT_LIMIT = 128 << 20
+"""Bytes that one batch may grow to unless the caller says otherwise."""
+
+_FREE_OUTPUT = 16 << 20
+_PLAUSIBLE_RATIO = 1024
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
+_SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes 3
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_CONTENT_SIZE = 0x08
+_LZ4_BLOCK_CHECKSUM = 0x10
+_LZ4_DICTIONARY = 0x01
+
+_ZSTD_MOST_RATIO = 32768  # a block of 128 KiB that repeats one byte takes 4 bytes
+_ZSTD_LEAST_FEED = 64
+
+_FEED_BYTES = 4096
+
+
+class CompressionError(ValueError):
+    """The bytes are not what the codec says, or they grow beyond the limit (then too_large is set)."""
+
+    def __init__(self, message: str, *, too_large: bool = False) -> None:
+        super().__init__(message)
+        self.too_large = too_large
+
+
+def output_limit(compressed_bytes: int, limit: int = OUTPUT_LIMIT) -> int:
+    """Bytes that a payload of this size may grow to: limit, or less where it would be out of all proportion."""
+    return min(limit, _FREE_OUTPUT + _PLAUSIBLE_RATIO * compressed_bytes)
+
+
+def decompress(codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, *, magic: int = 2) -> bytes:
+    """Return the payload of a batch in the clear, of at most ``limit`` bytes.
+
+    ``codec`` is the number from the attributes. ``magic`` is the batch's: clients of magic 0 wrote the header checksum
+    of an lz4 frame over the frame's magic number as well (KAFKA-3160), so there it is not checked.
+
+    Raises CompressionError, and nothing else, if the bytes are damaged, cut, or longer than limit in the clear. What a
+    payload says about its size is not believed: memory is taken as output comes.
+    """
+    decoder = _DECODERS.get(codec)
+    if decoder is None:
+        raise CompressionError(f"codec {codec} is none of gzip (1), snappy (2), lz4 (3), zstd (4)")
+    try:
+        return decoder(memoryview(data).cast("B"), limit, magic)
+    except CompressionError:
+        raise
+    except MemoryError:
+        raise CompressionError("no memory left to decompress into", too_large=True) from None
+    except Exception as error:  # each library has exceptions of its own, some of them plain RuntimeErrors
+        raise CompressionError(f"{CODECS[codec]}: {error}") from error
+
+
+def _too_large(limit: int) -> CompressionError:
+    return CompressionError(f"more than {limit} bytes in the clear", too_large=True)
+
+
+def _stored(data: memoryview, limit: int, magic: int) -> bytes:
+    if len(data) > limit:
+        raise _too_large(limit)
+    return bytes(data)
+
+
+def _gzip(data: memoryview, limit: int, magic: int) -> bytes:
+    """One or more members (RFC 1952). Like Java's GZIPInputStream, ends at bytes that begin no further member."""
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    pieces = [member.decompress(data, limit + 1)]
+    size = len(pieces[0])
+    position = len(data) - len(member.unused_data)
+    while member.eof and size <= limit and bytes(data[position : position + 2]) == _GZIP_MAGIC:
+        # zlib hands back a copy of all that it did not use, so what it is fed must be in proportion to what it uses.
+        member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        feed = _FEED_BYTES
+        while not member.eof and size <= limit and position < len(data):
+            given = data[position : position + feed]
+            pieces.append(member.decompress(given, limit + 1 - size))
+            size += len(pieces[-1])
+            position += len(given) - len(member.unused_data) - len(member.unconsumed_tail)
+            feed *= 2
+    if size > limit:
+        raise _too_large(limit)
+    if not member.eof:
+        raise CompressionError("gzip: the stream is cut off")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
+    """Blocks in xerial's framing (snappy-java's SnappyOutputStream: Java, Go and Python clients), or one raw block."""
+    if bytes(data[:8]) != _XERIAL_MAGIC:
+        blocks = [data]
+    elif len(data) < _XERIAL_HEADER_BYTES:
+        raise CompressionError("snappy: the header of the framing is cut off")
+    else:
+        blocks = []
+        position = _XERIAL_HEADER_BYTES
+        while position < len(data):
+            if bytes(data[position : position + 8]) == _XERIAL_MAGIC:  # streams one behind the other
+                position += _XERIAL_HEADER_BYTES
+                continue
+            size = int.from_bytes(data[position : position + 4], "big")
+            position += 4
+            if not 0 < size <= len(data) - position:
+                raise CompressionError(f"snappy: a block of {size} bytes where {len(data) - position} are left")
+            blocks.append(data[position : position + size])
+            position += size
+    sizes = []
+    total = 0
+    for block in blocks:
+        size = cramjam.snappy.decompress_raw_len(block)
+        total += size
+        if total > limit:
+            raise _too_large(limit)
+        if size > _SNAPPY_MOST_RATIO * len(block):
+            raise CompressionError(f"snappy: a block of {len(block)} bytes says it holds {size}")
+        sizes.append(size)
+    clear = bytearray(total)
+    view = memoryview(clear)
+    position = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        if cramjam.snappy.decompress_raw_into(block, view[position : position + size]) != size:
+            raise CompressionError("snappy: a block is shorter than it says")
+        position += size
+    return bytes(clear)
+
+
+def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
+    """Frames of lz4 (lz4_Frame_format.md). The last one may lack its end mark, as some clients leave it out."""
+    pieces: list[bytes] = []
+    size = 0
+    position = 0
+    while position < len(data):
+        if bytes(data[position : position + 4]) != _LZ4_MAGIC:
+            if position:
+                break  # Java's reader stops at the end mark as well
+            raise CompressionError("lz4: no frame begins here")
+        first = position
+        if magic == 0 and position == 0:
+            data = _with_right_header_checksum(data)
+        context = lz4.frame.create_decompression_context()
+        feed = len(data) if not pieces else _FEED_BYTES
+        room = max(_FREE_OUTPUT >> 8, 8 * len(data))
+        while True:
+            room = min(room, limit + 1 - size)
+            given = data[position : position + feed]
+            piece, read, ended = lz4.frame.decompress_chunk(context, given, max_length=room)
+            pieces.append(piece)
+            position += read
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            if ended or (len(piece) < room and position == len(data)):
+                break
+            if not read and not piece:
+                raise CompressionError("lz4: the decoder is stuck")
+            feed *= 2
+            room *= 2
+        if not ended:
+            _check_lz4_blocks_are_whole(data[first:])
+    if not pieces:
+        raise CompressionError("lz4: no frame begins here")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _lz4_header_bytes(flags: int) -> int:
+    return 7 + (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
+
+
+def _with_right_header_checksum(data: memoryview) -> memoryview:
+    if len(data) < 7 or len(data) < _lz4_header_bytes(data[4]):
+        return data
+    end = _lz4_header_bytes(data[4]) - 1
+    checksum = (_xxhash32_of_few(bytes(data[4:end])) >> 8) & 0xFF
+    if data[end] == checksum:
+        return data
+    right = bytearray(data)
+    right[end] = checksum
+    return memoryview(right)
+
+
+def _check_lz4_blocks_are_whole(data: memoryview) -> None:
+    if len(data) < 7 or len(data) < _lz4_header_bytes(data[4]):
+        raise CompressionError("lz4: the header of the frame is cut off")
+    position = _lz4_header_bytes(data[4])
+    checksum_bytes = 4 if data[4] & _LZ4_BLOCK_CHECKSUM else 0
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "little") & 0x7FFFFFFF
+        if position + 4 > len(data) or size == 0 or position + 4 + size + checksum_bytes > len(data):
+            raise CompressionError("lz4: the frame is cut off")
+        position += 4 + size + checksum_bytes
+
+
+def _xxhash32_of_few(data: bytes) -> int:
+    """The checksum of lz4's frame headers, for fewer than 16 bytes (xxHash specification, 32 bits, seed 0)."""
+    primes = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
+    mask = 0xFFFFFFFF
+    value = primes[4] + len(data)
+    words = len(data) // 4
+    for word in range(words):
+        value = (value + int.from_bytes(data[4 * word : 4 * word + 4], "little") * primes[2]) & mask
+        value = ((value << 17 | value >> 15) * primes[3]) & mask
+    for byte in data[4 * words :]:
+        value = (value + byte * primes[4]) & mask
+        value = ((value << 11 | value >> 21) * primes[0]) & mask
+    value = ((value ^ value >> 15) * primes[1]) & mask
+    value = ((value ^ value >> 13) * primes[2]) & mask
+    return value ^ value >> 16
+
+
+# A context costs more to make than a small batch to decompress. Taking one out of a list and putting it back is safe
+# with threads; using one from two threads is not.
+_zstd_contexts: list[Any] = []
+
+
+def _zstd(data: memoryview, limit: int, magic: int) -> bytes:
+    """One or more frames (RFC 8878), with or without their content's size."""
+    context = _zstd_contexts.pop() if _zstd_contexts else zstandard.ZstdDecompressor()
+    pieces: list[bytes] = []
+    size = 0
+    position = 0
+    frame = None
+    while position < len(data):
+        if frame is None:
+            frame = context.decompressobj()
+        # So little is fed at once that not even the best ratio leads far beyond the limit.
+        given = data[position : position + max(_ZSTD_LEAST_FEED, (limit - size) // _ZSTD_MOST_RATIO)]
+        pieces.append(frame.decompress(given))
+        size += len(pieces[-1])
+        position += len(given)
+        if size > limit:
+            raise _too_large(limit)
+        if frame.eof:
+            position -= len(frame.unused_data)
+            frame = None
+    if frame is not None or not len(data):
+        raise CompressionError("zstd: the frame is cut off")
+    _zstd_contexts.append(context)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+_DECODERS: dict[int, Callable[[memoryview, int, int], bytes]] = {0: _stored, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
