@@ -132,13 +132,13 @@ def request_header_versions(api_keys: NDArray[np.int64], api_versions: NDArray[n
     """request_header_version for arrays of the same length."""
     flexible = api_versions >= _first_flexible(api_table().first_flexible_request, api_keys)
     without_client_id = (api_keys == CONTROLLED_SHUTDOWN) & (api_versions == 0)
-    return np.where(without_client_id, np.int64(0), np.where(flexible, np.int64(2), np.int64(1)))
+    return np.where(without_client_id, 0, 1 + flexible).astype(np.int64)
 
 
 def response_header_versions(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.int64]:
     """response_header_version for arrays of the same length."""
     flexible = api_versions >= _first_flexible(api_table().first_flexible_response, api_keys)
-    return (flexible & (api_keys != API_VERSIONS)).astype(np.int64)
+    return np.where(api_keys == API_VERSIONS, 0, flexible).astype(np.int64)
 
 
 def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -146,5 +146,6 @@ def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> N
     table = api_table()
     inside = (api_keys >= 0) & (api_keys < table.first_version.size)
     keys = np.where(inside, api_keys, 0)
-    known: NDArray[np.bool_] = (api_versions >= table.first_version[keys]) & (api_versions <= table.last_version[keys])
-    return inside & known
+    valid = (api_versions >= table.first_version[keys]) & (api_versions <= table.last_version[keys])
+    known: NDArray[np.bool_] = inside & valid
+    return known
