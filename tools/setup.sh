@@ -22,9 +22,9 @@ need() {
 }
 
 python=${PYTHON:-}
-for candidate in python3.13 python3.12 python3.11 python3; do
+for candidate in python3 python3.11 python3.12 python3.13; do
   [ -n "$python" ] && break
-  if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then python=$candidate; fi
+  if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$candidate; fi
 done
 if [ -z "$python" ]; then
   need python3:python3 || exit 1
