@@ -1,0 +1,842 @@
+"""Bodies of any API and version to columns, a batch of frames at a time, by one compiled interpreter of the programs.
+
+The result is a `Tape`: a row for each value that is on the wire, in order, with its field id, where its bytes are, its
+number or length or count, and the row that encloses it. Everything that looks at many bodies selects rows of the tape;
+dicts are made only of bodies that somebody asks for.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from decoders import program as layouts
+from decoders import schema
+from decoders.interpreter import UNKNOWN_TAGS, default_value
+from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
+
+Kernel = TypeVar("Kernel", bound=Callable[..., object])
+kernel = cast(Callable[[Kernel], Kernel], njit(cache=True, nogil=True))
+"""Compiles a function once for this machine; callers pass contiguous arrays of fixed types, so that once is enough."""
+
+Integer: TypeAlias = Any
+"""An int64 inside a kernel, an int outside."""
+
+
+class Status(enum.IntEnum):
+    """What became of a frame. `OK` and `LEFT_OVER` are whole; of the others the tape has what lay before the damage."""
+
+    OK = 0
+    UNKNOWN = 1  # no program for the API key and version
+    SHORT = 2  # a value reaches behind the end of the frame, or of the tagged field that holds it
+    BAD_LENGTH = 3  # a negative length that does not mean null
+    NULL = 4  # null where the version does not allow it
+    BAD_VARINT = 5  # more than 32 bits
+    BAD_COUNT = 6  # negative, or more elements than bytes are left for
+    BAD_TAG = 7  # a tagged field that does not end where its size says
+    LEFT_OVER = 8  # bytes behind the last field
+    TOO_MANY = 9  # more rows than a sane frame of this size makes; the tape has none of them
+    AMBIGUOUS = 10  # the version has two layouts, both fit the bytes and they differ in what they read
+
+
+# Kernels know constants, not members of an enum.
+_OK, _UNKNOWN, _SHORT, _BAD_LENGTH, _NULL = 0, 1, 2, 3, 4
+_BAD_VARINT, _BAD_COUNT, _BAD_TAG, _LEFT_OVER, _TOO_MANY, _AMBIGUOUS = 5, 6, 7, 8, 9, 10
+
+ROWS_PER_BYTE = 64
+ROWS_PER_FRAME = 1024
+"""A frame may make ROWS_PER_BYTE for each of its bytes and ROWS_PER_FRAME more. An element takes a byte or more and is a
+few rows, so that only a schema with a mistake comes near."""
+
+_INT8, _INT16, _INT32, _INT64 = layouts.INT8, layouts.INT16, layouts.INT32, layouts.INT64
+_UINT16, _UINT32, _BOOL, _FLOAT64, _UUID = layouts.UINT16, layouts.UINT32, layouts.BOOL, layouts.FLOAT64, layouts.UUID
+_STRING, _COMPACT_STRING = layouts.STRING, layouts.COMPACT_STRING
+_BYTES, _COMPACT_BYTES = layouts.BYTES, layouts.COMPACT_BYTES
+_ARRAY, _COMPACT_ARRAY, _END_ARRAY = layouts.ARRAY, layouts.COMPACT_ARRAY, layouts.END_ARRAY
+_STRUCT, _END_STRUCT = layouts.STRUCT, layouts.END_STRUCT
+_TAGS, _END_TAG = layouts.TAGS, layouts.END_TAG
+_NULLABLE, _SCALARS, _LEAST_SHIFT = layouts.ARRAY_NULLABLE, layouts.ARRAY_OF_SCALARS, layouts.ARRAY_LEAST_SHIFT
+_ALWAYS, _INT8_PRESENCE = layouts.PRESENCE_ALWAYS, layouts.PRESENCE_INT8
+_UNKNOWN_TAG = layouts.UNKNOWN_TAG
+_DEPTH = 2 * layouts.MAX_DEPTH
+
+
+@kernel
+def unsigned_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
+    """A varint of at most 32 bits (5 bytes). Returns value and position behind it, or -status and the position."""
+    value: Integer = np.int64(0)
+    for index in range(5):
+        if position + index >= end:
+            return np.int64(-_SHORT), np.int64(position)
+        byte = np.int64(data[position + index])
+        value |= (byte & 127) << (7 * index)
+        if byte < 128:
+            if value > 0xFFFFFFFF:
+                break
+            return value, np.int64(position + index + 1)
+    return np.int64(-_BAD_VARINT), np.int64(position)
+
+
+@kernel
+def big_endian(data: Bytes, position: Integer, width: Integer) -> Integer:
+    """A signed integer of 1, 2, 4 or 8 bytes."""
+    value: Integer = np.int64(np.int8(data[position]))
+    for index in range(1, width):
+        value = (value << 8) | np.int64(data[position + index])
+    return value
+
+
+@kernel
+def _decode(
+    data: Bytes,
+    start: Int64s,
+    end_of: Int64s,
+    entry: Int64s,
+    rows: Int32s,
+    first: Integer,
+    used: Integer,
+    field: Int32s,
+    at: Int64s,
+    value: Int64s,
+    parent: Int64s,
+    frame_start: Int64s,
+    status: Int8s,
+    stopped_at: Int64s,
+) -> tuple[Integer, Integer]:
+    """Execute frames from `first` on. Returns the frame that did not fit (else their number), and rows used."""
+    capacity = np.int64(field.shape[0])
+    # What is open: an array or struct (program row of its first member, elements left, what encloses it, its row on the
+    # tape), or a tag section (its TAGS row, tags left, end of what holds the section).
+    resume = np.empty(_DEPTH, np.int64)
+    left = np.empty(_DEPTH, np.int64)
+    outer = np.empty(_DEPTH, np.int64)
+    opened = np.empty(_DEPTH, np.int64)
+    used = np.int64(used)
+    for frame in range(first, start.shape[0]):
+        frame_start[frame] = used
+        position: Integer = start[frame]
+        end: Integer = end_of[frame]
+        pc: Integer = entry[frame]
+        above: Integer = np.int64(-1)
+        depth = 0
+        bad = _OK
+        most = used + ROWS_PER_BYTE * (end - position) + ROWS_PER_FRAME
+        room = min(capacity, most) - 2
+        if pc < 0:
+            bad = _UNKNOWN
+        while bad == _OK:
+            operation = rows[pc, 0]
+            if used > room:
+                if used + 2 > most:
+                    bad = _TOO_MANY
+                    used = frame_start[frame]
+                    break
+                return np.int64(frame), frame_start[frame]
+            next_tag = False
+            if operation <= _UUID:
+                if operation == _INT32:
+                    width = 4
+                elif operation in (_INT16, _UINT16):
+                    width = 2
+                elif operation in (_INT8, _BOOL):
+                    width = 1
+                elif operation == _UINT32:
+                    width = 4
+                elif operation == _UUID:
+                    width = 16
+                else:
+                    width = 8
+                if width > end - position:
+                    bad = _SHORT
+                    break
+                if operation == _INT32:
+                    number: Integer = big_endian(data, position, 4)
+                elif operation == _INT16:
+                    number = big_endian(data, position, 2)
+                elif operation == _UUID:
+                    number = np.int64(16)
+                elif width == 8:
+                    number = big_endian(data, position, 8)
+                elif operation == _UINT32:
+                    number = big_endian(data, position, 4) & 0xFFFFFFFF
+                elif operation == _UINT16:
+                    number = big_endian(data, position, 2) & 0xFFFF
+                elif operation == _BOOL:
+                    number = np.int64(data[position] != 0)
+                else:
+                    number = big_endian(data, position, 1)
+                field[used] = rows[pc, 1]
+                at[used] = position
+                value[used] = number
+                parent[used] = above
+                used += 1
+                position += width
+                pc += 1
+            elif operation <= _COMPACT_ARRAY:
+                if operation == _STRING:
+                    if end - position < 2:
+                        bad = _SHORT
+                        break
+                    length = big_endian(data, position, 2)
+                    after = position + 2
+                elif operation in (_BYTES, _ARRAY):
+                    if end - position < 4:
+                        bad = _SHORT
+                        break
+                    length = big_endian(data, position, 4)
+                    after = position + 4
+                else:
+                    length, after = unsigned_varint(data, position, end)
+                    if length < 0:
+                        bad = -length
+                        break
+                    length -= 1
+                if operation < _ARRAY:
+                    if length < 0:
+                        if length < -1:
+                            bad = _BAD_LENGTH
+                            break
+                        if rows[pc, 2] == 0:
+                            bad = _NULL
+                            break
+                    elif length > end - after:
+                        bad = _SHORT
+                        break
+                    field[used] = rows[pc, 1]
+                    at[used] = after
+                    value[used] = length
+                    parent[used] = above
+                    used += 1
+                    position = after + max(length, 0)
+                    pc += 1
+                else:
+                    flags = np.int64(rows[pc, 3])
+                    if length < 0:
+                        if length < -1:
+                            bad = _BAD_COUNT
+                            break
+                        if flags & _NULLABLE == 0:
+                            bad = _NULL
+                            break
+                    elif length * (flags >> _LEAST_SHIFT) > end - after:
+                        bad = _BAD_COUNT
+                        break
+                    position = after
+                    field[used] = rows[pc, 1]
+                    at[used] = position
+                    value[used] = length
+                    parent[used] = above
+                    used += 1
+                    if length <= 0:
+                        pc = np.int64(rows[pc, 2])
+                    else:
+                        pc += 1
+                        resume[depth] = pc
+                        left[depth] = length
+                        outer[depth] = above
+                        opened[depth] = used - 1
+                        depth += 1
+                        above = used - 1
+                        if flags & _SCALARS == 0:
+                            field[used] = field[used - 1] + 1
+                            at[used] = position
+                            value[used] = 0
+                            parent[used] = above
+                            above = used
+                            used += 1
+            elif operation == _END_ARRAY:
+                top = depth - 1
+                left[top] -= 1
+                if left[top] > 0:
+                    pc = resume[top]
+                    array = opened[top]
+                    if above != array:
+                        field[used] = field[array] + 1
+                        at[used] = position
+                        value[used] = value[array] - left[top]
+                        parent[used] = array
+                        above = used
+                        used += 1
+                else:
+                    above = outer[top]
+                    depth = top
+                    pc += 1
+            elif operation == _STRUCT:
+                present: Any = True
+                if rows[pc, 3] != _ALWAYS:
+                    if rows[pc, 3] == _INT8_PRESENCE:
+                        if position >= end:
+                            bad = _SHORT
+                            break
+                        present = data[position] < 128
+                        position += 1
+                    else:
+                        marker, after = unsigned_varint(data, position, end)
+                        if marker < 0:
+                            bad = -marker
+                            break
+                        present = marker > 0
+                        position = after
+                field[used] = rows[pc, 1]
+                at[used] = position
+                value[used] = 1 if present else -1
+                parent[used] = above
+                used += 1
+                if present:
+                    outer[depth] = above
+                    depth += 1
+                    above = used - 1
+                    pc += 1
+                else:
+                    pc = np.int64(rows[pc, 2])
+            elif operation == _END_STRUCT:
+                depth -= 1
+                above = outer[depth]
+                pc += 1
+            elif operation == _TAGS:
+                count, after = unsigned_varint(data, position, end)
+                if count < 0:
+                    bad = -count
+                    break
+                position = after
+                if count == 0:
+                    pc = np.int64(rows[pc, 3])
+                else:
+                    resume[depth] = pc
+                    left[depth] = count
+                    outer[depth] = end
+                    depth += 1
+                    next_tag = True
+            elif operation == _END_TAG:
+                if position != end:
+                    bad = _BAD_TAG
+                    break
+                end = outer[depth - 1]
+                next_tag = True
+            else:
+                if position != end:
+                    bad = _LEFT_OVER
+                break
+            while next_tag:
+                top = depth - 1
+                tags = resume[top]
+                if left[top] == 0:
+                    depth = top
+                    pc = np.int64(rows[tags, 3])
+                    break
+                if used > room:  # the outer loop looks again, at an operation that it has not executed yet
+                    if used + 2 > most:
+                        bad = _TOO_MANY
+                        used = frame_start[frame]
+                        break
+                    return np.int64(frame), frame_start[frame]
+                left[top] -= 1
+                tag, after = unsigned_varint(data, position, end)
+                if tag < 0:
+                    bad = -tag
+                    break
+                size, after = unsigned_varint(data, after, end)
+                if size < 0:
+                    bad = -size
+                    break
+                if size > end - after:
+                    bad = _SHORT
+                    break
+                position = after
+                pc = np.int64(-1)
+                for place in range(tags + 1, tags + 1 + rows[tags, 2]):
+                    if rows[place, 2] == tag:
+                        pc = np.int64(rows[place, 3])
+                if pc >= 0:
+                    end = position + size
+                    next_tag = False
+                else:
+                    field[used] = _UNKNOWN_TAG
+                    at[used] = position
+                    value[used] = (tag << 32) | size
+                    parent[used] = above
+                    used += 1
+                    position += size
+        status[frame] = bad
+        stopped_at[frame] = position
+    frame_start[start.shape[0]] = used
+    return np.int64(start.shape[0]), used
+
+
+@kernel
+def _index(field: Int32s, fields: int) -> tuple[Int64s, Int64s]:
+    """Rows sorted by field id, ascending within one (counting sort), and where each id's rows begin."""
+    begin = np.zeros(fields + 1, np.int64)
+    for row in range(field.shape[0]):
+        begin[field[row] + 1] += 1
+    for number in range(fields):
+        begin[number + 1] += begin[number]
+    place = begin.copy()
+    order = np.empty(field.shape[0], np.int64)
+    for row in range(field.shape[0]):
+        order[place[field[row]]] = row
+        place[field[row]] += 1
+    return order, begin
+
+
+@kernel
+def _climb(field: Int32s, parent: Int64s, rows: Int64s, wanted: Bools) -> Int64s:
+    """Of each row the nearest row, itself or one that encloses it, whose field is wanted; -1 if there is none."""
+    found = np.empty(rows.shape[0], np.int64)
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        while row >= 0 and not wanted[field[row]]:
+            row = parent[row]
+        found[index] = row
+    return found
+
+
+@kernel
+def _last_child(children: Int64s, parents: Int64s, rows: Int64s) -> Int64s:
+    """Of each row the last of children (sorted by parents) whose parent it is; -1 if there is none."""
+    found = np.empty(rows.shape[0], np.int64)
+    guess: Integer = np.int64(0)
+    total: Integer = np.int64(parents.shape[0])
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        found[index] = -1
+        if row < 0:
+            continue
+        # Rows mostly come in order, so that the child is the one behind the last found, or near.
+        low, high = guess, guess
+        step: Integer = np.int64(1)
+        while low > 0 and parents[low - 1] > row:
+            low = max(low - step, 0)
+            step *= 2
+        step = np.int64(1)
+        while high < total and parents[high] <= row:
+            high = min(high + step, total)
+            step *= 2
+        while low < high:
+            middle = (low + high) >> 1
+            if parents[middle] <= row:
+                low = middle + 1
+            else:
+                high = middle
+        guess = low
+        if low > 0 and parents[low - 1] == row:
+            found[index] = children[low - 1]
+    return found
+
+
+@kernel
+def text_step(data: Bytes, position: Integer, end: Integer) -> Integer:
+    """Length of the UTF-8 character at position; negative for the length of bytes that make none."""
+    byte = data[position]
+    if byte < 0x80:
+        return 1
+    low, high = 0x80, 0xBF
+    if 0xC2 <= byte <= 0xDF:
+        length = 2
+    elif 0xE0 <= byte <= 0xEF:
+        length = 3
+        if byte == 0xE0:
+            low = 0xA0
+        elif byte == 0xED:
+            high = 0x9F
+    elif 0xF0 <= byte <= 0xF4:
+        length = 4
+        if byte == 0xF0:
+            low = 0x90
+        elif byte == 0xF4:
+            high = 0x8F
+    else:
+        return -1
+    for index in range(1, length):
+        if position + index >= end or data[position + index] < low or data[position + index] > high:
+            return -index
+        low, high = 0x80, 0xBF
+    return length
+
+
+HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+@kernel
+def write_invalid_byte(byte: Integer, text: Bytes, target: Integer) -> None:
+    r"""A byte that belongs to no character as \xNN, as Python's backslashreplace writes it."""
+    text[target] = 0x5C
+    text[target + 1] = 0x78
+    text[target + 2] = HEX_DIGITS[byte >> 4]
+    text[target + 3] = HEX_DIGITS[byte & 15]
+
+
+@kernel
+def _gather(data: Bytes, at: Int64s, length: Int64s, offset: Int64s, text: Bytes) -> None:
+    """Copy values behind each other."""
+    for index in range(at.shape[0]):
+        source = at[index]
+        target = offset[index]
+        for byte in range(max(length[index], 0)):
+            text[target + byte] = data[source + byte]
+
+
+@kernel
+def _gather_repaired(data: Bytes, at: Int64s, length: Int64s, offset: Int64s, text: Bytes) -> None:
+    """Copy values behind each other, a byte that is no UTF-8 as \\xNN (4 characters for it); fills offset."""
+    target: Integer = np.int64(0)
+    for index in range(at.shape[0]):
+        offset[index] = target
+        position = at[index]
+        end = position + max(length[index], 0)
+        while position < end:
+            step = text_step(data, position, end)
+            if step < 0:
+                for byte in range(-step):
+                    write_invalid_byte(data[position + byte], text, target)
+                    target += 4
+                position -= step
+            else:
+                for byte in range(step):
+                    text[target + byte] = data[position + byte]
+                target += step
+                position += step
+    offset[at.shape[0]] = target
+
+
+URL_SAFE_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
+
+
+@kernel
+def write_uuid(data: Bytes, at: Integer, text: Bytes, target: Integer) -> None:
+    """16 bytes as Kafka prints a UUID: 22 digits of URL-safe base64 (org.apache.kafka.common.Uuid)."""
+    for group in range(6):
+        position = at + 3 * group
+        bits = np.int64(data[position]) << 16
+        if group < 5:
+            bits |= (np.int64(data[position + 1]) << 8) | np.int64(data[position + 2])
+        for digit in range(4 if group < 5 else 2):
+            text[target + 4 * group + digit] = URL_SAFE_DIGITS[(bits >> (18 - 6 * digit)) & 63]
+
+
+@kernel
+def _gather_uuids(data: Bytes, at: Int64s, offset: Int64s, text: Bytes) -> None:
+    for index in range(at.shape[0]):
+        if offset[index + 1] > offset[index]:
+            write_uuid(data, at[index], text, offset[index])
+
+
+def string_array(offset: Int64s, text: Bytes, null: Bools | None = None) -> pa.Array:
+    """Arrow strings from valid UTF-8: `string`, or `large_string` where 2 GiB do not do."""
+    count = len(offset) - 1
+    validity = None
+    missing = 0
+    if null is not None:
+        missing = int(np.count_nonzero(null))
+        if missing:
+            validity = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    if offset[-1] <= np.iinfo(np.int32).max:
+        return pa.StringArray.from_buffers(
+            count, pa.py_buffer(offset.astype(np.int32)), pa.py_buffer(text[: offset[-1]]), validity, missing
+        )
+    return pa.LargeStringArray.from_buffers(
+        count, pa.py_buffer(offset), pa.py_buffer(text[: offset[-1]]), validity, missing
+    )
+
+
+@dataclass(frozen=True)
+class Tape:
+    """Values of a batch of bodies; every column but those by frame has an entry for each row.
+
+    Frame f has the rows frame_start[f] to frame_start[f + 1], each enclosing row before those that it encloses. What
+    value means depends on the field's type: the number of an integer (a bool is 0 or 1, a float64 its bits), the length
+    of a string, bytes or records (-1: null), the count of an array (-1: null), the index of an array's struct, 1 for a
+    struct and -1 for one that is null, 16 for a uuid. Tagged fields that are not on the wire have no row.
+    """
+
+    data: Bytes
+    programs: Programs
+    field: Int32s
+    at: Int64s  # where the bytes of the value begin in data (behind a length)
+    value: Int64s
+    parent: Int64s  # row of the enclosing element, struct, or (for elements) array; -1 at the top
+    frame_start: Int64s  # [n + 1]
+    status: Int8s  # [n] see Status
+    stopped_at: Int64s  # [n] in data: the end of a whole frame, else where the damage was met
+    program: Int32s  # [n] as executed: where a version has two layouts, the one that fits
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @property
+    def whole(self) -> Bools:
+        """Frames of which every field was read, bool[n]."""
+        return cast(Bools, (self.status == _OK) | (self.status == _LEFT_OVER))
+
+    @functools.cached_property
+    def _by_field(self) -> tuple[Int64s, Int64s]:
+        return _index(self.field, len(self.programs.fields))
+
+    def rows_of(self, field_ids: int | npt.ArrayLike) -> Int64s:
+        """Rows of the fields, ascending. An id of -1 (an unknown path) has none."""
+        order, begin = self._by_field
+        parts = [
+            order[begin[number] : begin[number + 1]] for number in np.atleast_1d(field_ids).tolist() if number >= 0
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]), kind="stable")
+
+    def frame_of(self, rows: Int64s) -> Int64s:
+        """Frame of each row, i64[len(rows)]."""
+        return np.searchsorted(self.frame_start, rows, side="right") - 1
+
+    def ancestor(self, rows: Int64s, field_ids: int | npt.ArrayLike) -> Int64s:
+        """Of each row the nearest row of the fields that encloses it or is it; -1 if there is none, or for a row of -1.
+
+        With the id of `topics[]` this is the array's element that holds the row.
+        """
+        wanted = np.zeros(len(self.programs.fields), np.bool_)
+        numbers = np.atleast_1d(np.asarray(field_ids, np.int64))
+        wanted[numbers[numbers >= 0]] = True
+        return _climb(self.field, self.parent, np.ascontiguousarray(rows, np.int64), wanted)
+
+    def child(self, rows: Int64s, field_ids: int | npt.ArrayLike) -> Int64s:
+        """Of each row (an element or a struct) the row of its member that is one of the fields; -1 if it has none.
+
+        Rows in ascending order are fastest. Top level fields are found by `top`, for they have no enclosing row.
+        """
+        children = self.rows_of(field_ids)
+        parents = self.parent[children]
+        if np.any(parents[1:] < parents[:-1]):
+            order = np.argsort(parents, kind="stable")
+            children, parents = children[order], parents[order]
+        return _last_child(children, parents, np.ascontiguousarray(rows, np.int64))
+
+    def top(self, frames: Int64s, field_ids: int | npt.ArrayLike) -> Int64s:
+        """Of each frame the row of its top level field that is one of the fields; -1 if it has none."""
+        children = self.rows_of(field_ids)
+        children = children[self.parent[children] < 0]
+        return _last_child(children, self.frame_of(children), np.ascontiguousarray(frames, np.int64))
+
+    def numbers(self, rows: Int64s, missing: int) -> Int64s:
+        """Value of each row, i64; `missing` for a row of -1."""
+        if not len(self.value):
+            return np.full(len(rows), missing, np.int64)
+        return np.where(rows >= 0, self.value[np.maximum(rows, 0)], missing)
+
+    def strings(self, rows: Int64s) -> pa.Array:
+        r"""Values of string fields; null for a null string or a row of -1. A byte that is no UTF-8 becomes \xNN."""
+        length = self.numbers(rows, -1)
+        at = self._places(rows)
+        offset = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.maximum(length, 0), out=offset[1:])
+        text = np.empty(offset[-1], np.uint8)
+        _gather(self.data, at, length, offset, text)
+        found = string_array(offset, text, length < 0)
+        try:
+            found.validate(full=True)
+        except pa.ArrowInvalid:
+            text = np.empty(4 * len(text), np.uint8)
+            _gather_repaired(self.data, at, length, offset, text)
+            found = string_array(offset, text, length < 0)
+        return found
+
+    def uuids(self, rows: Int64s) -> pa.Array:
+        """Values of uuid fields as Kafka prints them; null for a row of -1."""
+        null = rows < 0
+        offset = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.where(null, 0, 22), out=offset[1:])
+        text = np.empty(offset[-1], np.uint8)
+        _gather_uuids(self.data, self._places(rows), offset, text)
+        return string_array(offset, text, null)
+
+    def _places(self, rows: Int64s) -> Int64s:
+        if not len(self.at):
+            return np.zeros(len(rows), np.int64)
+        return self.at[np.maximum(rows, 0)]
+
+
+def decode_bodies(
+    data: npt.NDArray[np.uint8] | bytes | memoryview,
+    start: npt.ArrayLike,
+    end: npt.ArrayLike,
+    program: npt.ArrayLike,
+    using: Programs | None = None,
+) -> Tape:
+    """Decode the bodies data[start:end], each by its program (see `Programs.program_of`; -1: status UNKNOWN).
+
+    Raises ValueError if a frame does not lie within data. Anything wrong with the bytes is a status.
+    """
+    using = programs() if using is None else using
+    buffer = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else np.ascontiguousarray(data)
+    starts = np.ascontiguousarray(start, np.int64)
+    ends = np.ascontiguousarray(end, np.int64)
+    chosen = np.array(program, np.int32)
+    if not len(starts) == len(ends) == len(chosen):
+        raise ValueError(f"{len(starts)} starts, {len(ends)} ends and {len(chosen)} programs")
+    if np.any(starts < 0) or np.any(ends < starts) or np.any(ends > len(buffer)):
+        raise ValueError(f"a frame does not lie within the {len(buffer)} bytes of data")
+    if np.any(chosen >= len(using.entry)):
+        raise ValueError(f"a program is not one of {len(using.entry)}")
+    chosen, ambiguous = _choose_layouts(buffer, starts, ends, chosen, using)
+    tape = _execute(buffer, starts, ends, chosen, using)
+    tape.status[ambiguous] = _AMBIGUOUS
+    return tape
+
+
+def _choose_layouts(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Programs) -> tuple[Int32s, Int64s]:
+    """For frames of a version with several layouts, the program of the one that takes the bytes to the last.
+
+    Returns the programs (where none fits, those given), and the frames where layouts fit that read different things.
+    There are few such frames, so that they are decoded apart and the tape need not be changed afterwards.
+    """
+    chosen = program.copy()
+    frames = np.flatnonzero((program >= 0) & (using.alternative[program] >= 0))
+    if not len(frames):
+        return chosen, frames
+    fitting: dict[int, Tape] = {}
+    fitting_at: dict[int, int] = {}
+    ambiguous = set()
+    candidate = program[frames]
+    while len(frames):
+        tape = _execute(data, start[frames], end[frames], candidate, using)
+        for index in np.flatnonzero(tape.status == _OK).tolist():
+            frame = int(frames[index])
+            if frame not in fitting:
+                fitting[frame], fitting_at[frame] = tape, index
+                chosen[frame] = candidate[index]
+            elif not _same_rows(fitting[frame], fitting_at[frame], tape, index):
+                ambiguous.add(frame)
+        candidate = using.alternative[candidate]
+        frames, candidate = frames[candidate >= 0], candidate[candidate >= 0]
+    return chosen, np.array(sorted(ambiguous), np.int64)
+
+
+def _same_rows(one: Tape, frame: int, other: Tape, other_frame: int) -> bool:
+    rows = slice(one.frame_start[frame], one.frame_start[frame + 1])
+    other_rows = slice(other.frame_start[other_frame], other.frame_start[other_frame + 1])
+    return all(
+        np.array_equal(column[rows], other_column[other_rows])
+        for column, other_column in ((one.field, other.field), (one.at, other.at), (one.value, other.value))
+    )
+
+
+def _execute(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Programs) -> Tape:
+    entry = np.where(program >= 0, using.entry[program], -1)
+    # Memory that is never written costs nothing, so that the guess may be high; where it is too low the rest follows.
+    capacity = int((end - start).sum()) // 4 + 32 * len(start) + 4 * ROWS_PER_FRAME
+    field = np.empty(capacity, np.int32)
+    at, value, parent = (np.empty(capacity, np.int64) for _ in range(3))
+    frame_start = np.zeros(len(start) + 1, np.int64)
+    status = np.zeros(len(start), np.int8)
+    stopped_at = np.zeros(len(start), np.int64)
+    frame, used = 0, 0
+    while True:
+        frame, used = _decode(
+            data, start, end, entry, using.rows, frame, used, field, at, value, parent, frame_start, status, stopped_at
+        )
+        if frame == len(start):
+            break
+        capacity *= 2
+        field = _grown(field, used, capacity)
+        at, value, parent = (_grown(column, used, capacity) for column in (at, value, parent))
+    return Tape(
+        data,
+        using,
+        field[:used],
+        at[:used],
+        value[:used],
+        parent[:used],
+        frame_start,
+        status,
+        stopped_at,
+        program,
+    )
+
+
+Column = TypeVar("Column", Int32s, Int64s)
+
+
+def _grown(column: Column, used: int, capacity: int) -> Column:
+    larger = np.empty(capacity, column.dtype)
+    larger[:used] = column[:used]
+    return cast(Column, larger)
+
+
+def tree(tape: Tape, frame: int) -> dict[str, object]:
+    """The body of a frame as `interpreter.decode` gives it: nested dicts and lists, defaults for absent tagged fields.
+
+    Of a frame that is not whole: what was read of it, with defaults for tagged fields that were not.
+    """
+    fields = tape.programs.fields
+    first, last = int(tape.frame_start[frame]), int(tape.frame_start[frame + 1])
+    root: dict[str, object] = {}
+    boxes: dict[int, dict[str, object] | list[object]] = {-1: root}
+    program = int(tape.program[frame])
+    if program < 0:
+        return root
+    message, version = tape.programs.message[program], int(tape.programs.version[program])
+    # Structs with what their definition says, to find what is absent when all rows are in place.
+    structs: list[tuple[dict[str, object], tuple[schema.Field, ...]]] = [(root, message.fields)]
+    members: dict[int, tuple[schema.Field, ...]] = {-1: message.fields}
+    numbers = tape.field[first:last].tolist()
+    columns = (tape.at, tape.value, tape.parent)
+    for row, (number, at, value, above) in enumerate(
+        zip(numbers, *(column[first:last].tolist() for column in columns), strict=True), first
+    ):
+        box = boxes[above]
+        kind = int(fields.kind[number])
+        found: object
+        if kind == layouts.KIND_UNKNOWN_TAG:
+            assert isinstance(box, dict)
+            unknown = cast(dict[int, bytes], box.setdefault(UNKNOWN_TAGS, {}))
+            unknown[value >> 32 & 0xFFFFFFFF] = tape.data[at : at + (value & 0xFFFFFFFF)].tobytes()
+            continue
+        if kind in (layouts.KIND_ARRAY, layouts.KIND_STRUCT) and value >= 0:
+            definition = next(field for field in members[above] if field.name == fields.name[number])
+            members[row] = definition.fields
+            if kind == layouts.KIND_ARRAY:
+                elements: list[object] = []
+                found = boxes[row] = elements
+            else:
+                struct: dict[str, object] = {}
+                found = boxes[row] = struct
+                structs.append((struct, definition.fields))
+        elif kind == layouts.KIND_ELEMENT:
+            element: dict[str, object] = {}
+            found = boxes[row] = element
+            members[row] = members[above]
+            structs.append((element, members[above]))
+        else:
+            found = _python_value(kind, tape.data, at, value)
+        if isinstance(box, list):
+            box.append(found)
+        else:
+            box[fields.name[number]] = found
+    if version in message.flexible:
+        for struct, definitions in structs:
+            for field in definitions:
+                if version in field.tagged and version in field.versions and field.name not in struct:
+                    struct[field.name] = default_value(field, version)
+    return root
+
+
+def _python_value(kind: int, data: Bytes, at: int, value: int) -> object:
+    if kind == layouts.KIND_BOOL:
+        return value != 0
+    if kind == layouts.KIND_FLOAT:
+        return float(np.int64(value).view(np.float64))
+    if kind == layouts.KIND_UUID:
+        return base64.urlsafe_b64encode(data[at : at + 16].tobytes()).rstrip(b"=").decode()
+    if value < 0 and kind != layouts.KIND_INTEGER:
+        return None
+    if kind == layouts.KIND_STRING:
+        return data[at : at + value].tobytes().decode(errors="backslashreplace")
+    if kind in (layouts.KIND_BYTES, layouts.KIND_RECORDS):
+        return data[at : at + value].tobytes()
+    return value
