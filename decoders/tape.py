@@ -54,7 +54,7 @@ _BAD_VARINT, _BAD_COUNT, _BAD_TAG, _LEFT_OVER, _TOO_MANY, _AMBIGUOUS = 5, 6, 7, 
 
 ROWS_PER_BYTE = 64
 ROWS_PER_FRAME = 1024
-"""A frame may make ROWS_PER_BYTE for each of its bytes and ROWS_PER_FRAME more. An element takes a byte or more and is a
+"""A frame may make ROWS_PER_BYTE for each of its bytes and ROWS_PER_FRAME more. Elements take a byte or more and are a
 few rows, so that only a schema with a mistake comes near."""
 
 _INT8, _INT16, _INT32, _INT64 = layouts.INT8, layouts.INT16, layouts.INT32, layouts.INT64
@@ -743,8 +743,8 @@ def _execute(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Pr
         if frame == len(start):
             break
         capacity *= 2
-        field = _grown(field, used, capacity)
-        at, value, parent = (_grown(column, used, capacity) for column in (at, value, parent))
+        field = grown(field, used, capacity)
+        at, value, parent = (grown(column, used, capacity) for column in (at, value, parent))
     return Tape(
         data,
         using,
@@ -759,10 +759,11 @@ def _execute(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Pr
     )
 
 
-Column = TypeVar("Column", Int32s, Int64s)
+Column = TypeVar("Column", Bytes, Int32s, Int64s)
 
 
-def _grown(column: Column, used: int, capacity: int) -> Column:
+def grown(column: Column, used: int, capacity: int) -> Column:
+    """A column of another capacity with the same first `used` entries."""
     larger = np.empty(capacity, column.dtype)
     larger[:used] = column[:used]
     return cast(Column, larger)
