@@ -1,0 +1,171 @@
+"""Data that is not a request or response of its own: control records, records of the internal topics, principals.
+
+Each has a definition among Kafka's, and a framing that says which one and in which version. The framings are those of
+MessageUtil (toVersionPrefixedBytes, toCoordinatorTypePrefixedBytes) and of MetadataRecordSerde and its like for remote
+log metadata. What group members tell each other is in group_protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from decoders import schema
+from decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
+from decoders.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Decoded data with the definition it was decoded by."""
+
+    name: str  # of the definition: ConsumerProtocolSubscription
+    version: int
+    fields: dict[str, Any]
+    rest: bytes = b""  # what follows the last field; empty if all is well
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, after _definition and _version; then _rest if there is one."""
+        named = {"_definition": self.name, "_version": self.version, **self.fields}
+        return named | {"_rest": self.rest} if self.rest else named
+
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+# Topics whose records have a key with the record type, by the family that defines them.
+COORDINATOR_TOPICS: Mapping[str, str] = {
+    "__consumer_offsets": "group_coordinator",
+    "__transaction_state": "transaction_coordinator",
+    "__share_group_state": "share_coordinator",
+}
+# Topics whose record values carry their type themselves.
+TYPED_VALUE_TOPICS: Mapping[str, str] = {
+    CLUSTER_METADATA_TOPIC: "metadata",
+    REMOTE_LOG_METADATA_TOPIC: "remote_log_metadata",
+}
+FRAME_VERSION = 1  # of TYPED_VALUE_TOPICS
+
+# ControlRecordType: the type in the key of a control record, and the definition of its value. Values of the first two
+# have their version before them, the others as their first field.
+CONTROL_TYPES: Mapping[int, tuple[str, str]] = {
+    0: ("ABORT", "EndTxnMarker"),
+    1: ("COMMIT", "EndTxnMarker"),
+    2: ("LEADER_CHANGE", "LeaderChangeMessage"),
+    3: ("SNAPSHOT_HEADER", "SnapshotHeaderRecord"),
+    4: ("SNAPSHOT_FOOTER", "SnapshotFooterRecord"),
+    5: ("KRAFT_VERSION", "KRaftVersionRecord"),
+    6: ("KRAFT_VOTERS", "VotersRecord"),
+}
+OLD_OFFSET_COMMIT = 0  # record type of offset commits before KAFKA-1012; the same layout as the type that followed it
+
+
+def read(message: Message, version: int, data: bytes, at: int = 0) -> Payload:
+    """The message at an offset of data to its end, by the reading of its version that fits. Raises DecodeError."""
+    readings = [(reading, version) for reading in message.readings(version)]
+    fields, end = decode_by_bytes(readings, data, at) if len(readings) > 1 else decode(message, version, data, at)
+    return Payload(message.name, version, fields, data[end:])
+
+
+def read_version_first(message: Message, data: bytes) -> Payload:
+    """A message with an int16 of its version before it. Raises DecodeError."""
+    reader = Reader(data, root={})
+    return read(message, reader.integer("int16"), data, reader.at)
+
+
+def decode_principal(data: bytes) -> Payload:
+    """The principal as DefaultKafkaPrincipalBuilder writes it, in requestPrincipal of Envelope. Raises DecodeError."""
+    return read_version_first(schema.data_message("DefaultPrincipalData"), data)
+
+
+def decode_control_type(key: bytes) -> Payload:
+    """The key of a control record: field type; CONTROL_TYPES names it. Raises DecodeError.
+
+    A version above 0 is read as version 0, as Kafka's ControlRecordType does.
+    """
+    reader = Reader(key, root={})
+    version = reader.integer("int16")
+    message = schema.data_message("ControlRecordTypeSchema")
+    fields, end = decode(message, min(version, message.versions.last), key, reader.at)
+    return Payload(message.name, version, fields, key[end:])
+
+
+def decode_control_value(control_type: int, value: bytes) -> Payload:
+    """The value of a control record of a type of CONTROL_TYPES. Raises DecodeError."""
+    if control_type not in CONTROL_TYPES:
+        raise DecodeError("type", 0, f"a control record type of {sorted(CONTROL_TYPES)}, not {control_type}", {})
+    message = schema.data_message(CONTROL_TYPES[control_type][1])
+    if message.name == "EndTxnMarker":
+        return read_version_first(message, value)
+    return read(message, Reader(value, root={}).integer("int16"), value)
+
+
+def decode_control_record(key: bytes, value: bytes | None) -> dict[str, Any]:
+    """type: COMMIT, LEADER_CHANGE, ..., or the number of an unknown one; value: its fields, if the type is known."""
+    control_type = decode_control_type(key).fields["type"]
+    if control_type not in CONTROL_TYPES:
+        return {"type": control_type}
+    decoded = None if value is None else decode_control_value(control_type, value).as_dict()
+    return {"type": CONTROL_TYPES[control_type][0], "value": decoded}
+
+
+@cache
+def _record_types(family: str, kind: str) -> Mapping[int, Message]:
+    """The definitions of a family by record type."""
+    return {
+        message.key: message
+        for message in schema.data_messages(family).values()
+        if message.kind == kind and message.key is not None
+    }
+
+
+def decode_coordinator_key(topic: str, key: bytes) -> Payload:
+    """The key of a record of a topic of COORDINATOR_TOPICS; the definition has the record type as key. Raises DecodeError."""
+    reader = Reader(key, root={})
+    record_type = reader.integer("int16")
+    known = _record_types(COORDINATOR_TOPICS[topic], "coordinator-key")
+    if record_type not in known:
+        raise DecodeError("", 0, f"a record type of {topic}, not {record_type}", {})
+    return read(known[record_type], 0, key, reader.at)
+
+
+def decode_coordinator_value(topic: str, record_type: int, value: bytes) -> Payload:
+    """The value of a record of a topic in COORDINATOR_TOPICS, whose key has the record type. Raises DecodeError."""
+    if topic == "__consumer_offsets" and record_type == OLD_OFFSET_COMMIT:
+        return read_version_first(schema.data_message("OffsetCommitValue"), value)
+    known = _record_types(COORDINATOR_TOPICS[topic], "coordinator-value")
+    if record_type not in known:
+        raise DecodeError("", 0, f"a record type of {topic}, not {record_type}", {})
+    return read_version_first(known[record_type], value)
+
+
+def decode_typed_value(topic: str, value: bytes) -> Payload:
+    """The value of a record of a topic in TYPED_VALUE_TOPICS. Raises DecodeError."""
+    reader = Reader(value, root={})
+    frame_version = reader.uvarint("a frame version")
+    if frame_version != FRAME_VERSION:
+        raise DecodeError("", 0, f"frame version {FRAME_VERSION}, not {frame_version}", {})
+    record_type = reader.uvarint("a record type")
+    known = _record_types(TYPED_VALUE_TOPICS[topic], "metadata")
+    if record_type not in known:
+        raise DecodeError("", reader.at, f"a record type of {topic}, not {record_type}", {})
+    return read(known[record_type], reader.uvarint("a version"), value, reader.at)
+
+
+def decode_stored_record(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    """Key and value of a record of an internal topic as dicts (see Payload.as_dict); None for any other topic.
+
+    A null value (a tombstone) stays None. Raises DecodeError.
+    """
+    if topic in TYPED_VALUE_TOPICS:
+        return {"key": key, "value": None if value is None else decode_typed_value(topic, value).as_dict()}
+    if topic not in COORDINATOR_TOPICS:
+        return None
+    if key is None:
+        raise DecodeError("key", 0, f"a key, which every record of {topic} has", {})
+    record_type = Reader(key, root={}).integer("int16")
+    decoded = {"key": decode_coordinator_key(topic, key).as_dict(), "value": None}
+    if value is not None:
+        decoded["value"] = decode_coordinator_value(topic, record_type, value).as_dict()
+    return decoded

@@ -1,0 +1,173 @@
+"""SASL tokens: what SaslAuthenticate has in authBytes, or a connection after SaslHandshake version 0 in bare frames.
+
+Mechanisms: PLAIN (RFC 4616), SCRAM-SHA-256 and -512 (RFC 5802, with the extensions of Kafka's delegation tokens),
+OAUTHBEARER (RFC 7628, KIP-255). A GSSAPI token stays opaque. A token that breaks its mechanism's rules is opaque as
+well: nothing here raises, and nothing secret is in the result unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+REDACTED = "[redacted]"
+PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
+GSSAPI = "GSSAPI"
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+_SCRAM_FIELDS: Mapping[str, str] = {
+    "a": "authorizationId",
+    "n": "username",
+    "r": "nonce",
+    "c": "channelBinding",
+    "p": "proof",
+    "s": "salt",
+    "i": "iterations",
+    "v": "serverSignature",
+    "e": "error",
+    "m": "mandatoryExtension",
+}
+# What lets a listener guess the password, or be the client, in one exchange or offline.
+_SCRAM_SECRETS = frozenset({"proof", "salt", "serverSignature"})
+_SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_client: first letters -> name of the message
+    True: (("c=", "client-final"),),
+    False: (("r=", "server-first"), ("v=", "server-final"), ("e=", "server-final")),
+}
+_GS2_HEADER = re.compile(r"(?P<binding>n|y|p=[^,]*),(?:a=(?P<authorization_id>[^,]*))?,")
+
+
+def decode_token(
+    mechanism: str | None, token: bytes, *, from_client: bool, reveal_secrets: bool = False
+) -> dict[str, Any]:
+    """The fields of a token, after its mechanism; passwords, SCRAM proofs and salts, bearer tokens read [redacted].
+
+    mechanism: as in SaslHandshake; None if the handshake was not seen, then the token's look decides. A token that
+    cannot be read has the single field opaque: its size, or its bytes if secrets are to be revealed.
+    """
+    candidates = [mechanism] if mechanism is not None else [SCRAM[0], OAUTHBEARER, PLAIN]
+    for candidate in candidates:
+        decoder = _DECODERS.get(candidate)
+        fields = None if decoder is None else decoder(token, from_client)
+        if fields is not None:
+            name = mechanism or ("SCRAM" if candidate in SCRAM else candidate)
+            shown = {field: value for field, value in fields.items() if value is not None}
+            if not reveal_secrets:
+                shown = {field: REDACTED if field in _SECRETS else value for field, value in shown.items()}
+            return {"mechanism": name, **shown}
+    return {"mechanism": mechanism, "opaque": token if reveal_secrets else f"{len(token)} bytes"}
+
+
+def _text(token: bytes) -> str | None:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _plain(token: bytes, from_client: bool) -> dict[str, Any] | None:
+    """authorization id NUL username NUL password; the broker answers with nothing."""
+    if not from_client:
+        return {"message": "server-final"} if not token else None
+    text = _text(token)
+    if text is None or text.count("\0") != 2:
+        return None
+    authorization_id, username, password = text.split("\0")
+    return {
+        "message": "client-first",
+        "authorizationId": authorization_id or None,
+        "username": username,
+        "password": password,
+    }
+
+
+def _scram(token: bytes, from_client: bool) -> dict[str, Any] | None:
+    """The four messages are lists of one-letter attributes; the client's first has a GS2 header before them."""
+    text = _text(token)
+    if text is None:
+        return None
+    fields: dict[str, Any] = {}
+    if from_client and (header := _GS2_HEADER.match(text)):
+        fields = {"message": "client-first", "authorizationId": _unescaped(header["authorization_id"])}
+        text = text[header.end() :]
+    else:
+        for start, message in _SCRAM_MESSAGES[from_client]:
+            if text.startswith(start):
+                fields = {"message": message}
+    if not fields:
+        return None
+    for attribute in text.split(","):
+        letter, equals, value = attribute.partition("=")
+        if not equals:
+            return None
+        name = _SCRAM_FIELDS.get(letter, letter)
+        fields[name] = _unescaped(value) if letter in ("n", "a") else value
+    if fields.get("iterations", "").isdecimal():
+        fields["iterations"] = int(fields["iterations"])
+    return fields
+
+
+def _unescaped(name: str | None) -> str | None:
+    """A SCRAM name, where a comma and an equals sign are written =2C and =3D."""
+    return None if name is None else name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _oauthbearer(token: bytes, from_client: bool) -> dict[str, Any] | None:
+    """GS2 header, then key=value pairs between bytes 1; the broker answers with nothing, or with an error in JSON."""
+    text = _text(token)
+    if text is None:
+        return None
+    if not from_client:
+        return _oauthbearer_answer(text)
+    if text == "\x01":
+        return {"message": "client-abort"}
+    header = _GS2_HEADER.match(text)
+    pairs = text[header.end() :].split("\x01") if header else []
+    if header is None or len(pairs) < 4 or pairs[0] or pairs[-1] or pairs[-2]:
+        return None
+    values = dict(pair.partition("=")[::2] for pair in pairs[1:-2])
+    scheme, _, bearer_token = values.pop("auth", "").partition(" ")
+    if scheme.casefold() != "bearer":
+        return None
+    return {
+        "message": "client-first",
+        "authorizationId": _unescaped(header["authorization_id"]),
+        "token": bearer_token,
+        "claims": _claims(bearer_token),
+        "extensions": values or None,
+    }
+
+
+def _oauthbearer_answer(text: str) -> dict[str, Any] | None:
+    if not text:
+        return {"message": "server-final"}
+    try:
+        error = json.loads(text)
+    except ValueError:
+        return None
+    return {"message": "server-error", "error": error} if isinstance(error, dict) else None
+
+
+def _claims(bearer_token: str) -> dict[str, Any] | None:
+    """The claims of a JSON web token that say whose it is and until when; None if the token is none."""
+    parts = bearer_token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(claims, dict):
+        return None
+    return {name: claims[name] for name in ("iss", "sub", "aud", "scope", "iat", "exp") if name in claims} or None
+
+
+_DECODERS: Mapping[str, Callable[[bytes, bool], dict[str, Any] | None]] = {
+    PLAIN: _plain,
+    OAUTHBEARER: _oauthbearer,
+    **dict.fromkeys(SCRAM, _scram),
+}
+_SECRETS = _SCRAM_SECRETS | {"password", "token"}
