@@ -66,7 +66,7 @@ def decompress(codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, 
     if decoder is None:
         raise CompressionError(f"codec {codec} is none of gzip (1), snappy (2), lz4 (3), zstd (4)")
     try:
-        return decoder(memoryview(data).cast("B"), limit, magic)
+        return decoder(memoryview(data), limit, magic)
     except CompressionError:
         raise
     except MemoryError:
@@ -149,6 +149,11 @@ def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
 
 def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
     """Frames of lz4 (lz4_Frame_format.md). The last one may lack its end mark, as some clients leave it out."""
+    room = max(_FREE_OUTPUT >> 8, 8 * len(data))
+    if magic and room <= limit:  # nearly always one frame that fits
+        clear, read, ended = lz4.frame.decompress_chunk(lz4.frame.create_decompression_context(), data, max_length=room)
+        if ended and read == len(data):
+            return bytes(clear)
     pieces: list[bytes] = []
     size = 0
     position = 0
