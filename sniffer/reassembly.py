@@ -1,0 +1,1084 @@
+"""The compiled half of TCP reassembly: one pass over segments, in the order of the capture.
+
+``absorb`` looks up the connection of each segment, moves that connection's state on by it, and writes rows: bytes of
+streams and gaps in them. All that a connection's rows, statistics and issues depend on are its own segments in their
+order, so that it does not matter how a capture is cut into batches, or which other connections it holds.
+
+Sequence numbers (RFC 9293) are unwrapped to positions: int64 numbers whose low 32 bits are the sequence number, and
+that never wrap. 0 is no position. A stream's offset is a position less that of its first byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sniffer.columns import I8, I32, I64, NO_TIME, U8, U16, U32, U64
+
+Records = Any  # a structured array
+Record = Any  # one element of it, as numba sees it: named fields that can be set
+Integer = Any  # int64 inside kernels
+
+SECOND = 1_000_000_000
+
+# Bounds of plausibility and patience. Times are nanoseconds of the connection's own clock: the latest of its packets.
+WINDOW = 64 << 20  # a segment farther than this from all that was seen or acknowledged is not believed
+FARTHEST = 1 << 30  # the largest gap that is believed
+AGREEING = 3  # implausible segments that continue each other are believed from this one on
+SOON = 3_000_000  # the same packet once more so soon was captured twice; no sender repeats itself as fast
+PROOF_PACKETS = 64  # an acknowledged byte that is still missing so many packets of the connection later is a gap ...
+PROOF_TIME = 1 * SECOND  # ... or so much later: files may be out of order, with acknowledgements ahead of the data
+ONE_WAY_PIECES = 256  # where the other side was not captured, a hole with so many segments behind it is a gap,
+ONE_WAY_BYTES = 1 << 20  # or so many bytes,
+ONE_WAY_TIME = 3 * SECOND  # or one so old
+MOST_PIECES = 4096  # ... and in any case one with so many segments behind it,
+MOST_BYTES = 16 << 20  # or so many bytes
+REUSE_TIME = 60 * SECOND  # a packet so long after the end begins another connection on the same ports
+IDLE_TIME = 20 * 60 * SECOND  # ... and so does one after such a silence,
+UNANSWERED_TIME = 120 * SECOND  # which is shorter where one side alone was seen, and without payload
+SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
+RECENT = 16  # segments of a stream that are remembered, to know them again
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+OPEN, BY_FIN, BY_RST = 0, 1, 2  # how a connection ended
+UNKNOWN, ASSUMED, CERTAIN = 0, 1, 2  # what is known of where a stream begins
+
+# Kinds of issues, counted by connection.
+GAP, LATE, DUPLICATE, SNAPPED, WILD, AFTER_FIN = range(6)
+KINDS = 6
+
+# Why absorb stopped.
+DONE, NEEDS_ROOM, NEEDS_SWEEP, NEEDS_END = 0, 1, 2, 3
+
+CONNECTION = np.dtype(
+    [
+        # The two endpoints, the smaller one is side 0.
+        ("high_0", "u8"),
+        ("low_0", "u8"),
+        ("high_1", "u8"),
+        ("low_1", "u8"),
+        ("ports", "u8"),  # of side 0, and of side 1 in the low 16 bits
+        ("hash", "u8"),
+        ("used", "i8"),
+        ("next_free", "i8"),  # slot
+        ("id", "i8"),
+        ("first_side", "i8"),  # the side whose stream is direction 0
+        ("emitted", "i8"),  # rows
+        ("opened", "i8"),
+        ("opened_by", "i8"),  # 0: unknown, 1: shown by a SYN and ACK, 2: by the SYN
+        ("first_seen", "i8"),
+        ("now", "i8"),  # latest time of its packets
+        ("closed", "i8"),
+        ("how_closed", "i8"),
+        ("packets", "i8"),
+        ("packets_0", "i8"),
+        ("packets_1", "i8"),
+        ("bytes_0", "i8"),
+        ("bytes_1", "i8"),
+        ("retransmits", "i8"),
+        ("out_of_order", "i8"),
+        ("duplicates", "i8"),
+        ("gap_bytes", "i8"),
+        ("batch", "i8"),  # the latest one that it has rows in
+        ("ordinal", "i8"),  # its number among the connections with rows in that batch
+    ]
+)
+STREAM = np.dtype(
+    [
+        ("known", "i8"),
+        ("base", "i8"),  # position of offset 0
+        ("next", "i8"),  # position of the first byte that was not emitted yet
+        ("highest", "i8"),  # position behind the last byte seen
+        ("fin", "i8"),  # position of the FIN
+        ("fin_number", "i8"),
+        ("fin_at", "i8"),
+        ("acked", "i8"),  # position up to which the other side acknowledged, by this packet:
+        ("acked_number", "i8"),
+        ("acked_at", "i8"),
+        ("acked_count", "i8"),
+        ("acked_now", "i8"),
+        ("proof", "i8"),  # an earlier value of acked that showed bytes to be missing; waits for them to come late
+        ("proof_number", "i8"),
+        ("proof_at", "i8"),
+        ("proof_count", "i8"),
+        ("proof_now", "i8"),
+        ("first_piece", "i8"),  # pending pieces, a list by position; -1: none
+        ("last_piece", "i8"),
+        ("piece_count", "i8"),
+        ("piece_bytes", "i8"),
+        ("gap_start", "i8"),  # positions of the latest gap
+        ("gap_end", "i8"),
+        ("wild_next", "i8"),  # sequence number that would continue the latest implausible segment
+        ("wild_count", "i8"),
+        ("recent_next", "i8"),
+    ]
+)
+PIECE = np.dtype(
+    [
+        ("next", "i8"),  # in the stream's list, or in the list of free ones
+        ("used", "i8"),
+        ("held", "i8"),  # 1: start points into the held bytes, 0: into the batch
+        ("position", "i8"),
+        ("length", "i8"),
+        ("captured", "i8"),
+        ("start", "i8"),
+        ("number", "i8"),
+        ("at", "i8"),
+        ("now", "i8"),  # the connection's clock at its arrival
+    ]
+)
+ROW = np.dtype(
+    [
+        ("stream", "i8"),  # ordinal of the connection, twice, plus direction
+        ("offset", "i8"),
+        ("start", "i8"),  # -1: a gap; from the batch's size on: in the held bytes
+        ("length", "i8"),
+        ("number", "i8"),
+        ("at", "i8"),
+    ]
+)
+MARK = np.dtype([("count", "i8"), ("at", "i8"), ("number", "i8"), ("value", "i8")])
+TOTALS = np.dtype(
+    [
+        ("rows", "i8"),
+        ("ordinals", "i8"),
+        ("ended", "i8"),
+        ("live", "i8"),
+        ("slots", "i8"),  # ever used
+        ("free_slot", "i8"),
+        ("pieces", "i8"),  # in use
+        ("piece_slots", "i8"),  # ever used
+        ("free_piece", "i8"),
+        ("freed_bytes", "i8"),  # of the held ones, no longer needed
+        ("ending", "i8"),  # slot of the connection to be ended, for the next segment uses its ports anew
+        ("since_sweep", "i8"),
+        ("earliest", "i8"),  # time of the segments since the latest sweep
+        ("batch", "i8"),
+        ("batch_size", "i8"),
+    ]
+)
+
+
+class State(NamedTuple):
+    """Connections and their streams by slot, what is pending, and the rows of the batch in hand."""
+
+    connections: Records
+    streams: Records  # two for each connection
+    recent: I64  # fingerprints and times of each stream's latest segments
+    marks: Records  # issues by connection and kind
+    pieces: Records  # segments, or parts of them, that wait for what comes before
+    table: I64  # open addressing: slot of a connection, -1 empty
+    rows: Records
+    order: I64  # connection id by ordinal
+    ended: Records  # connections that ended, as they were, and their marks
+    ended_marks: Records
+    totals: Records
+    secret: U64  # two numbers that make the hash unpredictable to whoever sends the packets
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _elapsed(at: Integer, since: Integer) -> Integer:
+    if at == NO_TIME or since == NO_TIME:
+        return 0
+    return at - since
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _unwrap(seq: Integer, near: Integer) -> Integer:
+    """Position of a sequence number: the nearest one to the position ``near``."""
+    distance = (seq - near) & 0xFFFFFFFF
+    if distance >= 0x80000000:
+        distance -= 0x100000000
+    return near + distance
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _hash(secret: U64, high_0: Integer, low_0: Integer, high_1: Integer, low_1: Integer, ports: Integer) -> Integer:
+    mixed = secret[0]
+    for word in (high_0, low_0, high_1, low_1, ports):
+        mixed = (mixed ^ word) * secret[1]
+        mixed ^= mixed >> np.uint64(29)
+    mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _bucket(state: State, hashed: Integer) -> Integer:
+    return np.int64(hashed & np.uint64(state.table.shape[0] - 1))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _enter(state: State, slot: Integer) -> None:
+    mask = state.table.shape[0] - 1
+    place = _bucket(state, state.connections[slot].hash)
+    while state.table[place] >= 0:
+        place = (place + 1) & mask
+    state.table[place] = slot
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _leave(state: State, slot: Integer) -> None:
+    """Take a connection out of the table, and move up those that it had pushed away from their bucket."""
+    mask = state.table.shape[0] - 1
+    hole = _bucket(state, state.connections[slot].hash)
+    while state.table[hole] != slot:
+        hole = (hole + 1) & mask
+    place = hole
+    while True:
+        place = (place + 1) & mask
+        other = state.table[place]
+        if other < 0:
+            break
+        home = _bucket(state, state.connections[other].hash)
+        if ((place - home) & mask) >= ((place - hole) & mask):
+            state.table[hole] = other
+            hole = place
+    state.table[hole] = -1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def rehash(state: State) -> None:
+    """Enter all connections into a table that is still empty."""
+    for slot in range(state.totals[0].slots):
+        if state.connections[slot].used:
+            _enter(state, slot)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integer, value: Integer) -> None:
+    """Count an issue; the one with the lowest packet number is told in full."""
+    mark = state.marks[slot, kind]
+    mark.count += 1
+    if mark.count == 1 or number < mark.number:
+        mark.at = at
+        mark.number = number
+        mark.value = value
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _emit(
+    state: State, slot: Integer, side: Integer, start: Integer, length: Integer, number: Integer, at: Integer
+) -> None:
+    """Write the next row of a stream."""
+    totals = state.totals[0]
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    if connection.batch != totals.batch:
+        connection.batch = totals.batch
+        connection.ordinal = totals.ordinals
+        state.order[totals.ordinals] = connection.id
+        totals.ordinals += 1
+    row = state.rows[totals.rows]
+    row.stream = 2 * connection.ordinal + (side ^ connection.first_side)
+    row.offset = stream.next - stream.base
+    row.start = start
+    row.length = length
+    row.number = number
+    row.at = at
+    totals.rows += 1
+    connection.emitted += 1
+    stream.known = CERTAIN
+    stream.next += length
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gap(state: State, slot: Integer, side: Integer, end: Integer, number: Integer, at: Integer) -> None:
+    """Give up the bytes of a stream before the position ``end``."""
+    stream = state.streams[2 * slot + side]
+    length = end - stream.next
+    if length <= 0:
+        return
+    stream.gap_start = stream.next
+    stream.gap_end = end
+    state.connections[slot].gap_bytes += length
+    _mark(state, slot, GAP, at, number, length)
+    _emit(state, slot, side, -1, length, number, at)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _deliver(
+    state: State,
+    slot: Integer,
+    side: Integer,
+    start: Integer,
+    captured: Integer,
+    length: Integer,
+    number: Integer,
+    at: Integer,
+) -> None:
+    """Emit payload that continues a stream, and as a gap what the snap length cut off it."""
+    if captured > 0:
+        _emit(state, slot, side, start, captured, number, at)
+    if captured < length:
+        state.connections[slot].gap_bytes += length - captured
+        _mark(state, slot, SNAPPED, at, number, length - captured)
+        _emit(state, slot, side, -1, length - captured, number, at)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _insert(
+    state: State,
+    slot: Integer,
+    side: Integer,
+    position: Integer,
+    length: Integer,
+    start: Integer,
+    captured: Integer,
+    number: Integer,
+    at: Integer,
+) -> Integer:
+    """Keep what is new of a segment in pieces that fill the holes between the pending ones; return its bytes."""
+    totals = state.totals[0]
+    stream = state.streams[2 * slot + side]
+    end = position + length
+    cursor = max(position, stream.next)
+    before = np.int64(-1)
+    after = stream.first_piece
+    last = stream.last_piece
+    if last >= 0 and cursor >= state.pieces[last].position + state.pieces[last].length:
+        before = last
+        after = np.int64(-1)
+    added = np.int64(0)
+    while cursor < end:
+        while after >= 0 and state.pieces[after].position + state.pieces[after].length <= cursor:
+            before = after
+            after = state.pieces[after].next
+        stop = end
+        if after >= 0:
+            stop = min(end, state.pieces[after].position)
+        if cursor < stop:
+            if totals.free_piece >= 0:
+                place = totals.free_piece
+                totals.free_piece = state.pieces[place].next
+            else:
+                place = totals.piece_slots
+                totals.piece_slots += 1
+            totals.pieces += 1
+            piece = state.pieces[place]
+            skipped = cursor - position
+            piece.used = 1
+            piece.held = 0
+            piece.position = cursor
+            piece.length = stop - cursor
+            piece.captured = max(min(captured - skipped, stop - cursor), 0)
+            piece.start = start + skipped
+            piece.number = number
+            piece.at = at
+            piece.now = state.connections[slot].now
+            piece.next = after
+            if before >= 0:
+                state.pieces[before].next = place
+            else:
+                stream.first_piece = place
+            if after < 0:
+                stream.last_piece = place
+            stream.piece_count += 1
+            stream.piece_bytes += stop - cursor
+            added += stop - cursor
+            before = place
+        if after < 0:
+            break
+        cursor = max(stop, state.pieces[after].position + state.pieces[after].length)
+    return added
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _release(state: State, slot: Integer, side: Integer) -> None:
+    """Emit the pending pieces that now continue the stream."""
+    totals = state.totals[0]
+    stream = state.streams[2 * slot + side]
+    while stream.first_piece >= 0 and state.pieces[stream.first_piece].position == stream.next:
+        place = stream.first_piece
+        piece = state.pieces[place]
+        start = piece.start
+        if piece.held:
+            start += totals.batch_size
+            totals.freed_bytes += piece.captured
+        stream.first_piece = piece.next
+        if piece.next < 0:
+            stream.last_piece = -1
+        stream.piece_count -= 1
+        stream.piece_bytes -= piece.length
+        _deliver(state, slot, side, start, piece.captured, piece.length, piece.number, piece.at)
+        piece.used = 0
+        piece.next = totals.free_piece
+        totals.free_piece = place
+        totals.pieces -= 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _acknowledged(stream: Record, position: Integer) -> Integer:
+    """Where payload ends that an acknowledgement covers: a FIN has a sequence number, but is no byte."""
+    if stream.fin > 0 and position > stream.fin:
+        return stream.fin
+    return position
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _skip(state: State, slot: Integer, side: Integer, proof: Integer, number: Integer, at: Integer) -> None:
+    """Give up the missing bytes before a position, and emit what is pending among and behind them.
+
+    The last of them may be a FIN that the capture lacks: a single byte with nothing behind it is left.
+    """
+    stream = state.streams[2 * slot + side]
+    while stream.next < proof:
+        if stream.first_piece >= 0:
+            end = min(proof, state.pieces[stream.first_piece].position)
+        elif stream.fin == 0 and proof == stream.next + 1:
+            return
+        else:
+            end = proof
+        _gap(state, slot, side, end, number, at)
+        _release(state, slot, side)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _demand_proof(stream: Record) -> None:
+    """If bytes lack that were acknowledged, wait for them from the packet on that acknowledged them."""
+    if _acknowledged(stream, stream.acked) <= stream.next:
+        stream.proof = 0
+    elif stream.proof != stream.acked:
+        stream.proof = stream.acked
+        stream.proof_number = stream.acked_number
+        stream.proof_at = stream.acked_at
+        stream.proof_count = stream.acked_count
+        stream.proof_now = stream.acked_now
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _judge(state: State, slot: Integer, side: Integer) -> None:
+    """Decide which missing bytes of a stream will not come any more."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    if stream.proof > 0:
+        proof = _acknowledged(stream, stream.proof)
+        if stream.next >= proof:
+            _demand_proof(stream)
+        elif (
+            connection.packets - stream.proof_count >= PROOF_PACKETS
+            or _elapsed(connection.now, stream.proof_now) >= PROOF_TIME
+        ):
+            _skip(state, slot, side, proof, stream.proof_number, stream.proof_at)
+            _demand_proof(stream)
+    while stream.first_piece >= 0:
+        most_pieces, most_bytes = MOST_PIECES, MOST_BYTES
+        waited = np.int64(0)
+        if stream.acked == 0:
+            most_pieces, most_bytes = ONE_WAY_PIECES, ONE_WAY_BYTES
+            waited = _elapsed(connection.now, state.pieces[stream.first_piece].now)
+        if stream.piece_count <= most_pieces and stream.piece_bytes <= most_bytes and waited < ONE_WAY_TIME:
+            break
+        first = state.pieces[stream.first_piece]
+        _skip(state, slot, side, first.position, first.number, first.at)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _end(state: State, slot: Integer) -> None:
+    """Emit what is pending of a connection, with the gaps in it, and move it to those that ended."""
+    totals = state.totals[0]
+    connection = state.connections[slot]
+    for side in range(2):
+        stream = state.streams[2 * slot + side]
+        seen = connection.packets_1 if side else connection.packets_0
+        while True:
+            if stream.first_piece >= 0:
+                first = state.pieces[stream.first_piece]
+                proof, number, at = first.position, first.number, first.at
+                if stream.proof >= proof:
+                    number, at = stream.proof_number, stream.proof_at
+            elif stream.fin > 0:
+                proof, number, at = stream.fin, stream.fin_number, stream.fin_at
+            else:
+                proof, number, at = stream.acked, stream.acked_number, stream.acked_at
+            before = stream.next
+            if seen > 0:
+                _skip(state, slot, side, proof, number, at)
+            if stream.next == before:
+                break
+    state.ended[totals.ended] = connection
+    for kind in range(KINDS):
+        state.ended_marks[totals.ended, kind] = state.marks[slot, kind]
+    totals.ended += 1
+    _leave(state, slot)
+    connection.used = 0
+    connection.next_free = totals.free_slot
+    totals.free_slot = slot
+    totals.live -= 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def sweep(state: State, only: Integer, everything: bool) -> None:
+    """End the connection in the slot ``only``, or (-1) those to which no packet can belong any more, or all.
+
+    The clock is the earliest time among the segments since the latest sweep: one packet with a wrong time stamp does
+    not end the others' connections.
+    """
+    totals = state.totals[0]
+    first, last = np.int64(0), totals.slots
+    if only >= 0:
+        first, last = only, only + 1
+    for slot in range(first, last):
+        connection = state.connections[slot]
+        if not connection.used:
+            continue
+        if everything or only >= 0 or _is_over(connection, totals.earliest):
+            _end(state, slot)
+    if only < 0:
+        totals.since_sweep = 0
+        totals.earliest = NO_TIME
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_over(connection: Record, at: Integer) -> Any:
+    """Whether a packet at this time would begin another connection on the same ports."""
+    if connection.how_closed != OPEN and _elapsed(at, connection.closed) >= REUSE_TIME:
+        return True
+    silence = _elapsed(at, connection.now)
+    if silence >= IDLE_TIME:
+        return True
+    one_sided = connection.packets_0 == 0 or connection.packets_1 == 0
+    return one_sided and connection.bytes_0 + connection.bytes_1 == 0 and silence >= UNANSWERED_TIME
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _opens_anew(state: State, slot: Integer, side: Integer, seq: Integer) -> Any:
+    """Whether a SYN begins another connection, rather than being one more copy of this connection's."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    if stream.known != UNKNOWN:
+        return (stream.base & 0xFFFFFFFF) != ((seq + 1) & 0xFFFFFFFF)
+    return connection.how_closed != OPEN or connection.bytes_0 + connection.bytes_1 > 0
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Integer) -> None:
+    connection = state.connections[slot]
+    connection.used = 1
+    connection.id = number
+    connection.first_side = side
+    connection.emitted = 0
+    connection.opened = NO_TIME
+    connection.opened_by = 0
+    connection.first_seen = at
+    connection.now = at
+    connection.closed = NO_TIME
+    connection.how_closed = OPEN
+    connection.packets = 0
+    connection.packets_0 = 0
+    connection.packets_1 = 0
+    connection.bytes_0 = 0
+    connection.bytes_1 = 0
+    connection.retransmits = 0
+    connection.out_of_order = 0
+    connection.duplicates = 0
+    connection.gap_bytes = 0
+    connection.batch = -1
+    connection.ordinal = -1
+    for kind in range(KINDS):
+        mark = state.marks[slot, kind]
+        mark.count = 0
+        mark.at = 0
+        mark.number = 0
+        mark.value = 0
+    for index in range(2 * slot, 2 * slot + 2):
+        stream = state.streams[index]
+        stream.known = UNKNOWN
+        stream.base = 0
+        stream.next = 0
+        stream.highest = 0
+        stream.fin = 0
+        stream.acked = 0
+        stream.proof = 0
+        stream.first_piece = -1
+        stream.last_piece = -1
+        stream.piece_count = 0
+        stream.piece_bytes = 0
+        stream.gap_start = 0
+        stream.gap_end = 0
+        stream.wild_count = 0
+        stream.recent_next = 0
+        for place in range(RECENT):
+            state.recent[index, place] = 0
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _place(stream: Record, seq: Integer, known: Integer) -> None:
+    """Begin a stream at a sequence number."""
+    stream.known = known
+    stream.base = seq + 0x100000000
+    stream.next = stream.base
+    stream.highest = stream.base
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: Integer) -> Integer:
+    """What tells a packet from others of its stream in 32 bits, and its time in microseconds in the 32 below."""
+    mixed = (seq * 0x9E3779B1 + ack) * 0x85EBCA77 + flags * 0x27D4EB2F + length
+    mixed ^= mixed >> 29
+    mixed *= 0x165667B19E3779F9
+    return (mixed & ~0xFFFFFFFF) | ((at // 1000) & 0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_known_again(state: State, index: Integer, identity: Integer) -> bool:
+    """Whether one of the stream's latest segments looked just like this one, shortly before."""
+    for place in range(RECENT):
+        other = state.recent[index, place]
+        if (other ^ identity) & ~0xFFFFFFFF:
+            continue
+        distance = (identity - other) & 0xFFFFFFFF
+        if distance <= SOON // 1000 or distance >= 0x100000000 - SOON // 1000:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _remember(state: State, index: Integer, identity: Integer) -> None:
+    stream = state.streams[index]
+    state.recent[index, stream.recent_next] = identity
+    stream.recent_next = (stream.recent_next + 1) % RECENT
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _classify_old(
+    state: State, slot: Integer, side: Integer, position: Integer, length: Integer, number: Integer, at: Integer
+) -> None:
+    """Count a segment with bytes that were emitted before, or given up as a gap."""
+    stream = state.streams[2 * slot + side]
+    end = min(position + length, stream.next)
+    if position < stream.base or (position < stream.gap_end and end > stream.gap_start):
+        _mark(state, slot, LATE, at, number, end - position)
+    else:
+        state.connections[slot].retransmits += 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take_payload(
+    state: State,
+    slot: Integer,
+    side: Integer,
+    position: Integer,
+    length: Integer,
+    start: Integer,
+    captured: Integer,
+    identity: Integer,
+    number: Integer,
+    at: Integer,
+) -> None:
+    """Add a segment's payload to its stream: emit it, keep it for later, or see that it is old."""
+    connection = state.connections[slot]
+    index = 2 * slot + side
+    stream = state.streams[index]
+    if stream.known == ASSUMED and stream.first_piece < 0 and position == stream.next + 1:
+        # What was taken for the beginning was a keep-alive: it repeats the sequence number before the next one.
+        stream.base = position
+        stream.next = position
+    elif stream.known == ASSUMED and stream.next == stream.base and position < stream.next:
+        # A pure ACK came first, what was sent before it follows: the file is out of order.
+        stream.base = position
+        stream.next = position
+    end = position + length
+    if stream.first_piece < 0 and position <= stream.next and end > stream.next:
+        skipped = stream.next - position
+        if skipped > 0:
+            _classify_old(state, slot, side, position, length, number, at)
+        elif stream.acked > position:
+            connection.out_of_order += 1
+        added = length - skipped
+        _deliver(state, slot, side, start + skipped, max(captured - skipped, 0), added, number, at)
+    else:
+        added = np.int64(0)
+        if end > stream.next:
+            hole_since = NO_TIME
+            if stream.first_piece >= 0:
+                hole_since = state.pieces[stream.first_piece].now
+            fills = position < stream.highest
+            added = _insert(state, slot, side, position, length, start, captured, number, at)
+            if added > 0 and fills:
+                if added == length and _elapsed(connection.now, hole_since) <= SOON:
+                    connection.out_of_order += 1
+                else:
+                    connection.retransmits += 1
+            _release(state, slot, side)
+        if added == 0:
+            if _is_known_again(state, index, identity):
+                connection.duplicates += 1
+                _mark(state, slot, DUPLICATE, at, number, length)
+                return
+            if length > 1 or end != stream.next:
+                _classify_old(state, slot, side, position, length, number, at)
+    _remember(state, index, identity)
+    stream.highest = max(stream.highest, end)
+    if side:
+        connection.bytes_1 += added
+    else:
+        connection.bytes_0 += added
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take_repeated_flag(
+    state: State, slot: Integer, side: Integer, identity: Integer, number: Integer, at: Integer
+) -> None:
+    """Count a SYN or FIN without payload that was seen before."""
+    index = 2 * slot + side
+    if _is_known_again(state, index, identity):
+        state.connections[slot].duplicates += 1
+        _mark(state, slot, DUPLICATE, at, number, 0)
+    else:
+        state.connections[slot].retransmits += 1
+        _remember(state, index, identity)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take_syn(state: State, slot: Integer, side: Integer, seq: Integer, with_ack: bool, at: Integer) -> bool:
+    """Note who opened the connection and where the stream begins; return whether that was known."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    shown_by = 1 if with_ack else 2
+    if connection.opened_by < shown_by:
+        connection.opened_by = shown_by
+        connection.opened = at
+        if connection.emitted == 0:
+            connection.first_side = side ^ (1 if with_ack else 0)
+    if stream.known == CERTAIN:
+        return True
+    if stream.known == UNKNOWN:
+        _place(stream, (seq + 1) & 0xFFFFFFFF, CERTAIN)
+    stream.known = CERTAIN
+    return False
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take_ack(state: State, slot: Integer, side: Integer, ack: Integer, number: Integer, at: Integer) -> None:
+    """Note what the other side of a stream says to have received. ``side`` is the one that sent the bytes."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    if stream.known == UNKNOWN:
+        if connection.opened_by == 0:
+            return
+        # In a connection whose opening was seen, the first acknowledgement is that of the SYN.
+        _place(stream, ack, ASSUMED)
+    position = _unwrap(ack, stream.next)
+    most = max(stream.highest, stream.acked) + WINDOW
+    if position > min(most, stream.next + FARTHEST) or position <= stream.acked or position < stream.next - WINDOW:
+        return
+    stream.acked = position
+    stream.acked_number = number
+    stream.acked_at = at
+    stream.acked_count = connection.packets
+    stream.acked_now = connection.now
+    seen = connection.packets_1 if side else connection.packets_0
+    if stream.proof == 0 and seen > 0:
+        _demand_proof(stream)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _believe(
+    state: State, slot: Integer, side: Integer, seq: Integer, length: Integer, number: Integer, at: Integer
+) -> bool:
+    """Whether a segment's sequence number is plausible; a run of three that agree with each other is, up to a limit.
+
+    Then all bytes up to the segment are given up.
+    """
+    stream = state.streams[2 * slot + side]
+    position = _unwrap(seq, stream.next)
+    most = min(max(stream.highest, stream.acked) + WINDOW, stream.next + FARTHEST)
+    if stream.next - WINDOW <= position <= most:
+        stream.wild_count = 0
+        return True
+    if stream.wild_count > 0 and stream.wild_next == seq:
+        stream.wild_count += 1
+    else:
+        stream.wild_count = 1
+    stream.wild_next = (seq + length) & 0xFFFFFFFF
+    if stream.wild_count >= AGREEING and position > stream.next and position - stream.next <= FARTHEST:
+        _skip(state, slot, side, position, number, at)
+        stream.highest = max(stream.highest, position)
+        stream.wild_count = 0
+        return True
+    _mark(state, slot, WILD, at, number, position - stream.next)
+    return False
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take_reset(
+    state: State, slot: Integer, side: Integer, seq: Integer, ack: Integer, flags: Integer, number: Integer, at: Integer
+) -> None:
+    """End a connection, if the RST can be one of its own."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    other = state.streams[2 * slot + 1 - side]
+    distance = np.int64(0)
+    if stream.known != UNKNOWN:
+        distance = _unwrap(seq, stream.next) - stream.next
+    elif flags & ACK and other.known != UNKNOWN:
+        distance = _unwrap(ack, other.next) - other.next
+    if not -WINDOW <= distance <= WINDOW:
+        _mark(state, slot, WILD, at, number, distance)
+    elif connection.how_closed == OPEN:
+        connection.how_closed = BY_RST
+        connection.closed = at
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take_fin(state: State, slot: Integer, side: Integer, position: Integer, number: Integer, at: Integer) -> None:
+    """Note where a stream ends; the second of the two FINs closes the connection."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    if position < stream.next:
+        _mark(state, slot, WILD, at, number, position - stream.next)
+        return
+    stream.fin = position
+    stream.fin_number = number
+    stream.fin_at = at
+    stream.highest = max(stream.highest, position)
+    if state.streams[2 * slot + 1 - side].fin > 0 and connection.how_closed == OPEN:
+        connection.how_closed = BY_FIN
+        connection.closed = at
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _take(
+    state: State,
+    slot: Integer,
+    side: Integer,
+    seq: Integer,
+    ack: Integer,
+    flags: Integer,
+    start: Integer,
+    captured: Integer,
+    length: Integer,
+    number: Integer,
+    at: Integer,
+) -> None:
+    """Move a connection on by one segment."""
+    connection = state.connections[slot]
+    index = 2 * slot + side
+    stream = state.streams[index]
+    connection.packets += 1
+    if side:
+        connection.packets_1 += 1
+    else:
+        connection.packets_0 += 1
+    connection.now = max(connection.now, at)
+    if flags & RST:
+        _take_reset(state, slot, side, seq, ack, flags, number, at)
+        return
+    identity = _identity(seq, ack, flags, length, at)
+    if flags & SYN:
+        known = _take_syn(state, slot, side, seq, flags & ACK != 0, at)
+        if length == 0:
+            if known:
+                _take_repeated_flag(state, slot, side, identity, number, at)
+            else:
+                _remember(state, index, identity)
+        seq = (seq + 1) & 0xFFFFFFFF
+    elif stream.known == UNKNOWN:
+        _place(stream, seq, ASSUMED)
+    if not _believe(state, slot, side, seq, length, number, at):
+        return
+    if flags & ACK:
+        _take_ack(state, slot, 1 - side, ack, number, at)
+    position = _unwrap(seq, stream.next)
+    end = position + length
+    if stream.fin > 0 and length > 0 and end > stream.fin:
+        _mark(state, slot, AFTER_FIN, at, number, end - max(position, stream.fin))
+        length = max(stream.fin - position, 0)
+        captured = min(captured, length)
+    if length > 0:
+        _take_payload(state, slot, side, position, length, start, captured, identity, number, at)
+    if flags & FIN:
+        if stream.fin == 0:
+            if length == 0:
+                _remember(state, index, identity)
+            _take_fin(state, slot, side, end, number, at)
+        elif length == 0 and end == stream.fin:
+            _take_repeated_flag(state, slot, side, identity, number, at)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def absorb(
+    state: State,
+    begin: Integer,
+    number: I64,
+    at: I64,
+    source_high: U64,
+    source_low: U64,
+    target_high: U64,
+    target_low: U64,
+    source_port: U16,
+    target_port: U16,
+    seq: U32,
+    ack: U32,
+    flags: U8,
+    start: I64,
+    captured: I32,
+    length: I32,
+) -> tuple[Integer, Integer]:
+    """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not."""
+    totals = state.totals[0]
+    mask = state.table.shape[0] - 1
+    for i in range(begin, number.shape[0]):
+        if totals.since_sweep >= max(SWEEP_SEGMENTS, 2 * totals.slots):
+            return i, NEEDS_SWEEP
+        if (
+            2 * (totals.live + 1) > state.table.shape[0]
+            or totals.slots >= state.connections.shape[0]
+            or totals.ended >= state.ended.shape[0]
+        ):
+            return i, NEEDS_ROOM
+        # The smaller endpoint is side 0.
+        side = np.int64(0)
+        if source_high[i] != target_high[i]:
+            side = np.int64(source_high[i] > target_high[i])
+        elif source_low[i] != target_low[i]:
+            side = np.int64(source_low[i] > target_low[i])
+        else:
+            side = np.int64(source_port[i] > target_port[i])
+        if side:
+            high_0, low_0, high_1, low_1 = target_high[i], target_low[i], source_high[i], source_low[i]
+            ports = np.uint64(target_port[i]) << np.uint64(16) | np.uint64(source_port[i])
+        else:
+            high_0, low_0, high_1, low_1 = source_high[i], source_low[i], target_high[i], target_low[i]
+            ports = np.uint64(source_port[i]) << np.uint64(16) | np.uint64(target_port[i])
+        hashed = _hash(state.secret, high_0, low_0, high_1, low_1, ports)
+        place = _bucket(state, hashed)
+        slot = state.table[place]
+        while slot >= 0:
+            known = state.connections[slot]
+            if (
+                known.hash == hashed
+                and known.ports == ports
+                and known.low_0 == low_0
+                and known.low_1 == low_1
+                and known.high_0 == high_0
+                and known.high_1 == high_1
+            ):
+                break
+            place = (place + 1) & mask
+            slot = state.table[place]
+        pending = np.int64(0)
+        if slot >= 0:
+            pending = state.streams[2 * slot].piece_count + state.streams[2 * slot + 1].piece_count
+        # A segment may fill every hole between pending pieces, release all of them (each has at most two rows and a
+        # gap before it), and end the connection whose ports it uses anew.
+        if (
+            totals.rows + 6 * pending + 16 > state.rows.shape[0]
+            or totals.pieces + pending + 2 > state.pieces.shape[0]
+            or totals.ordinals + 2 > state.order.shape[0]
+        ):
+            return i, NEEDS_ROOM
+        wire = max(np.int64(length[i]), 0)
+        present = max(min(np.int64(captured[i]), wire, totals.batch_size - start[i]), 0)
+        if slot < 0:
+            if totals.free_slot >= 0:
+                slot = totals.free_slot
+                totals.free_slot = state.connections[slot].next_free
+            else:
+                slot = totals.slots
+                totals.slots += 1
+            totals.live += 1
+            new = state.connections[slot]
+            new.high_0 = high_0
+            new.low_0 = low_0
+            new.high_1 = high_1
+            new.low_1 = low_1
+            new.ports = ports
+            new.hash = hashed
+            _enter(state, slot)
+            _begin(state, slot, side, number[i], at[i])
+        elif _is_over(state.connections[slot], at[i]) or (
+            flags[i] & (SYN | RST) == SYN and _opens_anew(state, slot, side, np.int64(seq[i]))
+        ):
+            totals.ending = slot
+            return i, NEEDS_END
+        _take(
+            state,
+            slot,
+            side,
+            np.int64(seq[i]),
+            np.int64(ack[i]),
+            np.int64(flags[i]),
+            start[i],
+            present,
+            wire,
+            number[i],
+            at[i],
+        )
+        for one in range(2):
+            stream = state.streams[2 * slot + one]
+            if stream.first_piece >= 0 or stream.proof > 0:
+                _judge(state, slot, one)
+        totals.since_sweep += 1
+        if totals.earliest == NO_TIME or at[i] < totals.earliest:
+            totals.earliest = at[i]
+    return number.shape[0], DONE
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def arrange(
+    rows: Records,
+    count: Integer,
+    order: I64,
+    by_id: I64,
+    connection: I64,
+    direction: I8,
+    offset: I64,
+    start: I64,
+    length: I64,
+    number: I64,
+    at: I64,
+) -> None:
+    """Write rows as columns, by connection and direction, each stream's in the order in which they were made.
+
+    ``by_id`` has the ordinals of the batch's connections in the order of their ids.
+    """
+    streams = 2 * by_id.shape[0]
+    heads = np.zeros(streams + 1, np.int64)
+    for i in range(count):
+        heads[rows[i].stream] += 1
+    place = np.int64(0)
+    for k in range(by_id.shape[0]):
+        for stream in (2 * by_id[k], 2 * by_id[k] + 1):
+            held = heads[stream]
+            heads[stream] = place
+            place += held
+    for i in range(count):
+        row = rows[i]
+        place = heads[row.stream]
+        heads[row.stream] += 1
+        connection[place] = order[row.stream >> 1]
+        direction[place] = row.stream & 1
+        offset[place] = row.offset
+        start[place] = row.start
+        length[place] = row.length
+        number[place] = row.number
+        at[place] = row.at
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def gather(held: U8, batch_size: Integer, start: I64, length: I64, into: U8) -> None:
+    """Copy the held bytes that rows point to, and point the rows at the copy, which follows the batch."""
+    filled = np.int64(0)
+    for i in range(start.shape[0]):
+        if start[i] >= batch_size:
+            begin = start[i] - batch_size
+            into[filled : filled + length[i]] = held[begin : begin + length[i]]
+            start[i] = batch_size + filled
+            filled += length[i]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def hold(pieces: Records, piece_slots: Integer, from_batch: bool, data: U8, into: U8, filled: Integer) -> Integer:
+    """Copy the bytes of pending pieces, those in the batch or those held already; return the end of what is filled."""
+    for i in range(piece_slots):
+        piece = pieces[i]
+        if piece.used and (piece.held == 0) == from_batch:
+            into[filled : filled + piece.captured] = data[piece.start : piece.start + piece.captured]
+            piece.start = filled
+            piece.held = 1
+            filled += piece.captured
+    return filled

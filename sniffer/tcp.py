@@ -1,0 +1,340 @@
+"""TCP connections and their streams: segments in, stream bytes and gaps out.
+
+What counts as one connection, as a gap, as a duplicate, is decided in ``sniffer.reassembly``; its constants say how
+long and how much the reassembly waits for. Every decision is a function of the connection's own segments.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sniffer import reassembly
+from sniffer.columns import NO_TIME, U8, Runs, Segments
+from sniffer.issues import Issue, IssueLog
+from sniffer.reassembly import State
+
+HOW_CLOSED = {reassembly.OPEN: "open", reassembly.BY_FIN: "fin", reassembly.BY_RST: "rst"}
+
+# Kinds of issues; the details tell of the first segment of each, with its number of bytes.
+ISSUES = {
+    reassembly.GAP: ("tcp_gap", "{} bytes are not in the capture"),
+    reassembly.LATE: ("tcp_late_data", "{} bytes came after they had been given up, and were left out"),
+    reassembly.DUPLICATE: ("duplicate_packet", "the same packet, with {} bytes of payload, was captured before"),
+    reassembly.SNAPPED: ("snap_length", "{} bytes of the packet were cut off; capture with a larger snap length"),
+    reassembly.WILD: ("tcp_wild_segment", "sequence number {} bytes from the expected one; the segment was left out"),
+    reassembly.AFTER_FIN: ("tcp_data_after_fin", "{} bytes behind the end of the stream were left out"),
+}
+
+Element = TypeVar("Element", bound=np.generic)
+
+LEAST_HELD = 1 << 20  # held bytes that are not worth to be compacted
+
+
+@dataclass(frozen=True, slots=True)
+class TcpConnection:
+    """What the packets of a connection said about it, when it has ended or the capture has.
+
+    The source is the side that opened the connection (direction 0); if the capture lacks the opening, the side that
+    was seen first. Times are nanoseconds since 1970 UTC.
+    """
+
+    connection: int  # id: number of its first packet
+    source: str
+    source_port: int
+    target: str
+    target_port: int
+    opened: int | None  # time of the SYN (or of its answer, if the capture lacks it); None: open before the capture
+    first_seen: int
+    closed: int | None  # time of the RST, or of the second FIN
+    how_closed: str  # fin, rst, open
+    packets: int  # all that were captured, also twice
+    source_packets: int
+    target_packets: int
+    source_bytes: int  # payload that the packets had on the wire, each byte once
+    target_bytes: int
+    retransmits: int  # segments with bytes that were seen before, or that fill a hole late
+    out_of_order: int  # segments that came behind others, but soon
+    duplicates: int  # the same packet captured again
+    gap_bytes: int  # that the capture lacks: packets, and what the snap length cut off
+
+
+class Connections:
+    """All TCP connections of a capture; memory grows with those that are open, not with the capture."""
+
+    def __init__(self) -> None:
+        self.issues = IssueLog()
+        self._ended: list[TcpConnection] = []
+        self._held = np.empty(0, np.uint8)
+        self._filled = 0
+        secret = np.array([secrets.randbits(64), secrets.randbits(64) | 1], np.uint64)
+        self._state = State(
+            connections=np.zeros(64, reassembly.CONNECTION),
+            streams=np.zeros(128, reassembly.STREAM),
+            recent=np.zeros((128, reassembly.RECENT), np.int64),
+            marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+            pieces=np.zeros(64, reassembly.PIECE),
+            table=np.full(256, -1, np.int64),
+            rows=np.zeros(1024, reassembly.ROW),
+            order=np.zeros(256, np.int64),
+            ended=np.zeros(64, reassembly.CONNECTION),
+            ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+            totals=np.zeros(1, reassembly.TOTALS),
+            secret=secret,
+        )
+        totals = self._state.totals
+        totals["free_slot"] = totals["free_piece"] = -1
+        totals["earliest"] = NO_TIME
+
+    def feed(self, segments: Segments) -> Runs:
+        """Take the next segments of the capture; return what they added to streams.
+
+        Connections that ended are to be had from ``ended``, their issues from ``issues``.
+        """
+        count = len(segments.number)
+        data = np.ascontiguousarray(segments.data)
+        columns = (
+            segments.number,
+            segments.at,
+            segments.source_high,
+            segments.source_low,
+            segments.target_high,
+            segments.target_low,
+            segments.source_port,
+            segments.target_port,
+            segments.seq,
+            segments.ack,
+            segments.flags,
+            segments.start,
+            segments.captured,
+            segments.length,
+        )
+        contiguous = [np.ascontiguousarray(column) for column in columns]
+        self._begin_batch(len(data), count)
+        taken = 0
+        while True:
+            taken, why = reassembly.absorb(self._state, taken, *contiguous)
+            if why == reassembly.DONE:
+                break
+            if why == reassembly.NEEDS_SWEEP:
+                self._sweep()
+            elif why == reassembly.NEEDS_END:
+                self._sweep(only=int(self._state.totals["ending"][0]))
+            else:
+                self._make_room()
+        return self._finish_batch(data)
+
+    def finish(self) -> Runs:
+        """End the capture: every connection ends as it is; return what was still pending, and the gaps in it."""
+        self._begin_batch(0, 0)
+        self._sweep(everything=True)
+        return self._finish_batch(np.empty(0, np.uint8))
+
+    def ended(self) -> list[TcpConnection]:
+        """Return the connections that ended since the last call; no later rows, and no later issues, are of them."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _begin_batch(self, size: int, count: int) -> None:
+        totals = self._state.totals
+        totals["rows"] = totals["ordinals"] = totals["ended"] = 0
+        totals["batch"] += 1
+        totals["batch_size"] = size
+        wanted = count + count // 4 + 1024
+        if not wanted <= len(self._state.rows) <= 8 * wanted:
+            self._state = self._state._replace(rows=np.zeros(wanted, reassembly.ROW))
+
+    def _sweep(self, only: int = -1, everything: bool = False) -> None:
+        """End the connections that are over, or all, or the one in a slot; make room for the rows that they may give."""
+        state = self._state
+        live, pieces, rows, ordinals, ended = (
+            int(state.totals[name][0]) for name in ("live", "pieces", "rows", "ordinals", "ended")
+        )
+        self._state = state._replace(
+            rows=_grown(state.rows, rows + 3 * pieces + 4 * live),
+            order=_grown(state.order, ordinals + live),
+            ended=_grown(state.ended, ended + live),
+            ended_marks=_grown(state.ended_marks, ended + live),
+        )
+        reassembly.sweep(self._state, only, everything)
+
+    def _make_room(self) -> None:
+        """Enlarge whatever may be too small for the next segment."""
+        state = self._state
+        totals = {name: int(state.totals[name][0]) for name in reassembly.TOTALS.names or ()}
+        slots = totals["slots"] + 1
+        pieces = totals["pieces"]
+        self._state = state._replace(
+            connections=_grown(state.connections, slots),
+            streams=_grown(state.streams, 2 * slots),
+            recent=_grown(state.recent, 2 * slots),
+            marks=_grown(state.marks, slots),
+            pieces=_grown(state.pieces, 2 * pieces + 2),
+            rows=_grown(state.rows, totals["rows"] + 6 * pieces + 16),
+            order=_grown(state.order, totals["ordinals"] + 2),
+            ended=_grown(state.ended, totals["ended"] + 1),
+            ended_marks=_grown(state.ended_marks, totals["ended"] + 1),
+        )
+        if 2 * (totals["live"] + 1) > len(state.table):
+            self._state = self._state._replace(table=np.full(4 * len(state.table), -1, np.int64))
+            reassembly.rehash(self._state)
+
+    def _finish_batch(self, data: U8) -> Runs:
+        state = self._state
+        totals = state.totals
+        count = int(totals["rows"][0])
+        ordinals = int(totals["ordinals"][0])
+        runs = Runs(
+            data=data,
+            connection=np.empty(count, np.int64),
+            direction=np.empty(count, np.int8),
+            offset=np.empty(count, np.int64),
+            start=np.empty(count, np.int64),
+            length=np.empty(count, np.int64),
+            number=np.empty(count, np.int64),
+            at=np.empty(count, np.int64),
+        )
+        by_id = np.argsort(state.order[:ordinals], kind="stable")
+        reassembly.arrange(
+            state.rows,
+            count,
+            state.order,
+            by_id,
+            runs.connection,
+            runs.direction,
+            runs.offset,
+            runs.start,
+            runs.length,
+            runs.number,
+            runs.at,
+        )
+        runs = self._with_held_bytes(runs)
+        self._hold(data)
+        self._note_ended()
+        return runs
+
+    def _with_held_bytes(self, runs: Runs) -> Runs:
+        """Append to the batch's bytes those of earlier batches that rows point to."""
+        batch_size = len(runs.data)
+        from_held = runs.start >= batch_size
+        if not from_held.any():
+            return runs
+        data = np.empty(batch_size + int(runs.length[from_held].sum()), np.uint8)
+        data[:batch_size] = runs.data
+        start = runs.start.copy()
+        reassembly.gather(self._held, batch_size, start, runs.length, data[batch_size:])
+        return Runs(data, runs.connection, runs.direction, runs.offset, start, runs.length, runs.number, runs.at)
+
+    def _hold(self, data: U8) -> None:
+        """Copy the bytes of pending pieces out of the batch, which the caller may reuse."""
+        pieces = self._state.pieces
+        totals = self._state.totals
+        slots = int(totals["piece_slots"][0])
+        if totals["pieces"][0] == 0:
+            self._filled = 0
+            totals["freed_bytes"] = totals["piece_slots"] = 0
+            totals["free_piece"] = -1
+            if len(self._held) > LEAST_HELD:
+                self._held = np.empty(0, np.uint8)
+            return
+        used = pieces[:slots]
+        fresh = int(used["captured"][(used["used"] == 1) & (used["held"] == 0)].sum())
+        freed = int(totals["freed_bytes"][0])
+        if 2 * freed > self._filled + LEAST_HELD:
+            live = np.empty(2 * (self._filled - freed) + fresh, np.uint8)
+            self._filled = reassembly.hold(pieces, slots, False, self._held, live, 0)
+            self._held = live
+            totals["freed_bytes"] = 0
+        if fresh:
+            self._held = _grown(self._held, self._filled + fresh)
+            self._filled = reassembly.hold(pieces, slots, True, data, self._held, self._filled)
+
+    def _note_ended(self) -> None:
+        count = int(self._state.totals["ended"][0])
+        rows = self._state.ended[:count].copy()
+        marks = self._state.ended_marks[:count]
+        for row, row_marks in zip(rows, marks, strict=True):
+            connection = _summary(row)
+            self._ended.append(connection)
+            for kind in np.flatnonzero(row_marks["count"]):
+                mark = row_marks[kind]
+                name, detail = ISSUES[int(kind)]
+                self.issues.add(
+                    Issue(
+                        name,
+                        detail.format(int(mark["value"])),
+                        connection.connection,
+                        _time(int(mark["at"])),
+                        int(mark["number"]),
+                        int(mark["count"]),
+                    )
+                )
+            if min(connection.source_packets, connection.target_packets) == 0 and (
+                connection.source_bytes + connection.target_bytes > 0
+            ):
+                silent = connection.target if connection.target_packets == 0 else connection.source
+                self.issues.add(
+                    Issue(
+                        "tcp_one_way",
+                        f"no packet sent by {silent} was captured",
+                        connection.connection,
+                        _time(connection.first_seen),
+                        connection.connection,
+                    )
+                )
+        if len(self._state.ended) > 4 * count + 4096:
+            self._state = self._state._replace(
+                ended=np.zeros(64, reassembly.CONNECTION),
+                ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+            )
+
+
+def _grown(array: NDArray[Element], size: int) -> NDArray[Element]:
+    """Return the array with room for a number of elements: itself, or a copy of at least twice the size."""
+    if size <= len(array):
+        return array
+    larger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def _time(at: int) -> int | None:
+    return None if at == NO_TIME else at
+
+
+def _address(high: int, low: int) -> str:
+    address = IPv6Address(high << 64 | low)
+    return str(address.ipv4_mapped or address)
+
+
+def _summary(row: np.void) -> TcpConnection:
+    first = int(row["first_side"])
+    addresses = [_address(int(row[f"high_{side}"]), int(row[f"low_{side}"])) for side in (0, 1)]
+    ports = [int(row["ports"]) >> 16, int(row["ports"]) & 0xFFFF]
+    packets = [int(row["packets_0"]), int(row["packets_1"])]
+    payload = [int(row["bytes_0"]), int(row["bytes_1"])]
+    return TcpConnection(
+        connection=int(row["id"]),
+        source=addresses[first],
+        source_port=ports[first],
+        target=addresses[1 - first],
+        target_port=ports[1 - first],
+        opened=_time(int(row["opened"])),
+        first_seen=int(row["first_seen"]),
+        closed=_time(int(row["closed"])),
+        how_closed=HOW_CLOSED[int(row["how_closed"])],
+        packets=int(row["packets"]),
+        source_packets=packets[first],
+        target_packets=packets[1 - first],
+        source_bytes=payload[first],
+        target_bytes=payload[1 - first],
+        retransmits=int(row["retransmits"]),
+        out_of_order=int(row["out_of_order"]),
+        duplicates=int(row["duplicates"]),
+        gap_bytes=int(row["gap_bytes"]),
+    )
