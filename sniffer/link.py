@@ -1,0 +1,467 @@
+"""Frames of a link to TCP segments: link layer, VLAN tags, IP and TCP headers, by one kernel.
+
+Link types are those of https://www.tcpdump.org/linktypes.html. Types and encapsulations that the kernel does not know
+(PPP, PPPoE, MPLS, IEEE 802.11, ...) are unwrapped by scapy or dpkt and then read again as raw IP. Tunnels (GRE, IP in
+IP, VXLAN) are other traffic. Fragments are not put together: the first one gives a segment of the bytes it has, so
+that what the others held becomes a gap of the stream; every fragment is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sniffer.columns import I32, I64, U8, U16, U32, U64, Packets, Segments
+from sniffer.issues import Issue
+
+# What a packet was, or what was remarkable about it: indexes of REMARKS.
+UDP, ICMP, ARP, OTHER_IP, OTHER_LINK, FRAGMENT, TRUNCATED, LENGTH, HEADER, UNKNOWN_LINK, LIBRARY = range(11)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Name of a kind of packets; with a detail it is damage, else just other traffic."""
+
+    kind: str
+    detail: str | None = None
+
+
+REMARKS = (
+    Remark("udp"),
+    Remark("icmp"),
+    Remark("arp"),
+    Remark("other_ip"),
+    Remark("not_ip"),
+    Remark("ip_fragment", "IP fragment of {value} bytes: fragments are not put together, the stream has a gap there"),
+    Remark("truncated_header", "the capture holds {value} bytes of the packet: too few for its headers"),
+    Remark("lying_length", "an IP header claims {value} bytes, which disagrees with the packet's size or its headers"),
+    Remark("damaged_header", "an IP or TCP header with impossible contents at byte {value} of the packet"),
+    Remark("unknown_link_type", "link type {value} is not known (see tcpdump.org/linktypes.html): packets passed over"),
+)
+OTHER_TRAFFIC = (UDP, ICMP, ARP, OTHER_IP, OTHER_LINK)
+
+ETHERNET, NULL, LOOP, COOKED, COOKED2 = 1, 0, 108, 113, 276
+RAW_IP = 101
+
+int64: Any = np.int64  # numba's cast; typed loosely, as kernels mix it with plain integers
+
+
+@dataclass(frozen=True, slots=True)
+class Dissected:
+    """What a batch of packets carried: segments, the number of other packets by kind, and what was damaged."""
+
+    segments: Segments
+    other: dict[str, int]
+    issues: tuple[Issue, ...]
+
+
+def dissect(packets: Packets) -> Dissected:
+    """Read the headers of all packets; segments keep the packets' order and share their data.
+
+    Addresses, ports and lengths are as in ``Segments``. A length of 0 in the IP header (segmentation offload) means
+    the rest of the packet, Ethernet padding is left out. Damage is counted in issues with the first packet of each
+    kind, nothing is raised.
+    """
+    segments, counts, first, values, library = _run(packets)
+    if library.size:
+        packets = _unwrap(packets, library)
+        segments, counts, first, values, _ = _run(packets)
+    other: dict[str, int] = {}
+    issues: list[Issue] = []
+    for index, remark in enumerate(REMARKS):
+        count = int(counts[index])
+        if not count:
+            continue
+        if remark.detail is None:
+            other[remark.kind] = count
+            continue
+        row = int(first[index])
+        detail = remark.detail.format(value=int(values[index]))
+        issues.append(Issue(remark.kind, detail, at=int(packets.at[row]), packet=int(packets.number[row]), count=count))
+    return Dissected(segments, other, tuple(issues))
+
+
+def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
+    """Call the kernel and name its columns."""
+    rows = len(packets.start)
+    counts, first, values = (np.zeros(len(REMARKS) + 1, np.int64) for _ in range(3))
+    number, at, start = (np.empty(rows, np.int64) for _ in range(3))
+    addresses = np.empty((4, rows), np.uint64)
+    ports = np.empty((2, rows), np.uint16)
+    seq_ack = np.empty((2, rows), np.uint32)
+    flags = np.empty(rows, np.uint8)
+    captured, length = (np.empty(rows, np.int32) for _ in range(2))
+    library = np.empty(rows, np.int64)
+    found, unwrap = _dissect(
+        _writable(packets.data),
+        _writable(packets.number),
+        _writable(packets.at),
+        _writable(packets.start),
+        _writable(packets.captured),
+        _writable(packets.original),
+        _writable(packets.link_type),
+        *(number, at, addresses, ports, seq_ack, flags, start, captured, length),
+        *(library, counts, first, values),
+    )
+    segments = Segments(
+        data=packets.data,
+        number=number[:found],
+        at=at[:found],
+        source_high=addresses[0, :found],
+        source_low=addresses[1, :found],
+        target_high=addresses[2, :found],
+        target_low=addresses[3, :found],
+        source_port=ports[0, :found],
+        target_port=ports[1, :found],
+        seq=seq_ack[0, :found],
+        ack=seq_ack[1, :found],
+        flags=flags[:found],
+        start=start[:found],
+        captured=captured[:found],
+        length=length[:found],
+    )
+    return segments, counts, first, values, library[:unwrap]
+
+
+def _writable(array: Any) -> Any:
+    """View of an array that numba types as writable and contiguous, so that the kernel is compiled once only."""
+    array = np.ascontiguousarray(array)
+    if array.flags.writeable:
+        return array
+    if not array.size:
+        return np.empty(0, array.dtype)
+    interface = dict(array.__array_interface__)
+    interface["data"] = (interface["data"][0], False)
+    return np.asarray(_Memory(interface, array))
+
+
+class _Memory:
+    """Memory of a read-only array (kept alive by owner), offered as writable; the kernel only reads it."""
+
+    def __init__(self, interface: dict[str, Any], owner: object) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _two(data: U8, at: int) -> Any:
+    return int64(data[at]) << 8 | int64(data[at + 1])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _four(data: U8, at: int) -> Any:
+    return (
+        int64(data[at]) << 24
+        | int64(data[at + 1]) << 16
+        | int64(data[at + 2]) << 8
+        | int64(data[at + 3])
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _eight(data: U8, at: int) -> np.uint64:
+    return np.uint64(_four(data, at)) << np.uint64(32) | np.uint64(_four(data, at + 4))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _network(data: U8, position: int, end: int, link: int) -> tuple[int, int, int]:
+    """Walk the link layer: (IP version or 0, position of the IP header, remark if the version is 0)."""
+    ether = int64(-1)
+    if link == ETHERNET:
+        if position + 14 > end:
+            return 0, position, TRUNCATED
+        ether = _two(data, position + 12)
+        position += 14
+    elif link == COOKED:
+        if position + 16 > end:
+            return 0, position, TRUNCATED
+        ether = _two(data, position + 14)
+        position += 16
+    elif link == COOKED2:
+        if position + 20 > end:
+            return 0, position, TRUNCATED
+        ether = _two(data, position)
+        position += 20
+    elif link in (NULL, LOOP):
+        # Address family in the byte order of the capturing host; IPv6 has another number on every system.
+        if position + 4 > end:
+            return 0, position, TRUNCATED
+        family = _four(data, position)
+        if family > 0xFFFF:
+            family = (family >> 24) | ((family >> 8) & 0xFF00)
+        position += 4
+        if family == 2:
+            return 4, position, 0
+        if family in (10, 24, 28, 30):
+            return 6, position, 0
+        return 0, position, OTHER_LINK
+    elif link in (RAW_IP, 12, 14, 228, 229):
+        if position >= end:
+            return 0, position, TRUNCATED
+        version = int64(data[position]) >> 4
+        if version in (4, 6):
+            return version, position, 0
+        return 0, position, HEADER
+    elif link < 0:  # scapy or dpkt looked into it already: the remark, negated and lowered by one
+        return 0, position, -link - 1
+    else:
+        return 0, position, LIBRARY
+
+    # A length instead of a type: IEEE 802.3 with LLC, of which SNAP (aa aa 03 00 00 00) has a type again.
+    if (
+        0 <= ether <= 1500
+        and position + 8 <= end
+        and _four(data, position) == 0xAAAA0300
+        and _two(data, position + 4) == 0
+    ):
+        ether = _two(data, position + 6)
+        position += 8
+    while ether in (0x8100, 0x88A8, 0x9100, 0x9200):
+        if position + 4 > end:
+            return 0, position, TRUNCATED
+        ether = _two(data, position + 2)
+        position += 4
+    if ether == 0x0800:
+        return 4, position, 0
+    if ether == 0x86DD:
+        return 6, position, 0
+    if ether == 0x0806:
+        return 0, position, ARP
+    if ether in (0x8847, 0x8848, 0x8864):  # MPLS, PPPoE
+        return 0, position, LIBRARY
+    return 0, position, OTHER_LINK
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _extensions(data: U8, position: int, end: int, protocol: int) -> tuple[int, int, int, int]:
+    """Walk the extension headers of IPv6 (RFC 8200): (protocol, position, fragment offset, more fragments)."""
+    offset = int64(0)
+    more = int64(0)
+    while protocol in (0, 43, 44, 51, 60, 135, 139, 140):
+        if position + 8 > end:
+            return -1, position, offset, more
+        following = int64(data[position])
+        if protocol == 44:
+            field = _two(data, position + 2)
+            offset = field >> 3
+            more = field & 1
+            position += 8
+            if offset:
+                return following, position, offset, more
+        elif protocol == 51:
+            position += (int64(data[position + 1]) + 2) * 4
+        else:
+            position += (int64(data[position + 1]) + 1) * 8
+        protocol = following
+    return protocol, position, offset, more
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _note(counts: I64, first: I64, values: I64, remark: int, row: int, value: int) -> None:
+    if counts[remark] == 0:
+        first[remark] = row
+        values[remark] = value
+    counts[remark] += 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _dissect(
+    data: U8,
+    packet_number: I64,
+    packet_at: I64,
+    packet_start: I64,
+    packet_captured: I32,
+    packet_original: I32,
+    link_type: I32,
+    number: I64,
+    at: I64,
+    addresses: U64,
+    ports: U16,
+    seq_ack: U32,
+    flags: U8,
+    start: I64,
+    captured: I32,
+    length: I32,
+    library: I64,
+    counts: I64,
+    first: I64,
+    values: I64,
+) -> tuple[int, int]:
+    """Fill the columns of segments; returns their number and that of the packets that a library must unwrap."""
+    found = 0
+    unwrap = 0
+    for row in range(packet_start.size):
+        begin = packet_start[row]
+        size = int64(packet_captured[row])
+        end = begin + size
+        wire_end = begin + max(size, int64(packet_original[row]))
+        version, position, remark = _network(data, begin, end, int64(link_type[row]))
+        if version == 0:
+            if remark == LIBRARY:
+                library[unwrap] = row
+                unwrap += 1
+                continue
+            value = size
+            if remark == UNKNOWN_LINK:
+                value = wire_end - begin  # _unwrap puts the link type there
+            elif remark == HEADER:
+                value = position - begin
+            _note(counts, first, values, remark, row, value)
+            continue
+        if position >= end:
+            _note(counts, first, values, TRUNCATED, row, size)
+            continue
+        if int64(data[position]) >> 4 != version:
+            _note(counts, first, values, HEADER, row, position - begin)
+            continue
+        offset = int64(0)
+        more = int64(0)
+        if version == 4:
+            if position + 20 > end:
+                _note(counts, first, values, TRUNCATED, row, size)
+                continue
+            header = (int64(data[position]) & 15) * 4
+            claimed = _two(data, position + 2)
+            fragment = _two(data, position + 6)
+            offset = fragment & 0x1FFF
+            more = fragment >> 13 & 1
+            protocol = int64(data[position + 9])
+            source_high = np.uint64(0)
+            target_high = np.uint64(0)
+            source_low = np.uint64(_four(data, position + 12)) | np.uint64(0xFFFF00000000)
+            target_low = np.uint64(_four(data, position + 16)) | np.uint64(0xFFFF00000000)
+            if header < 20:
+                _note(counts, first, values, HEADER, row, position - begin)
+                continue
+        else:
+            if position + 40 > end:
+                _note(counts, first, values, TRUNCATED, row, size)
+                continue
+            header = int64(40)
+            claimed = _two(data, position + 4)
+            if claimed:
+                claimed += 40
+            protocol = int64(data[position + 6])
+            source_high = _eight(data, position + 8)
+            source_low = _eight(data, position + 16)
+            target_high = _eight(data, position + 24)
+            target_low = _eight(data, position + 32)
+        if claimed == 0:  # segmentation offload; jumbo payload option
+            claimed = wire_end - position
+        if claimed < header:
+            _note(counts, first, values, LENGTH, row, claimed)
+            continue
+        ip_end = position + claimed
+        lies = ip_end > wire_end
+        ip = position
+        position += header
+        if version == 6:
+            protocol, position, offset, more = _extensions(data, position, min(end, ip_end), protocol)
+            if protocol < 0:
+                _note(counts, first, values, TRUNCATED, row, size)
+                continue
+        if protocol != 6:
+            if protocol == 17:
+                remark = UDP
+            elif protocol in (1, 58):
+                remark = ICMP
+            else:
+                remark = OTHER_IP
+            _note(counts, first, values, remark, row, size)
+            continue
+        if offset or more:
+            _note(counts, first, values, FRAGMENT, row, claimed)
+            if offset:
+                continue
+        if lies:
+            # Kept with the length of the IP header: tools that cut packets often forget the size on the wire.
+            _note(counts, first, values, LENGTH, row, claimed)
+        if position + 20 > ip_end:
+            if not lies:
+                _note(counts, first, values, LENGTH, row, claimed)
+            continue
+        if position + 20 > end:
+            _note(counts, first, values, TRUNCATED, row, size)
+            continue
+        payload = position + (int64(data[position + 12]) >> 4) * 4
+        if payload < position + 20 or payload > ip_end:
+            _note(counts, first, values, HEADER, row, ip - begin)
+            continue
+        number[found] = packet_number[row]
+        at[found] = packet_at[row]
+        addresses[0, found] = source_high
+        addresses[1, found] = source_low
+        addresses[2, found] = target_high
+        addresses[3, found] = target_low
+        ports[0, found] = _two(data, position)
+        ports[1, found] = _two(data, position + 2)
+        seq_ack[0, found] = _four(data, position + 4)
+        seq_ack[1, found] = _four(data, position + 8)
+        flags[found] = data[position + 13]
+        bytes_end = min(end, ip_end)
+        start[found] = min(payload, bytes_end)
+        captured[found] = max(bytes_end - payload, 0)
+        length[found] = ip_end - payload
+        found += 1
+    return found, unwrap
+
+
+def _unwrap(packets: Packets, rows: I64) -> Packets:
+    """Packets of which the given ones begin at their IP header; those without one have a negative link type."""
+    start, captured, original = packets.start.copy(), packets.captured.copy(), packets.original.copy()
+    link_type = packets.link_type.copy()
+    finders: dict[int, Callable[[bytes], int] | None] = {}
+    for row in rows.tolist():
+        kind, begin, size = int(link_type[row]), int(start[row]), int(captured[row])
+        if kind not in finders:
+            finders[kind] = _finder(kind)
+        finder = finders[kind]
+        if finder is None:
+            link_type[row] = -UNKNOWN_LINK - 1
+            original[row] = kind
+            captured[row] = 0
+            continue
+        offset = finder(packets.data[begin : begin + size].tobytes())
+        if offset < 0:
+            link_type[row] = offset
+            continue
+        start[row] += offset
+        captured[row] -= offset
+        original[row] -= offset
+        link_type[row] = RAW_IP
+    return replace(packets, start=start, captured=captured, original=original, link_type=link_type)
+
+
+def _finder(link_type: int) -> Callable[[bytes], int] | None:
+    """Function that gives the offset of the IP header in a frame (or a negated remark less one); None: unknown type."""
+    # Both libraries are slow to import and rarely needed.
+    import dpkt.pcap
+    import scapy.contrib.mpls
+    import scapy.layers.dot11
+    import scapy.layers.inet6
+    import scapy.layers.ppp
+    from scapy.config import conf
+    from scapy.layers.inet import IP
+
+    layer = conf.l2types.num2layer.get(link_type)
+    if layer is None:
+        fixed = dpkt.pcap.dltoff.get(link_type)
+        if fixed is None:
+            return None
+        return lambda frame: fixed if frame[fixed : fixed + 1] and frame[fixed] >> 4 in (4, 6) else -OTHER_LINK - 1
+
+    def find(frame: bytes) -> int:
+        try:
+            dissected = layer(frame)
+            inner = dissected.getlayer(IP) or dissected.getlayer(scapy.layers.inet6.IPv6)
+        except Exception:  # whatever a foreign parser meets in foreign bytes
+            return -HEADER - 1
+        if inner is None or not inner.original:
+            return -OTHER_LINK - 1
+        return frame.find(inner.original)
+
+    return find

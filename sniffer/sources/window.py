@@ -1,0 +1,75 @@
+"""A file seen through a moving buffer: what the kernels index, with an incomplete record carried over."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from sniffer.columns import U8
+
+BATCH_BYTES = 10_000_000
+
+
+class ByteSource(Protocol):
+    """A binary file, pipe or decompressor."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer from its beginning; 0 at the end of the file."""
+
+
+class Window:
+    """``data[begin:end]`` is what was read and not yet used; each filling takes a new buffer.
+
+    Old buffers stay as they are: packets handed out point into them.
+    """
+
+    def __init__(self, source: ByteSource, batch_bytes: int = BATCH_BYTES, *, offset: int = 0, live: bool = False):
+        """With live a filling is what a pipe holds now, else batch_bytes; the file stands at offset."""
+        self._source = source
+        self._batch_bytes = batch_bytes
+        self._live = live
+        self.data: U8 = np.empty(0, np.uint8)
+        self.begin = 0
+        self.end = 0
+        self.finished = False
+        self._base = offset  # place in the file of data[0]
+
+    @property
+    def offset(self) -> int:
+        """Place in the file of data[begin]."""
+        return self._base + self.begin
+
+    @property
+    def left(self) -> int:
+        """Bytes that were read and not yet used."""
+        return self.end - self.begin
+
+    def position(self, offset: int) -> int:
+        """Index in data (perhaps beyond it) of a place in the file."""
+        return offset - self._base
+
+    def fill(self, need: int) -> bool:
+        """Have at least need bytes; False if the file ends before."""
+        if self.left >= need:
+            return True
+        if self.finished:
+            return False
+        left = self.left
+        data = np.empty(max(need, left + self._batch_bytes), np.uint8)
+        data[:left] = self.data[self.begin : self.end]
+        self._base += self.begin
+        self.data, self.begin, self.end = data, 0, left
+        view = memoryview(data)  # type: ignore[arg-type]
+        while self.end < len(data) and not (self._live and self.end >= need):
+            count = self._source.readinto(view[self.end :])
+            if not count:
+                self.finished = True
+                break
+            self.end += count
+        return self.left >= need
+
+    def peek(self, need: int) -> bytes:
+        """Return the next bytes, up to need, without using them."""
+        self.fill(need)
+        return self.data[self.begin : min(self.begin + need, self.end)].tobytes()
