@@ -121,7 +121,7 @@ def _record_types(family: str, kind: str) -> Mapping[int, Message]:
 
 
 def decode_coordinator_key(topic: str, key: bytes) -> Payload:
-    """The key of a record of a topic of COORDINATOR_TOPICS; the definition has the record type as key. Raises DecodeError."""
+    """The key of a record of a topic of COORDINATOR_TOPICS, by the record type before it. Raises DecodeError."""
     reader = Reader(key, root={})
     record_type = reader.integer("int16")
     known = _record_types(COORDINATOR_TOPICS[topic], "coordinator-key")
