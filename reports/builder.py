@@ -1,0 +1,166 @@
+"""Exchanges in, tables out: what is asked for and no more. The state kept is what later exchanges need."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from decoders import apis
+from reports import tape_rows
+from reports.bodies import Bodies, BodyDecoder
+from reports.bodies_as_text import BodyTexts
+from reports.connection_table import Introduction, connection_table, introduce, issue_table
+from reports.damage import Damage, DamageReader
+from reports.error_table import error_table
+from reports.exchange_table import TEXT_COLUMNS, ExchangeColumns, api_names, client_ids, exchange_table, needs_bodies
+from reports.partition_tables import PartitionTables
+from reports.roles import TOPIC, TOPIC_ID
+from reports.tables import EXCHANGES
+from reports.topics import ID_PREFIX, NO_ID, TopicNames
+from sniffer.columns import ConnectionRow, Exchanges
+from sniffer.issues import Issue, IssueLog
+
+BYTES_AT_ONCE = 32_000_000
+"""Bodies of more bytes are worked off in parts, so that their tapes and texts take a bounded amount of memory."""
+
+_FROM_PARTITIONS = frozenset({"partitions", "batches", "records"})
+_FROM_BODIES = _FROM_PARTITIONS | {"errors"}
+
+
+class Endpoint(Protocol):
+    """The broker's end of a connection."""
+
+    @property
+    def broker(self) -> str:
+        """Its address."""
+
+    @property
+    def broker_port(self) -> int:
+        """Its port."""
+
+
+class TableBuilder:
+    """Makes the tables of exchanges as they complete. What comes out does not depend on how they were cut into batches.
+
+    `topic_names` and `issues` grow as exchanges are observed. Topics are written by id until their name is known: the
+    driver resolves them again when it has seen all (`TopicNames.resolve`).
+    """
+
+    def __init__(
+        self,
+        wanted: frozenset[str],
+        *,
+        exchange_columns: frozenset[str] | None = None,
+        reveal_secrets: bool = False,
+    ) -> None:
+        columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
+        self._wanted = wanted
+        self._columns = columns if "exchanges" in wanted else frozenset[str]()
+        self._needs_bodies = needs_bodies(self._columns) or bool(wanted & _FROM_BODIES)
+        self._decoder = BodyDecoder() if self._needs_bodies or "connections" in wanted else None
+        self._damage = DamageReader()
+        self._texts = BodyTexts(reveal_secrets=reveal_secrets)
+        self._partitions = PartitionTables(wanted & _FROM_PARTITIONS)
+        self._introductions: dict[int, Introduction] = {}
+        self.topic_names = TopicNames()
+        self.issues = IssueLog()
+
+    def observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:
+        """The rows of these exchanges, by table; a table without rows is absent."""
+        if not len(exchanges.number):
+            return {}
+        parts = [self._observe(part, endpoints) for part in _in_parts(exchanges)]
+        names = dict.fromkeys(name for part in parts for name in part)
+        return {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in names}
+
+    def end_connections(self, rows: Sequence[ConnectionRow], issues: Sequence[Issue] = ()) -> dict[str, pa.Table]:
+        """The rows of connections that have ended, and of the issues given and those met in their bodies."""
+        log = IssueLog(issues)
+        for row in rows:
+            for issue in self.issues.take(row.connection):
+                log.add(issue)
+        ended = [row.connection for row in rows]
+        tables = {}
+        if "connections" in self._wanted and rows:
+            tables["connections"] = connection_table(rows, self._introductions, log)
+        if "issues" in self._wanted and len(log):
+            tables["issues"] = issue_table(log)
+        for connection in ended:
+            self._introductions.pop(connection, None)
+        self._damage.forget(ended)
+        self._partitions.forget(ended)
+        return tables
+
+    def _observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:
+        api, client_id = api_names(exchanges), client_ids(exchanges)
+        bodies, damage = self._decode(exchanges)
+        tables: dict[str, pa.Table | None] = {}
+        if "exchanges" in self._wanted:
+            text = None
+            if bodies is not None and damage is not None and self._columns & TEXT_COLUMNS:
+                text = self._texts.write(bodies, damage)
+            columns = ExchangeColumns(exchanges, api, client_id, bodies, damage, text)
+            tables["exchanges"] = exchange_table(columns, self._columns)
+        if bodies is not None and self._wanted & _FROM_BODIES:
+            self._learn_topics(bodies)
+            if "errors" in self._wanted:
+                brokers = {connection: _address(end) for connection, end in endpoints.items()}
+                tables["errors"] = error_table(bodies, api, client_id, brokers)
+            tables |= self._partitions.observe(bodies, api, client_id, self.issues)
+        return {name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None}
+
+    def _decode(self, exchanges: Exchanges) -> tuple[Bodies | None, Damage | None]:
+        if self._decoder is None:
+            return None, None
+        introducing = np.isin(exchanges.api_key, (apis.SASL_HANDSHAKE, apis.API_VERSIONS))
+        if not self._needs_bodies:
+            if introducing.any():
+                introduce(self._decoder.decode(exchanges, introducing), introducing, self._introductions)
+            return None, None
+        bodies = self._decoder.decode(exchanges)
+        if "connections" in self._wanted:
+            introduce(bodies, introducing, self._introductions)
+        damage = self._damage.read(bodies)
+        for issue in damage.issues:
+            self.issues.add(issue)
+        return bodies, damage
+
+    def _learn_topics(self, bodies: Bodies) -> None:
+        for tape, first in (
+            (bodies.requests, bodies.first_in_requests),
+            (bodies.responses, bodies.first_in_responses),
+        ):
+            frames = np.flatnonzero((first[:, TOPIC] >= 0) & (first[:, TOPIC_ID] >= 0))
+            if not len(frames):
+                continue
+            rows = tape_rows.named_ids(tape.field, tape.parent, tape.frame_start, bodies.roles.role, frames)
+            names, ids = tape.strings(rows[:, 0]), tape.uuids(rows[:, 1])
+            pairs = pc.unique(pc.binary_join_element_wise(ids, names, " "))
+            for pair in pairs.drop_null().to_pylist():
+                topic_id, _, name = pair.partition(" ")
+                if name and topic_id != NO_ID:
+                    self.topic_names.learn([(ID_PREFIX + topic_id, name)])
+
+
+def _in_parts(exchanges: Exchanges) -> list[Exchanges]:
+    """The exchanges in parts of some `BYTES_AT_ONCE`, at least one exchange each."""
+    sizes = (exchanges.request_end - exchanges.request_start) + (exchanges.response_end - exchanges.response_start)
+    ends = np.cumsum(sizes)
+    if ends[-1] <= BYTES_AT_ONCE:
+        return [exchanges]
+    cuts = np.flatnonzero(np.diff(ends // BYTES_AT_ONCE)) + 1
+    columns = [field.name for field in dataclasses.fields(Exchanges) if field.name != "data"]
+    return [
+        dataclasses.replace(exchanges, **{name: getattr(exchanges, name)[first:last] for name in columns})
+        for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True)
+    ]
+
+
+def _address(end: Endpoint) -> str:
+    host = f"[{end.broker}]" if ":" in end.broker else end.broker
+    return f"{host}:{end.broker_port}"

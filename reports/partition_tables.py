@@ -1,0 +1,157 @@
+"""The tables of what travels in partitions: partitions, batches and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from decoders import apis
+from decoders.record_columns import BatchColumns, read_batches, read_records
+from reports.arrow_columns import numbers, times
+from reports.bodies import Bodies
+from reports.error_table import error_names
+from reports.fetch_positions import UNKNOWN, FetchPositions
+from reports.partitions import Partitions, TopicCodes, partners, read_partitions
+from reports.record_fields import RecordFields, record_fields, scan_fields
+from reports.record_tables import batch_issues, batch_table, record_table
+from reports.roles import (
+    SLOT_ERROR_CODE,
+    SLOT_FETCH_OFFSET,
+    SLOT_HIGH_WATERMARK,
+    SLOT_LAST_STABLE_OFFSET,
+    SLOT_LOG_START_OFFSET,
+    SLOT_PARTITION,
+)
+from reports.tables import BATCHES, PARTITIONS, RECORDS
+from sniffer.columns import I64
+from sniffer.issues import IssueLog
+
+# FetchSnapshot moves a snapshot of the metadata log, in pieces: it has records, but tells nothing of a partition.
+_LISTED = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH)
+_WITH_RECORDS = (*_LISTED, apis.FETCH_SNAPSHOT)
+
+
+class PartitionTables:
+    """Makes those of the three tables that are wanted. Keeps what fetch sessions asked for."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self._wanted = wanted
+        self._positions = FetchPositions()
+        self._codes = TopicCodes()
+
+    def forget(self, connections: Iterable[int]) -> None:
+        """Drop what is known of connections that have ended."""
+        self._positions.forget(connections)
+
+    def observe(
+        self, bodies: Bodies, api: pa.Array, client_id: pa.Array, issues: IssueLog
+    ) -> dict[str, pa.Table | None]:
+        """The rows of these exchanges, by table. Damaged batches are counted as issues."""
+        frames = np.flatnonzero(np.isin(bodies.exchanges.api_key, _WITH_RECORDS))
+        if not self._wanted or not len(frames):
+            return {}
+        asked = read_partitions(bodies.requests, frames, bodies.roles.slot, self._codes)
+        told = read_partitions(bodies.responses, frames, bodies.roles.slot, self._codes)
+        partner = partners(asked, told)
+        fields = record_fields(asked, told, partner)
+        scanned = scan_fields(bodies.exchanges, fields)
+        tables: dict[str, pa.Table | None] = {}
+        if "records" in self._wanted:
+            chunks = list(read_records(scanned))
+            batches = [chunk.batches for chunk in chunks]
+            before = np.zeros(len(fields), np.int64)
+            tables["records"] = _joined(
+                [record_table(bodies.exchanges, fields, chunk, before, client_id, issues) for chunk in chunks], RECORDS
+            )
+        else:
+            batches = [read_batches(scanned)]
+        if "batches" in self._wanted:
+            before = np.zeros(len(fields), np.int64)
+            tables["batches"] = _joined(
+                [batch_table(bodies.exchanges, fields, part, before, issues) for part in batches], BATCHES
+            )
+        batch_issues(bodies.exchanges, fields, scanned, batches, issues)
+        if "partitions" in self._wanted:
+            tables["partitions"] = self._partition_table(bodies, api, asked, told, partner, fields, batches)
+        return tables
+
+    def _partition_table(
+        self,
+        bodies: Bodies,
+        api: pa.Array,
+        asked: Partitions,
+        told: Partitions,
+        partner: I64,
+        fields: RecordFields,
+        batches: list[BatchColumns],
+    ) -> pa.Table | None:
+        exchanges = bodies.exchanges
+        fetch_offset = self._fetch_offsets(bodies, asked, told)
+        held, size = _carried(fields, batches, asked, told, partner)
+        rows = np.flatnonzero(np.isin(exchanges.api_key[told.exchange], _LISTED) & (told.rows[:, SLOT_PARTITION] >= 0))
+        if not len(rows):
+            return None
+        exchange = told.exchange[rows]
+        error = told.number(SLOT_ERROR_CODE, 0)[rows]
+
+        def told_number(slot: int) -> pa.Array:
+            return numbers(told.number(slot, -1)[rows], pa.int64(), told.rows[rows, slot] >= 0)
+
+        return pa.table(
+            {
+                "connection": exchanges.connection[exchange],
+                "number": exchanges.number[exchange],
+                "at": times(exchanges.answered[exchange]),
+                "api": api.take(pa.array(exchange)),
+                "topic": told.topic.take(pa.array(rows)),
+                "partition": numbers(told.partition[rows], pa.int32()),
+                "fetch_offset": numbers(fetch_offset[rows], pa.int64(), fetch_offset[rows] != UNKNOWN),
+                "high_watermark": told_number(SLOT_HIGH_WATERMARK),
+                "last_stable_offset": told_number(SLOT_LAST_STABLE_OFFSET),
+                "log_start_offset": told_number(SLOT_LOG_START_OFFSET),
+                "records": held[rows],
+                "bytes": size[rows],
+                "error": error_names(error),
+            },
+            schema=PARTITIONS,
+        )
+
+    def _fetch_offsets(self, bodies: Bodies, asked: Partitions, told: Partitions) -> I64:
+        """The offset that was asked for, for each partition of a fetch response; `UNKNOWN` for others."""
+        exchanges = bodies.exchanges
+        has_offset = np.flatnonzero(asked.rows[:, SLOT_FETCH_OFFSET] >= 0)
+        is_fetch = np.flatnonzero(exchanges.api_key[told.exchange] == apis.FETCH)
+        result = np.full(len(told), UNKNOWN)
+        result[is_fetch] = self._positions.observe(
+            np.stack([*_keys(bodies, asked, has_offset), asked.number(SLOT_FETCH_OFFSET, 0)[has_offset]]),
+            np.stack(_keys(bodies, told, is_fetch)),
+        )
+        return result
+
+
+def _keys(bodies: Bodies, side: Partitions, rows: I64) -> list[I64]:
+    exchange = side.exchange[rows]
+    return [bodies.exchanges.connection[exchange], side.topic_code[rows], side.partition[rows], exchange]
+
+
+def _carried(
+    fields: RecordFields, batches: list[BatchColumns], asked: Partitions, told: Partitions, partner: I64
+) -> tuple[I64, I64]:
+    """Records and bytes that each partition of told brought, or the request for it."""
+    in_field = np.zeros(len(fields), np.int64)
+    for part in batches:
+        np.add.at(in_field, part.field, part.records)
+    held, size = np.zeros(len(told), np.int64), np.zeros(len(told), np.int64)
+    row = fields.row.copy()
+    row[fields.produced] = partner[fields.row[fields.produced]]
+    there = row >= 0
+    np.add.at(held, row[there], in_field[there])
+    np.add.at(size, row[there], (fields.end - fields.start)[there])
+    return held, size
+
+
+def _joined(parts: list[pa.Table | None], schema: pa.Schema) -> pa.Table | None:
+    there = [part for part in parts if part is not None and part.num_rows]
+    return pa.concat_tables(there) if there else None
