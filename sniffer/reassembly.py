@@ -39,7 +39,7 @@ REUSE_TIME = 60 * SECOND  # a packet so long after the end begins another connec
 IDLE_TIME = 20 * 60 * SECOND  # ... and so does one after such a silence,
 UNANSWERED_TIME = 120 * SECOND  # which is shorter where one side alone was seen, and without payload
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
-RECENT = 16  # segments of a stream that are remembered, to know them again
+RECENT = 64  # segments of a stream that are remembered, to know them again; two interfaces may take turns by dozens
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -53,37 +53,37 @@ KINDS = 6
 # Why absorb stopped.
 DONE, NEEDS_ROOM, NEEDS_SWEEP, NEEDS_END = 0, 1, 2, 3
 
+# The fields that nearly every segment touches come first, so that they share cache lines.
 CONNECTION = np.dtype(
     [
         # The two endpoints, the smaller one is side 0.
+        ("hash", "u8"),
         ("high_0", "u8"),
         ("low_0", "u8"),
         ("high_1", "u8"),
         ("low_1", "u8"),
         ("ports", "u8"),  # of side 0, and of side 1 in the low 16 bits
-        ("hash", "u8"),
-        ("used", "i8"),
-        ("next_free", "i8"),  # slot
-        ("id", "i8"),
-        ("first_side", "i8"),  # the side whose stream is direction 0
-        ("emitted", "i8"),  # rows
-        ("opened", "i8"),
-        ("opened_by", "i8"),  # 0: unknown, 1: shown by a SYN and ACK, 2: by the SYN
-        ("first_seen", "i8"),
         ("now", "i8"),  # latest time of its packets
-        ("closed", "i8"),
         ("how_closed", "i8"),
         ("packets", "i8"),
         ("packets_0", "i8"),
         ("packets_1", "i8"),
         ("bytes_0", "i8"),
         ("bytes_1", "i8"),
+        ("first_side", "i8"),  # the side whose stream is direction 0
+        ("batch", "i8"),  # the latest one that it has rows in
+        ("ordinal", "i8"),  # its number among the connections with rows in that batch
+        ("used", "i8"),
+        ("next_free", "i8"),  # slot
+        ("id", "i8"),
+        ("opened", "i8"),
+        ("opened_by", "i8"),  # 0: unknown, 1: shown by a SYN and ACK, 2: by the SYN
+        ("first_seen", "i8"),
+        ("closed", "i8"),
         ("retransmits", "i8"),
         ("out_of_order", "i8"),
         ("duplicates", "i8"),
         ("gap_bytes", "i8"),
-        ("batch", "i8"),  # the latest one that it has rows in
-        ("ordinal", "i8"),  # its number among the connections with rows in that batch
     ]
 )
 STREAM = np.dtype(
@@ -93,27 +93,27 @@ STREAM = np.dtype(
         ("next", "i8"),  # position of the first byte that was not emitted yet
         ("highest", "i8"),  # position behind the last byte seen
         ("fin", "i8"),  # position of the FIN
-        ("fin_number", "i8"),
-        ("fin_at", "i8"),
+        ("first_piece", "i8"),  # pending pieces, a list by position; -1: none
+        ("wild_count", "i8"),
+        ("recent_next", "i8"),
+        ("piece_count", "i8"),
+        ("proof", "i8"),  # an earlier value of acked that showed bytes to be missing; waits for them to come late
         ("acked", "i8"),  # position up to which the other side acknowledged, by this packet:
         ("acked_number", "i8"),
         ("acked_at", "i8"),
         ("acked_count", "i8"),
         ("acked_now", "i8"),
-        ("proof", "i8"),  # an earlier value of acked that showed bytes to be missing; waits for them to come late
+        ("last_piece", "i8"),
+        ("piece_bytes", "i8"),
+        ("fin_number", "i8"),
+        ("fin_at", "i8"),
         ("proof_number", "i8"),
         ("proof_at", "i8"),
         ("proof_count", "i8"),
         ("proof_now", "i8"),
-        ("first_piece", "i8"),  # pending pieces, a list by position; -1: none
-        ("last_piece", "i8"),
-        ("piece_count", "i8"),
-        ("piece_bytes", "i8"),
         ("gap_start", "i8"),  # positions of the latest gap
         ("gap_end", "i8"),
         ("wild_next", "i8"),  # sequence number that would continue the latest implausible segment
-        ("wild_count", "i8"),
-        ("recent_next", "i8"),
     ]
 )
 PIECE = np.dtype(
@@ -206,14 +206,14 @@ def _hash(secret: U64, high_0: Integer, low_0: Integer, high_1: Integer, low_1: 
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _bucket(state: State, hashed: Integer) -> Integer:
-    return np.int64(hashed & np.uint64(state.table.shape[0] - 1))
+def _bucket(table: I64, hashed: Integer) -> Integer:
+    return np.int64(hashed & np.uint64(table.shape[0] - 1))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _enter(state: State, slot: Integer) -> None:
     mask = state.table.shape[0] - 1
-    place = _bucket(state, state.connections[slot].hash)
+    place = _bucket(state.table, state.connections[slot].hash)
     while state.table[place] >= 0:
         place = (place + 1) & mask
     state.table[place] = slot
@@ -223,7 +223,7 @@ def _enter(state: State, slot: Integer) -> None:
 def _leave(state: State, slot: Integer) -> None:
     """Take a connection out of the table, and move up those that it had pushed away from their bucket."""
     mask = state.table.shape[0] - 1
-    hole = _bucket(state, state.connections[slot].hash)
+    hole = _bucket(state.table, state.connections[slot].hash)
     while state.table[hole] != slot:
         hole = (hole + 1) & mask
     place = hole
@@ -232,7 +232,7 @@ def _leave(state: State, slot: Integer) -> None:
         other = state.table[place]
         if other < 0:
             break
-        home = _bucket(state, state.connections[other].hash)
+        home = _bucket(state.table, state.connections[other].hash)
         if ((place - home) & mask) >= ((place - hole) & mask):
             state.table[hole] = other
             hole = place
@@ -248,9 +248,8 @@ def rehash(state: State) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integer, value: Integer) -> None:
+def _mark(mark: Record, at: Integer, number: Integer, value: Integer) -> None:
     """Count an issue; the one with the lowest packet number is told in full."""
-    mark = state.marks[slot, kind]
     mark.count += 1
     if mark.count == 1 or number < mark.number:
         mark.at = at
@@ -260,18 +259,24 @@ def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integ
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _emit(
-    state: State, slot: Integer, side: Integer, start: Integer, length: Integer, number: Integer, at: Integer
+    rows: Records,
+    order: I64,
+    totals: Record,
+    connection: Record,
+    stream: Record,
+    side: Integer,
+    start: Integer,
+    length: Integer,
+    number: Integer,
+    at: Integer,
 ) -> None:
     """Write the next row of a stream."""
-    totals = state.totals[0]
-    connection = state.connections[slot]
-    stream = state.streams[2 * slot + side]
     if connection.batch != totals.batch:
         connection.batch = totals.batch
         connection.ordinal = totals.ordinals
-        state.order[totals.ordinals] = connection.id
+        order[totals.ordinals] = connection.id
         totals.ordinals += 1
-    row = state.rows[totals.rows]
+    row = rows[totals.rows]
     row.stream = 2 * connection.ordinal + (side ^ connection.first_side)
     row.offset = stream.next - stream.base
     row.start = start
@@ -279,7 +284,6 @@ def _emit(
     row.number = number
     row.at = at
     totals.rows += 1
-    connection.emitted += 1
     stream.known = CERTAIN
     stream.next += length
 
@@ -294,8 +298,9 @@ def _gap(state: State, slot: Integer, side: Integer, end: Integer, number: Integ
     stream.gap_start = stream.next
     stream.gap_end = end
     state.connections[slot].gap_bytes += length
-    _mark(state, slot, GAP, at, number, length)
-    _emit(state, slot, side, -1, length, number, at)
+    _mark(state.marks[slot, GAP], at, number, length)
+    totals, connection = state.totals[0], state.connections[slot]
+    _emit(state.rows, state.order, totals, connection, stream, side, np.int64(-1), length, number, at)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -310,12 +315,14 @@ def _deliver(
     at: Integer,
 ) -> None:
     """Emit payload that continues a stream, and as a gap what the snap length cut off it."""
+    totals, connection, stream = state.totals[0], state.connections[slot], state.streams[2 * slot + side]
     if captured > 0:
-        _emit(state, slot, side, start, captured, number, at)
+        _emit(state.rows, state.order, totals, connection, stream, side, start, captured, number, at)
     if captured < length:
-        state.connections[slot].gap_bytes += length - captured
-        _mark(state, slot, SNAPPED, at, number, length - captured)
-        _emit(state, slot, side, -1, length - captured, number, at)
+        lacking = length - captured
+        connection.gap_bytes += lacking
+        _mark(state.marks[slot, SNAPPED], at, number, lacking)
+        _emit(state.rows, state.order, totals, connection, stream, side, np.int64(-1), lacking, number, at)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -544,10 +551,8 @@ def _is_over(connection: Record, at: Integer) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _opens_anew(state: State, slot: Integer, side: Integer, seq: Integer) -> Any:
+def _opens_anew(connection: Record, stream: Record, seq: Integer) -> Any:
     """Whether a SYN begins another connection, rather than being one more copy of this connection's."""
-    connection = state.connections[slot]
-    stream = state.streams[2 * slot + side]
     if stream.known != UNKNOWN:
         return (stream.base & 0xFFFFFFFF) != ((seq + 1) & 0xFFFFFFFF)
     return connection.how_closed != OPEN or connection.bytes_0 + connection.bytes_1 > 0
@@ -559,7 +564,6 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
     connection.used = 1
     connection.id = number
     connection.first_side = side
-    connection.emitted = 0
     connection.opened = NO_TIME
     connection.opened_by = 0
     connection.first_seen = at
@@ -605,9 +609,9 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _place(stream: Record, seq: Integer, known: Integer) -> None:
+def _place(stream: Record, seq: Integer) -> None:
     """Begin a stream at a sequence number."""
-    stream.known = known
+    stream.known = ASSUMED
     stream.base = seq + 0x100000000
     stream.next = stream.base
     stream.highest = stream.base
@@ -616,18 +620,20 @@ def _place(stream: Record, seq: Integer, known: Integer) -> None:
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: Integer) -> Integer:
     """What tells a packet from others of its stream in 32 bits, and its time in microseconds in the 32 below."""
-    mixed = (seq * 0x9E3779B1 + ack) * 0x85EBCA77 + flags * 0x27D4EB2F + length
-    mixed ^= mixed >> 29
-    mixed *= 0x165667B19E3779F9
-    return (mixed & ~0xFFFFFFFF) | ((at // 1000) & 0xFFFFFFFF)
+    # Unsigned: the products overflow, which is not defined for signed numbers.
+    mixed = (np.uint64(seq) << np.uint64(32) | np.uint64(ack)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed = (mixed + (np.uint64(length) << np.uint64(8) | np.uint64(flags))) * np.uint64(0x165667B19E3779F9)
+    mixed ^= mixed >> np.uint64(32)
+    return np.int64(mixed << np.uint64(32)) | ((at // 1000) & 0xFFFFFFFF)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _is_known_again(state: State, index: Integer, identity: Integer) -> bool:
+def _is_known_again(recent: I64, index: Integer, identity: Integer) -> bool:
     """Whether one of the stream's latest segments looked just like this one, shortly before."""
     for place in range(RECENT):
-        other = state.recent[index, place]
-        if (other ^ identity) & ~0xFFFFFFFF:
+        other = recent[index, place]
+        if (other ^ identity) >> 32 != 0:
             continue
         distance = (identity - other) & 0xFFFFFFFF
         if distance <= SOON // 1000 or distance >= 0x100000000 - SOON // 1000:
@@ -636,23 +642,21 @@ def _is_known_again(state: State, index: Integer, identity: Integer) -> bool:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _remember(state: State, index: Integer, identity: Integer) -> None:
-    stream = state.streams[index]
-    state.recent[index, stream.recent_next] = identity
+def _remember(recent: I64, index: Integer, stream: Record, identity: Integer) -> None:
+    recent[index, stream.recent_next] = identity
     stream.recent_next = (stream.recent_next + 1) % RECENT
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _classify_old(
-    state: State, slot: Integer, side: Integer, position: Integer, length: Integer, number: Integer, at: Integer
+    connection: Record, stream: Record, late: Record, position: Integer, length: Integer, number: Integer, at: Integer
 ) -> None:
     """Count a segment with bytes that were emitted before, or given up as a gap."""
-    stream = state.streams[2 * slot + side]
     end = min(position + length, stream.next)
     if position < stream.base or (position < stream.gap_end and end > stream.gap_start):
-        _mark(state, slot, LATE, at, number, end - position)
+        _mark(late, at, number, end - position)
     else:
-        state.connections[slot].retransmits += 1
+        connection.retransmits += 1
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -684,7 +688,7 @@ def _take_payload(
     if stream.first_piece < 0 and position <= stream.next and end > stream.next:
         skipped = stream.next - position
         if skipped > 0:
-            _classify_old(state, slot, side, position, length, number, at)
+            _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at)
         elif stream.acked > position:
             connection.out_of_order += 1
         added = length - skipped
@@ -704,13 +708,13 @@ def _take_payload(
                     connection.retransmits += 1
             _release(state, slot, side)
         if added == 0:
-            if _is_known_again(state, index, identity):
+            if _is_known_again(state.recent, index, identity):
                 connection.duplicates += 1
-                _mark(state, slot, DUPLICATE, at, number, length)
+                _mark(state.marks[slot, DUPLICATE], at, number, length)
                 return
             if length > 1 or end != stream.next:
-                _classify_old(state, slot, side, position, length, number, at)
-    _remember(state, index, identity)
+                _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at)
+    _remember(state.recent, index, stream, identity)
     stream.highest = max(stream.highest, end)
     if side:
         connection.bytes_1 += added
@@ -720,47 +724,49 @@ def _take_payload(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _take_repeated_flag(
-    state: State, slot: Integer, side: Integer, identity: Integer, number: Integer, at: Integer
+    connection: Record,
+    stream: Record,
+    duplicate: Record,
+    recent: I64,
+    index: Integer,
+    identity: Integer,
+    number: Integer,
+    at: Integer,
 ) -> None:
     """Count a SYN or FIN without payload that was seen before."""
-    index = 2 * slot + side
-    if _is_known_again(state, index, identity):
-        state.connections[slot].duplicates += 1
-        _mark(state, slot, DUPLICATE, at, number, 0)
+    if _is_known_again(recent, index, identity):
+        connection.duplicates += 1
+        _mark(duplicate, at, number, np.int64(0))
     else:
-        state.connections[slot].retransmits += 1
-        _remember(state, index, identity)
+        connection.retransmits += 1
+        _remember(recent, index, stream, identity)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _take_syn(state: State, slot: Integer, side: Integer, seq: Integer, with_ack: bool, at: Integer) -> bool:
+def _take_syn(connection: Record, stream: Record, side: Integer, seq: Integer, with_ack: bool, at: Integer) -> bool:
     """Note who opened the connection and where the stream begins; return whether that was known."""
-    connection = state.connections[slot]
-    stream = state.streams[2 * slot + side]
     shown_by = 1 if with_ack else 2
     if connection.opened_by < shown_by:
         connection.opened_by = shown_by
         connection.opened = at
-        if connection.emitted == 0:
+        if connection.batch < 0:
             connection.first_side = side ^ (1 if with_ack else 0)
     if stream.known == CERTAIN:
         return True
     if stream.known == UNKNOWN:
-        _place(stream, (seq + 1) & 0xFFFFFFFF, CERTAIN)
+        _place(stream, (seq + 1) & 0xFFFFFFFF)
     stream.known = CERTAIN
     return False
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _take_ack(state: State, slot: Integer, side: Integer, ack: Integer, number: Integer, at: Integer) -> None:
+def _take_ack(connection: Record, stream: Record, side: Integer, ack: Integer, number: Integer, at: Integer) -> None:
     """Note what the other side of a stream says to have received. ``side`` is the one that sent the bytes."""
-    connection = state.connections[slot]
-    stream = state.streams[2 * slot + side]
     if stream.known == UNKNOWN:
         if connection.opened_by == 0:
             return
         # In a connection whose opening was seen, the first acknowledgement is that of the SYN.
-        _place(stream, ack, ASSUMED)
+        _place(stream, ack)
     position = _unwrap(ack, stream.next)
     most = max(stream.highest, stream.acked) + WINDOW
     if position > min(most, stream.next + FARTHEST) or position <= stream.acked or position < stream.next - WINDOW:
@@ -799,43 +805,48 @@ def _believe(
         stream.highest = max(stream.highest, position)
         stream.wild_count = 0
         return True
-    _mark(state, slot, WILD, at, number, position - stream.next)
+    _mark(state.marks[slot, WILD], at, number, position - stream.next)
     return False
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _take_reset(
-    state: State, slot: Integer, side: Integer, seq: Integer, ack: Integer, flags: Integer, number: Integer, at: Integer
+    connection: Record,
+    stream: Record,
+    other: Record,
+    wild: Record,
+    seq: Integer,
+    ack: Integer,
+    flags: Integer,
+    number: Integer,
+    at: Integer,
 ) -> None:
     """End a connection, if the RST can be one of its own."""
-    connection = state.connections[slot]
-    stream = state.streams[2 * slot + side]
-    other = state.streams[2 * slot + 1 - side]
     distance = np.int64(0)
     if stream.known != UNKNOWN:
         distance = _unwrap(seq, stream.next) - stream.next
     elif flags & ACK and other.known != UNKNOWN:
         distance = _unwrap(ack, other.next) - other.next
     if not -WINDOW <= distance <= WINDOW:
-        _mark(state, slot, WILD, at, number, distance)
+        _mark(wild, at, number, distance)
     elif connection.how_closed == OPEN:
         connection.how_closed = BY_RST
         connection.closed = at
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _take_fin(state: State, slot: Integer, side: Integer, position: Integer, number: Integer, at: Integer) -> None:
+def _take_fin(
+    connection: Record, stream: Record, other: Record, wild: Record, position: Integer, number: Integer, at: Integer
+) -> None:
     """Note where a stream ends; the second of the two FINs closes the connection."""
-    connection = state.connections[slot]
-    stream = state.streams[2 * slot + side]
     if position < stream.next:
-        _mark(state, slot, WILD, at, number, position - stream.next)
+        _mark(wild, at, number, position - stream.next)
         return
     stream.fin = position
     stream.fin_number = number
     stream.fin_at = at
     stream.highest = max(stream.highest, position)
-    if state.streams[2 * slot + 1 - side].fin > 0 and connection.how_closed == OPEN:
+    if other.fin > 0 and connection.how_closed == OPEN:
         connection.how_closed = BY_FIN
         connection.closed = at
 
@@ -858,34 +869,30 @@ def _take(
     connection = state.connections[slot]
     index = 2 * slot + side
     stream = state.streams[index]
-    connection.packets += 1
-    if side:
-        connection.packets_1 += 1
-    else:
-        connection.packets_0 += 1
-    connection.now = max(connection.now, at)
     if flags & RST:
-        _take_reset(state, slot, side, seq, ack, flags, number, at)
+        _take_reset(connection, stream, state.streams[index ^ 1], state.marks[slot, WILD], seq, ack, flags, number, at)
         return
     identity = _identity(seq, ack, flags, length, at)
     if flags & SYN:
-        known = _take_syn(state, slot, side, seq, flags & ACK != 0, at)
+        known = _take_syn(connection, stream, side, seq, flags & ACK != 0, at)
         if length == 0:
             if known:
-                _take_repeated_flag(state, slot, side, identity, number, at)
+                _take_repeated_flag(
+                    connection, stream, state.marks[slot, DUPLICATE], state.recent, index, identity, number, at
+                )
             else:
-                _remember(state, index, identity)
+                _remember(state.recent, index, stream, identity)
         seq = (seq + 1) & 0xFFFFFFFF
     elif stream.known == UNKNOWN:
-        _place(stream, seq, ASSUMED)
+        _place(stream, seq)
     if not _believe(state, slot, side, seq, length, number, at):
         return
     if flags & ACK:
-        _take_ack(state, slot, 1 - side, ack, number, at)
+        _take_ack(connection, state.streams[index ^ 1], 1 - side, ack, number, at)
     position = _unwrap(seq, stream.next)
     end = position + length
     if stream.fin > 0 and length > 0 and end > stream.fin:
-        _mark(state, slot, AFTER_FIN, at, number, end - max(position, stream.fin))
+        _mark(state.marks[slot, AFTER_FIN], at, number, end - max(position, stream.fin))
         length = max(stream.fin - position, 0)
         captured = min(captured, length)
     if length > 0:
@@ -893,10 +900,12 @@ def _take(
     if flags & FIN:
         if stream.fin == 0:
             if length == 0:
-                _remember(state, index, identity)
-            _take_fin(state, slot, side, end, number, at)
+                _remember(state.recent, index, stream, identity)
+            _take_fin(connection, stream, state.streams[index ^ 1], state.marks[slot, WILD], end, number, at)
         elif length == 0 and end == stream.fin:
-            _take_repeated_flag(state, slot, side, identity, number, at)
+            _take_repeated_flag(
+                connection, stream, state.marks[slot, DUPLICATE], state.recent, index, identity, number, at
+            )
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -945,7 +954,7 @@ def absorb(
             high_0, low_0, high_1, low_1 = source_high[i], source_low[i], target_high[i], target_low[i]
             ports = np.uint64(source_port[i]) << np.uint64(16) | np.uint64(target_port[i])
         hashed = _hash(state.secret, high_0, low_0, high_1, low_1, ports)
-        place = _bucket(state, hashed)
+        place = _bucket(state.table, hashed)
         slot = state.table[place]
         while slot >= 0:
             known = state.connections[slot]
@@ -971,7 +980,7 @@ def absorb(
             or totals.ordinals + 2 > state.order.shape[0]
         ):
             return i, NEEDS_ROOM
-        wire = max(np.int64(length[i]), 0)
+        wire = np.int64(max(length[i], 0))
         present = max(min(np.int64(captured[i]), wire, totals.batch_size - start[i]), 0)
         if slot < 0:
             if totals.free_slot >= 0:
@@ -991,27 +1000,61 @@ def absorb(
             _enter(state, slot)
             _begin(state, slot, side, number[i], at[i])
         elif _is_over(state.connections[slot], at[i]) or (
-            flags[i] & (SYN | RST) == SYN and _opens_anew(state, slot, side, np.int64(seq[i]))
+            flags[i] & (SYN | RST) == SYN
+            and _opens_anew(state.connections[slot], state.streams[2 * slot + side], np.int64(seq[i]))
         ):
             totals.ending = slot
             return i, NEEDS_END
-        _take(
-            state,
-            slot,
-            side,
-            np.int64(seq[i]),
-            np.int64(ack[i]),
-            np.int64(flags[i]),
-            start[i],
-            present,
-            wire,
-            number[i],
-            at[i],
-        )
-        for one in range(2):
-            stream = state.streams[2 * slot + one]
-            if stream.first_piece >= 0 or stream.proof > 0:
-                _judge(state, slot, one)
+        connection = state.connections[slot]
+        stream = state.streams[2 * slot + side]
+        other = state.streams[2 * slot + 1 - side]
+        connection.packets += 1
+        if side:
+            connection.packets_1 += 1
+        else:
+            connection.packets_0 += 1
+        connection.now = max(connection.now, at[i])
+        if (
+            flags[i] & (SYN | FIN | RST) == 0
+            and np.int64(seq[i]) == stream.next & 0xFFFFFFFF
+            and stream.known == CERTAIN
+            and stream.first_piece < 0
+            and stream.wild_count == 0
+            and stream.fin == 0
+            and stream.acked <= stream.next
+            and present == wire
+        ):
+            # What nearly all segments are, in short: whole, and next in turn. _take would do the same.
+            if flags[i] & ACK:
+                _take_ack(connection, other, 1 - side, np.int64(ack[i]), number[i], at[i])
+            if wire > 0:
+                identity = _identity(np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, at[i])
+                _remember(state.recent, 2 * slot + side, stream, identity)
+                _emit(state.rows, state.order, totals, connection, stream, side, start[i], wire, number[i], at[i])
+                if stream.highest < stream.next:
+                    stream.highest = stream.next
+                if side:
+                    connection.bytes_1 += wire
+                else:
+                    connection.bytes_0 += wire
+        else:
+            _take(
+                state,
+                slot,
+                side,
+                np.int64(seq[i]),
+                np.int64(ack[i]),
+                np.int64(flags[i]),
+                start[i],
+                present,
+                wire,
+                number[i],
+                at[i],
+            )
+        if stream.first_piece >= 0 or stream.proof > 0:
+            _judge(state, slot, side)
+        if other.first_piece >= 0 or other.proof > 0:
+            _judge(state, slot, 1 - side)
         totals.since_sweep += 1
         if totals.earliest == NO_TIME or at[i] < totals.earliest:
             totals.earliest = at[i]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import TypeVar
 
@@ -150,7 +151,7 @@ class Connections:
             self._state = self._state._replace(rows=np.zeros(wanted, reassembly.ROW))
 
     def _sweep(self, only: int = -1, everything: bool = False) -> None:
-        """End the connections that are over, or all, or the one in a slot; make room for the rows that they may give."""
+        """End the connections that are over, or all, or the one in a slot; make room for the rows they may give."""
         state = self._state
         live, pieces, rows, ordinals, ended = (
             int(state.totals[name][0]) for name in ("live", "pieces", "rows", "ordinals", "ended")
@@ -256,24 +257,25 @@ class Connections:
 
     def _note_ended(self) -> None:
         count = int(self._state.totals["ended"][0])
-        rows = self._state.ended[:count].copy()
+        ended = self._state.ended[:count]
         marks = self._state.ended_marks[:count]
-        for row, row_marks in zip(rows, marks, strict=True):
-            connection = _summary(row)
-            self._ended.append(connection)
-            for kind in np.flatnonzero(row_marks["count"]):
-                mark = row_marks[kind]
-                name, detail = ISSUES[int(kind)]
-                self.issues.add(
-                    Issue(
-                        name,
-                        detail.format(int(mark["value"])),
-                        connection.connection,
-                        _time(int(mark["at"])),
-                        int(mark["number"]),
-                        int(mark["count"]),
-                    )
+        columns = [ended[name].tolist() for name in ended.dtype.names]
+        connections = [_summary(dict(zip(ended.dtype.names, row, strict=True))) for row in zip(*columns, strict=True)]
+        self._ended += connections
+        for index, kind in np.argwhere(marks["count"] > 0).tolist():
+            mark = marks[index, kind]
+            name, detail = ISSUES[kind]
+            self.issues.add(
+                Issue(
+                    name,
+                    detail.format(int(mark["value"])),
+                    connections[index].connection,
+                    _time(int(mark["at"])),
+                    int(mark["number"]),
+                    int(mark["count"]),
                 )
+            )
+        for connection in connections:
             if min(connection.source_packets, connection.target_packets) == 0 and (
                 connection.source_bytes + connection.target_bytes > 0
             ):
@@ -307,34 +309,35 @@ def _time(at: int) -> int | None:
     return None if at == NO_TIME else at
 
 
+@lru_cache(maxsize=4096)
 def _address(high: int, low: int) -> str:
     address = IPv6Address(high << 64 | low)
     return str(address.ipv4_mapped or address)
 
 
-def _summary(row: np.void) -> TcpConnection:
-    first = int(row["first_side"])
-    addresses = [_address(int(row[f"high_{side}"]), int(row[f"low_{side}"])) for side in (0, 1)]
-    ports = [int(row["ports"]) >> 16, int(row["ports"]) & 0xFFFF]
-    packets = [int(row["packets_0"]), int(row["packets_1"])]
-    payload = [int(row["bytes_0"]), int(row["bytes_1"])]
+def _summary(row: dict[str, int]) -> TcpConnection:
+    first = row["first_side"]
+    addresses = [_address(row["high_0"], row["low_0"]), _address(row["high_1"], row["low_1"])]
+    ports = [row["ports"] >> 16, row["ports"] & 0xFFFF]
+    packets = [row["packets_0"], row["packets_1"]]
+    payload = [row["bytes_0"], row["bytes_1"]]
     return TcpConnection(
-        connection=int(row["id"]),
+        connection=row["id"],
         source=addresses[first],
         source_port=ports[first],
         target=addresses[1 - first],
         target_port=ports[1 - first],
-        opened=_time(int(row["opened"])),
-        first_seen=int(row["first_seen"]),
-        closed=_time(int(row["closed"])),
-        how_closed=HOW_CLOSED[int(row["how_closed"])],
-        packets=int(row["packets"]),
+        opened=_time(row["opened"]),
+        first_seen=row["first_seen"],
+        closed=_time(row["closed"]),
+        how_closed=HOW_CLOSED[row["how_closed"]],
+        packets=row["packets"],
         source_packets=packets[first],
         target_packets=packets[1 - first],
         source_bytes=payload[first],
         target_bytes=payload[1 - first],
-        retransmits=int(row["retransmits"]),
-        out_of_order=int(row["out_of_order"]),
-        duplicates=int(row["duplicates"]),
-        gap_bytes=int(row["gap_bytes"]),
+        retransmits=row["retransmits"],
+        out_of_order=row["out_of_order"],
+        duplicates=row["duplicates"],
+        gap_bytes=row["gap_bytes"],
     )
