@@ -239,7 +239,10 @@ def scan(data: Bytes, start: Integers, end: Integers) -> Fields:
 
 def read_batches(fields: Fields, *, limit: int = OUTPUT_LIMIT, chunk_bytes: int = CHUNK_BYTES) -> BatchColumns:
     """Everything about the batches; their payloads are decompressed and walked, in chunks, but no record is kept."""
-    parts = [batches for batches, _, _ in _walked_chunks(fields, limit, chunk_bytes)]
+    parts = []
+    for batches, data in _clear_chunks(fields, limit, chunk_bytes):
+        _count(data, batches)
+        parts.append(batches)
     return _batch_columns(np.concatenate(parts, axis=1) if parts else fields._batches)
 
 
@@ -249,30 +252,9 @@ def read_records(fields: Fields, *, limit: int = OUTPUT_LIMIT, chunk_bytes: int 
     limit: bytes that one batch may hold in the clear; see also compression.output_limit. How the batches are cut into
     chunks changes nothing but the chunks.
     """
-    for batches, data, counts in _walked_chunks(fields, limit, chunk_bytes):
-        records = np.empty((_RECORD_ROWS, counts[0]), np.int64)
-        headers = np.empty((_HEADER_ROWS, counts[1]), np.int64)
-        _walk(True, data, batches, records, headers)
-        columns = _batch_columns(batches)
-        yield RecordChunk(
-            columns,
-            RecordColumns(
-                data,
-                batch=records[_BATCH],
-                offset=records[_OFFSET],
-                timestamp=records[_TIMESTAMP],
-                key_start=records[_KEY_START],
-                key_length=records[_KEY_LENGTH],
-                value_start=records[_VALUE_START],
-                value_length=records[_VALUE_LENGTH],
-                control=columns.control[records[_BATCH]],
-                header_offsets=np.append(records[_FIRST_HEADER], counts[1]),
-                header_key_start=headers[0],
-                header_key_length=headers[1],
-                header_value_start=headers[2],
-                header_value_length=headers[3],
-            ),
-        )
+    for chunk in _clear_chunks(fields, limit, chunk_bytes):
+        yield _record_chunk(*chunk)
+        del chunk  # so that there is never more than one
 
 
 def binary_array(data: Bytes, start: Integers, length: Integers) -> pa.Array | pa.ChunkedArray:
@@ -361,13 +343,39 @@ def _batch_columns(batches: Integers) -> BatchColumns:
     return BatchColumns(**columns)
 
 
-def _walked_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tuple[Integers, Bytes, tuple[int, int]]]:
-    """Batches completed by what their payloads say; the bytes these lie in; how many records and headers there are."""
-    for batches, data in _clear_chunks(fields, limit, chunk_bytes):
-        counts = _walk(
-            False, data, batches, np.empty((_RECORD_ROWS, 0), np.int64), np.empty((_HEADER_ROWS, 0), np.int64)
-        )
-        yield batches, data, counts
+def _count(data: Bytes, batches: Integers) -> tuple[int, int]:
+    """Complete batches in the clear by what their payloads say; how many records and headers there are."""
+    records, headers = _walk(
+        False, data, batches, np.empty((_RECORD_ROWS, 0), np.int64), np.empty((_HEADER_ROWS, 0), np.int64)
+    )
+    return int(records), int(headers)
+
+
+def _record_chunk(batches: Integers, data: Bytes) -> RecordChunk:
+    record_count, header_count = _count(data, batches)
+    records = np.empty((_RECORD_ROWS, record_count), np.int64)
+    headers = np.empty((_HEADER_ROWS, header_count), np.int64)
+    _walk(True, data, batches, records, headers)
+    columns = _batch_columns(batches)
+    return RecordChunk(
+        columns,
+        RecordColumns(
+            data,
+            batch=records[_BATCH],
+            offset=records[_OFFSET],
+            timestamp=records[_TIMESTAMP],
+            key_start=records[_KEY_START],
+            key_length=records[_KEY_LENGTH],
+            value_start=records[_VALUE_START],
+            value_length=records[_VALUE_LENGTH],
+            control=columns.control[records[_BATCH]],
+            header_offsets=np.append(records[_FIRST_HEADER], header_count),
+            header_key_start=headers[0],
+            header_key_length=headers[1],
+            header_value_start=headers[2],
+            header_value_length=headers[3],
+        ),
+    )
 
 
 def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tuple[Integers, Bytes]]:
@@ -423,8 +431,14 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
         batches = all_batches[:, first:last].copy()
         for row, status in statuses:
             batches[_STATUS, row - first] = status
-        yield batches, _laid_out(fields.data, batches, [(row - first, piece) for row, piece in pieces])
+        data = _laid_out(fields.data, batches, [(row - first, piece) for row, piece in pieces])
         first = last
+        # What the reader of the chunk does not need is not kept while he works.
+        piece, pieces = b"", []
+        chunk = batches, data
+        del batches, data
+        yield chunk
+        del chunk
 
 
 def _clear(codec: int, payload: memoryview, limit: int, magic: int) -> tuple[bytes, int]:

@@ -1,4 +1,4 @@
-"""The compiled reader of record batches is equal to the reference: fields whole, cut and changed, in chunks of any size."""
+"""The compiled reader of record batches equals the reference: fields whole, cut and changed, in chunks of any size."""
 
 from __future__ import annotations
 
@@ -124,6 +124,8 @@ def assert_equal_to_reference(parts: list[bytes], **options: int) -> Fields:
     bad_status = np.bincount(batches.field, weights=batches.status != 0, minlength=len(parts))
     for number, part in enumerate(parts):
         expected, error = reference(part, **limits)
+        for written in expected:  # the columns have no other way to say none
+            written["delete_horizon_ms"] = None if written["delete_horizon_ms"] == -1 else written["delete_horizon_ms"]
         assert got[number] == expected, (number, part.hex(), error)
         left = len(part) - sum(batch["size_in_bytes"] for batch in expected)
         assert fields.trailing_bytes[number] + fields.unread_bytes[number] == left
@@ -391,3 +393,15 @@ def test_everything_with_bounds_checks_in_the_kernels(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_memory_is_that_of_a_chunk() -> None:
+    packed = batch(record(0, 0, None, bytes(1 << 20)), 1, codec=ZSTD)
+    fields = scanned(*[packed] * 64)
+    tracemalloc.start()
+    for chunk in read_records(fields, chunk_bytes=4 << 20):
+        assert len(chunk.records) == 3
+        del chunk
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 << 20
