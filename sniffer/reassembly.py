@@ -551,10 +551,13 @@ def _is_over(connection: Record, at: Integer) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _opens_anew(connection: Record, stream: Record, seq: Integer) -> Any:
+def _opens_anew(connection: Record, stream: Record, other: Record, seq: Integer, ack: Integer, with_ack: bool) -> Any:
     """Whether a SYN begins another connection, rather than being one more copy of this connection's."""
     if stream.known != UNKNOWN:
         return (stream.base & 0xFFFFFFFF) != ((seq + 1) & 0xFFFFFFFF)
+    if with_ack and other.known != UNKNOWN:
+        acked = _unwrap(ack, other.next)
+        return acked < other.base or acked > other.highest
     return connection.how_closed != OPEN or connection.bytes_0 + connection.bytes_1 > 0
 
 
@@ -1001,7 +1004,14 @@ def absorb(
             _begin(state, slot, side, number[i], at[i])
         elif _is_over(state.connections[slot], at[i]) or (
             flags[i] & (SYN | RST) == SYN
-            and _opens_anew(state.connections[slot], state.streams[2 * slot + side], np.int64(seq[i]))
+            and _opens_anew(
+                state.connections[slot],
+                state.streams[2 * slot + side],
+                state.streams[2 * slot + 1 - side],
+                np.int64(seq[i]),
+                np.int64(ack[i]),
+                flags[i] & ACK != 0,
+            )
         ):
             totals.ending = slot
             return i, NEEDS_END
