@@ -58,7 +58,7 @@ class BodyTexts:
     def __init__(self, *, reveal_secrets: bool = False) -> None:
         self._nothing_known = replace(NOTHING_KNOWN, reveal_secrets=reveal_secrets)
         self._known: dict[int, Knowledge] = {}
-        self._texts: OrderedDict[tuple[int, int, bool, Knowledge, bytes], str] = OrderedDict()
+        self._texts: OrderedDict[tuple[int, int, bool, Knowledge, bytes], tuple[Knowledge, str | None]] = OrderedDict()
 
     def forget(self, connections: list[int]) -> None:
         """Drop what is known of connections that have ended."""
@@ -106,20 +106,17 @@ class BodyTexts:
             else (exchanges.request_body, exchanges.request_end)
         )
         data = exchanges.data[start[index] : end[index]].tobytes()
-        if (key, response) in _TELLING:
-            body = _decode(key, version, data, response)
-            self._known[connection] = known = _told(known, body)
-            if (key, response) not in _ONE_BY_ONE:
-                return None
         remembered = (key, version, response, known, data)
-        text = self._texts.get(remembered)
-        if text is None:
-            body = _decode(key, version, data, response)
-            text = to_json(decode_nested(key, body, response=response, known=known))
+        found = self._texts.get(remembered)
+        if found is None:
+            found = _read(key, version, response, known, data)
             if len(data) <= REMEMBERED_BYTES:
-                self._texts[remembered] = text
+                self._texts[remembered] = found
                 if len(self._texts) > REMEMBERED_TEXTS:
                     self._texts.popitem(last=False)
+        told, text = found
+        if told is not known:
+            self._known[connection] = told
         return text
 
     def _token(self, bodies: Bodies, index: int, response: bool, known: Knowledge) -> str | None:
@@ -137,20 +134,22 @@ class BodyTexts:
         )
 
 
-def _decode(key: int, version: int, data: bytes, response: bool) -> dict[str, Any]:
+def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes) -> tuple[Knowledge, str | None]:
+    """What is known behind a body that was read whole, and its text if it is not one for the kernel."""
     try:
-        return decode_response(key, version, data) if response else decode_request(key, version, data)
-    except DecodeError as error:  # the kernel read it: two layouts fit
-        return error.partial if isinstance(error.partial, dict) else {}
-
-
-def _told(known: Knowledge, body: dict[str, Any]) -> Knowledge:
-    return replace(
-        known,
-        mechanism=body.get("mechanism") or known.mechanism,
-        protocol_type=body.get("protocolType") or known.protocol_type,
-        protocol_name=body.get("protocolName") or known.protocol_name,
-    )
+        body = decode_response(key, version, data) if response else decode_request(key, version, data)
+    except DecodeError as error:  # two layouts fit: the first of them is as good as any
+        body = error.partial if isinstance(error.partial, dict) else {}
+    if (key, response) in _TELLING:
+        known = replace(
+            known,
+            mechanism=body.get("mechanism") or known.mechanism,
+            protocol_type=body.get("protocolType") or known.protocol_type,
+            protocol_name=body.get("protocolName") or known.protocol_name,
+        )
+    if (key, response) not in _ONE_BY_ONE:
+        return known, None
+    return known, to_json(decode_nested(key, body, response=response, known=known))
 
 
 def _records_by_size(value: Any) -> Any:

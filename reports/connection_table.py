@@ -72,11 +72,15 @@ def issue_table(issues: Iterable[Issue]) -> pa.Table:
 def introduce(bodies: Bodies, chosen: Bool, introductions: dict[int, Introduction]) -> None:
     """Take in what clients told about themselves in the chosen exchanges; what they told first holds."""
     tape, exchanges = bodies.requests, bodies.exchanges
-    fields = {bodies.programs.field_id(key, False, path): column for key, path, column in _TOLD}
-    for index in np.flatnonzero(chosen & bodies.request_decoded).tolist():
-        introduction = introductions.setdefault(int(exchanges.connection[index]), Introduction())
-        rows = np.arange(tape.frame_start[index], tape.frame_start[index + 1])
-        for row, field in zip(rows.tolist(), tape.field[rows].tolist(), strict=True):
-            column = fields.get(field)
-            if column and getattr(introduction, column) is None:
-                setattr(introduction, column, tape.strings(rows[row - rows[0] : row - rows[0] + 1])[0].as_py() or None)
+    column_of = {bodies.programs.field_id(key, False, path): column for key, path, column in _TOLD}
+    wanted = np.zeros(len(bodies.programs.fields), bool)
+    wanted[list(column_of)] = True
+    rows = np.flatnonzero(wanted[tape.field])
+    frames = tape.frame_of(rows)
+    there = (chosen & bodies.request_decoded)[frames]
+    rows, frames = rows[there], frames[there]
+    connections, fields, texts = exchanges.connection[frames], tape.field[rows], tape.strings(rows)
+    for connection, field, text in zip(connections.tolist(), fields.tolist(), texts.to_pylist(), strict=True):
+        introduction = introductions.setdefault(connection, Introduction())
+        if text and getattr(introduction, column_of[field]) is None:
+            setattr(introduction, column_of[field], text)

@@ -12,7 +12,7 @@ from decoders import errors
 from decoders.program import KIND_ELEMENT, FieldTable
 from decoders.tape import Tape
 from reports import tape_rows
-from reports.arrow_columns import Numbers, numbers, times
+from reports.arrow_columns import Numbers, labels, numbers, times
 from reports.bodies import Bodies
 from reports.partitions import topics_of_rows
 from reports.roles import ERROR_CODE, GROUP_ID, MEMBER_ID, MESSAGE_OF_CODE, PARTITION, TOPIC, TOPIC_ID
@@ -59,7 +59,8 @@ def error_table(bodies: Bodies, api: pa.Array, client_id: pa.Array, brokers: Map
 def error_names(codes: Numbers) -> pa.Array:
     """Kafka's names of error codes (NOT_LEADER_OR_FOLLOWER)."""
     distinct, place = np.unique(codes, return_inverse=True)
-    return pa.array([errors.name_of(int(code)) for code in distinct], pa.string()).take(pa.array(place.reshape(-1)))
+    names = [errors.error_of(int(code)).name for code in distinct]
+    return labels(place.reshape(-1), names)
 
 
 def _told_or_asked(bodies: Bodies, exchange: I64, found: I64, role: int) -> pa.Array:

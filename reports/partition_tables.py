@@ -23,9 +23,10 @@ from reports.roles import (
     SLOT_LAST_STABLE_OFFSET,
     SLOT_LOG_START_OFFSET,
     SLOT_PARTITION,
+    SLOT_RECORDS,
 )
 from reports.tables import BATCHES, PARTITIONS, RECORDS
-from sniffer.columns import I64
+from sniffer.columns import I64, Bool
 from sniffer.issues import IssueLog
 
 # FetchSnapshot moves a snapshot of the metadata log, in pieces: it has records, but tells nothing of a partition.
@@ -89,7 +90,7 @@ class PartitionTables:
     ) -> pa.Table | None:
         exchanges = bodies.exchanges
         fetch_offset = self._fetch_offsets(bodies, asked, told)
-        held, size = _carried(fields, batches, asked, told, partner)
+        held, size = _carried(fields, batches, asked, told, partner, exchanges.api_key[told.exchange] == apis.PRODUCE)
         rows = np.flatnonzero(np.isin(exchanges.api_key[told.exchange], _LISTED) & (told.rows[:, SLOT_PARTITION] >= 0))
         if not len(rows):
             return None
@@ -111,8 +112,8 @@ class PartitionTables:
                 "high_watermark": told_number(SLOT_HIGH_WATERMARK),
                 "last_stable_offset": told_number(SLOT_LAST_STABLE_OFFSET),
                 "log_start_offset": told_number(SLOT_LOG_START_OFFSET),
-                "records": held[rows],
-                "bytes": size[rows],
+                "records": numbers(held[rows], pa.int64(), held[rows] >= 0),
+                "bytes": numbers(size[rows], pa.int64(), size[rows] >= 0),
                 "error": error_names(error),
             },
             schema=PARTITIONS,
@@ -137,18 +138,26 @@ def _keys(bodies: Bodies, side: Partitions, rows: I64) -> list[I64]:
 
 
 def _carried(
-    fields: RecordFields, batches: list[BatchColumns], asked: Partitions, told: Partitions, partner: I64
+    fields: RecordFields,
+    batches: list[BatchColumns],
+    asked: Partitions,
+    told: Partitions,
+    partner: I64,
+    produced: Bool,
 ) -> tuple[I64, I64]:
-    """Records and bytes that each partition of told brought, or the request for it."""
+    """Records and bytes that each partition of told brought, or where produced the request for it; -1: unknown."""
     in_field = np.zeros(len(fields), np.int64)
     for part in batches:
         np.add.at(in_field, part.field, part.records)
-    held, size = np.zeros(len(told), np.int64), np.zeros(len(told), np.int64)
+    known = ~produced & (told.rows[:, SLOT_RECORDS] >= 0)
+    known[partner[(partner >= 0) & (asked.rows[:, SLOT_RECORDS] >= 0)]] = True
+    held = np.where(known, 0, np.int64(-1))
+    size = held.copy()
     row = fields.row.copy()
     row[fields.produced] = partner[fields.row[fields.produced]]
     there = row >= 0
-    np.add.at(held, row[there], in_field[there])
-    np.add.at(size, row[there], (fields.end - fields.start)[there])
+    held[row[there]] = in_field[there]
+    size[row[there]] = (fields.end - fields.start)[there]
     return held, size
 
 

@@ -1,0 +1,210 @@
+"""Exchanges written by hand: bodies from dicts by the schemas, frames, and the columns the sniffer would make."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass
+from typing import Any
+
+import crc32c
+import numpy as np
+
+from decoders import apis, schema
+from decoders.schema import Field, Message
+from sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
+
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+
+_FORMATS = {
+    "int8": ">b",
+    "int16": ">h",
+    "int32": ">i",
+    "int64": ">q",
+    "uint16": ">H",
+    "uint32": ">I",
+    "bool": ">?",
+    "float64": ">d",
+}
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def body(message: Message, version: int, values: dict[str, Any]) -> bytes:
+    """A message of a version; fields that values lacks are zero, empty or null; no tagged fields."""
+    return _members(message.fields, version, version in message.flexible, values)
+
+
+def _members(fields: tuple[Field, ...], version: int, flexible: bool, values: dict[str, Any]) -> bytes:
+    written = [
+        _value(field, version, flexible, values.get(field.name))
+        for field in fields
+        if version in field.versions and version not in field.tagged
+    ]
+    return b"".join(written) + (b"\0" if flexible else b"")
+
+
+def _value(field: Field, version: int, flexible: bool, value: Any) -> bytes:
+    compact = flexible if field.flexible is None else version in field.flexible
+    if field.is_array:
+        if value is None:
+            value = []
+        one = dataclasses.replace(field, type=field.element_type)
+        count = uvarint(len(value) + 1) if compact else struct.pack(">i", len(value))
+        return count + b"".join(
+            _members(field.fields, version, flexible, element)
+            if field.is_struct
+            else _value(one, version, flexible, element)
+            for element in value
+        )
+    if field.is_struct:
+        return _members(field.fields, version, flexible, value or {})
+    if field.type in _FORMATS:
+        return struct.pack(_FORMATS[field.type], value or 0)
+    if field.type == "uuid":
+        return urlsafe_b64decode((value or "A" * 22) + "==")
+    content = value.encode() if isinstance(value, str) else value
+    if content is None and version not in field.nullable:
+        content = b""
+    size = -1 if content is None else len(content)
+    prefix = uvarint(size + 1) if compact else struct.pack(">h" if field.type == "string" else ">i", size)
+    return prefix + (content or b"")
+
+
+def _zigzag(value: int) -> bytes:
+    return uvarint((value << 1 ^ value >> 63) & (1 << 64) - 1)
+
+
+def _sized(content: bytes | None) -> bytes:
+    return _zigzag(-1) if content is None else _zigzag(len(content)) + content
+
+
+def batch(*values: bytes, base_offset: int = 0, timestamp: int = 1000, first_delta: int = 0) -> bytes:
+    """A record batch of magic 2, not compressed; record i has the key ``k<i>`` and the time timestamp + i."""
+    records = b""
+    for i, value in enumerate(values):
+        record = b"\0" + _zigzag(first_delta + i) + _zigzag(i) + _sized(b"k%d" % i) + _sized(value) + _zigzag(0)
+        records += _zigzag(len(record)) + record
+    last = len(values) - 1
+    checked = struct.pack(">hiqqqhii", 0, last, timestamp, timestamp + last, -1, -1, -1, len(values)) + records
+    rest = struct.pack(">ibI", -1, 2, crc32c.crc32c(checked)) + checked
+    return struct.pack(">qi", base_offset, len(rest)) + rest
+
+
+@dataclass
+class Written:
+    """An exchange to be; either body may be None (the side is absent), a dict, or the bytes of a body."""
+
+    api_key: int
+    version: int
+    request: dict[str, Any] | bytes | None = None
+    response: dict[str, Any] | bytes | None = None
+    connection: int = 1
+    client_id: str | None = "tester"
+    correlation_id: int = 7
+    response_version: int | None = None
+    kind: Kind = Kind.KAFKA
+    cut_request: int = 0  # bytes at the end that a gap has swallowed
+    cut_response: int = 0
+
+
+def exchanges(*written: Written) -> Exchanges:
+    """The exchanges in the order given, each a second after the one before and answered within 5 ms."""
+    data = bytearray()
+    rows = []
+    numbers: dict[int, int] = {}
+    for place, one in enumerate(written):
+        numbers[one.connection] = number = numbers.get(one.connection, 0) + 1
+        version = one.version if one.response_version is None else one.response_version
+        row: dict[str, Any] = {
+            "connection": one.connection,
+            "number": number,
+            "kind": one.kind,
+            "correlation_id": one.correlation_id,
+            "api_key": one.api_key,
+            "api_version": one.version,
+            "response_version": version,
+            "client_id_start": -1,
+            "client_id_length": -1,
+        }
+        begin = START + place * SECOND
+        sides = (
+            ("request", one.request, one.version, one.cut_request, ("requested", "request_done"), begin),
+            ("response", one.response, version, one.cut_response, ("answered", "response_done"), begin + 5_000_000),
+        )
+        for name, content, layout, cut, times, at in sides:
+            header = b""
+            if one.kind == Kind.KAFKA:
+                header = struct.pack(">i", one.correlation_id)
+                known = schema.apis().get(one.api_key)
+                if name == "request":
+                    client_id = b"" if one.client_id is None else one.client_id.encode()
+                    size = -1 if one.client_id is None else len(client_id)
+                    header = struct.pack(">hhih", one.api_key, one.version, one.correlation_id, size) + client_id
+                    header += b"\0" * (apis.request_header_version(one.api_key, one.version) == 2)
+                    if isinstance(content, dict) and known:
+                        content = body(known.request, layout, content)
+                    if content is not None and one.client_id is not None:
+                        row |= {"client_id_start": len(data) + 10, "client_id_length": size}
+                else:
+                    header += b"\0" * (apis.response_header_version(one.api_key, version) == 1)
+                    if isinstance(content, dict) and known:
+                        content = body(known.response, layout, content)
+            if content is None:
+                row |= {f"{name}_{part}": -1 for part in ("start", "body", "end")}
+                row |= {f"{name}_bytes": 0, f"{name}_packet": 0, f"{name}_whole": False}
+                row |= dict.fromkeys(times, NO_TIME)
+                continue
+            assert isinstance(content, bytes)
+            frame = header + content
+            row |= {
+                f"{name}_start": len(data),
+                f"{name}_body": len(data) + len(header),
+                f"{name}_end": len(data) + len(frame) - cut,
+                f"{name}_bytes": len(frame) + 4,
+                f"{name}_packet": 2 * place + (1 if name == "request" else 2),
+                f"{name}_whole": not cut,
+                times[0]: at,
+                times[1]: at + 1_000_000,
+            }
+            data += frame[: len(frame) - cut]
+        absent = (one.request is None, one.response is None)
+        row["outcome"] = {
+            (False, False): Outcome.ANSWERED,
+            (False, True): Outcome.UNANSWERED,
+            (True, False): Outcome.ORPHAN,
+        }[absent]
+        rows.append(row)
+    return Exchanges(
+        data=np.frombuffer(bytes(data), np.uint8),
+        **{name: np.array([row[name] for row in rows], kind) for name, kind in _column_types().items()},
+    )
+
+
+def _column_types() -> dict[str, Any]:
+    narrow = {
+        "kind": np.int8,
+        "outcome": np.int8,
+        "correlation_id": np.int32,
+        "api_key": np.int16,
+        "api_version": np.int16,
+        "response_version": np.int16,
+        "client_id_length": np.int32,
+        "request_whole": np.bool_,
+        "response_whole": np.bool_,
+    }
+    names = [field.name for field in dataclasses.fields(Exchanges) if field.name != "data"]
+    return {name: narrow.get(name, np.int64) for name in names}
+
+
+def some(whole: Exchanges, first: int, last: int) -> Exchanges:
+    """The exchanges from first up to last, as a batch of its own."""
+    return dataclasses.replace(whole, **{name: getattr(whole, name)[first:last] for name in _column_types()})
