@@ -1,8 +1,8 @@
 """Bodies on a tape as JSON text, a batch of frames at a time, by a compiled writer that walks programs beside rows.
 
 The text of a body is that of `decoders.to_json` of its dict, but for three things: a `records` field is written as its
-size (`recordsSizeInBytes`, as in Kafka's own request log), tagged fields stand in the order of their definition whatever
-their order on the wire, and secrets are `(redacted)`.
+size (`recordsSizeInBytes`, as in Kafka's own request log), tagged fields stand in the order of their definition
+whatever their order on the wire, and secrets are `(redacted)`.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _write(
             next_tag = False
             if operation <= _COMPACT_ARRAY or operation == _STRUCT:
                 number = field[row]
-                amount = value[row]
+                amount: Integer = value[row]
                 begin = of_field[_NAME, number, 0]
                 end = of_field[_NAME, number, 1]
                 needed: Integer = end - begin
@@ -413,9 +413,10 @@ def _snippets(using: Programs) -> _Snippets:
 def bodies_as_json(tape: Tape, secret: Iterable[int] = ()) -> pa.Array:
     """The JSON text of every body of the tape, one string for each frame; null for a frame that is not whole.
 
-    secret: ids of fields (of strings, bytes or numbers) that are written as "(redacted)". Field names are Kafka's, bytes
-    are base64, absent tagged fields have their default, unknown tagged fields are under `_tags` by tag (should a frame
-    have one tag twice, so has the text; the last counts). The text is valid UTF-8 and valid JSON whatever the bytes are.
+    secret: ids of fields (of strings, bytes or numbers) that are written as "(redacted)". Field names are Kafka's,
+    bytes are base64, absent tagged fields have their default, unknown tagged fields are under `_tags` by tag (should a
+    frame have one tag twice, so has the text; the last counts). The text is valid UTF-8 and valid JSON whatever the
+    bytes are.
     """
     using = tape.programs
     snippets = _snippets(using)
