@@ -31,8 +31,6 @@ _SCRAM_FIELDS: Mapping[str, str] = {
     "e": "error",
     "m": "mandatoryExtension",
 }
-# What lets a listener guess the password, or be the client, in one exchange or offline.
-_SCRAM_SECRETS = frozenset({"proof", "salt", "serverSignature"})
 _SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_client: first letters -> name of the message
     True: (("c=", "client-final"),),
     False: (("r=", "server-first"), ("v=", "server-final"), ("e=", "server-final")),
@@ -48,15 +46,15 @@ def decode_token(
     mechanism: as in SaslHandshake; None if the handshake was not seen, then the token's look decides. A token that
     cannot be read has the single field opaque: its size, or its bytes if secrets are to be revealed.
     """
-    candidates = [mechanism] if mechanism is not None else [SCRAM[0], OAUTHBEARER, PLAIN]
-    for candidate in candidates:
+    by_look = (OAUTHBEARER, SCRAM[0], PLAIN) if token else ()
+    for candidate in (mechanism,) if mechanism is not None else by_look:
         decoder = _DECODERS.get(candidate)
         fields = None if decoder is None else decoder(token, from_client)
         if fields is not None:
             name = mechanism or ("SCRAM" if candidate in SCRAM else candidate)
             shown = {field: value for field, value in fields.items() if value is not None}
             if not reveal_secrets:
-                shown = {field: REDACTED if field in _SECRETS else value for field, value in shown.items()}
+                shown = {field: value if field in _SHOWN else REDACTED for field, value in shown.items()}
             return {"mechanism": name, **shown}
     return {"mechanism": mechanism, "opaque": token if reveal_secrets else f"{len(token)} bytes"}
 
@@ -98,6 +96,8 @@ def _scram(token: bytes, from_client: bool) -> dict[str, Any] | None:
             if text.startswith(start):
                 fields = {"message": message}
     if not fields:
+        return None
+    if fields["message"] == "client-first" and not text.startswith("n="):
         return None
     for attribute in text.split(","):
         letter, equals, value = attribute.partition("=")
@@ -170,4 +170,19 @@ _DECODERS: Mapping[str, Callable[[bytes, bool], dict[str, Any] | None]] = {
     OAUTHBEARER: _oauthbearer,
     **dict.fromkeys(SCRAM, _scram),
 }
-_SECRETS = _SCRAM_SECRETS | {"password", "token"}
+# All other fields are hidden: passwords and bearer tokens, of SCRAM what lets a listener guess the password or be the
+# client (salt, proof, signature), and attributes that nobody knows.
+_SHOWN = frozenset(
+    {
+        "message",
+        "authorizationId",
+        "username",
+        "nonce",
+        "channelBinding",
+        "iterations",
+        "tokenauth",
+        "claims",
+        "extensions",
+        "error",
+    }
+)
