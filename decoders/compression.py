@@ -36,6 +36,8 @@ _LZ4_DICTIONARY = 0x01
 
 _ZSTD_MOST_RATIO = 32768  # a block of 128 KiB that repeats one byte takes 4 bytes
 _ZSTD_LEAST_FEED = 64
+_ZSTD_BLOCK_BYTES = 128 << 10  # the most that a block gives out
+_ZSTD_BLOCKS = 256  # of which the headers are read to know beforehand what a frame may give out
 
 _FEED_BYTES = 4096
 
@@ -248,10 +250,15 @@ def _zstd(data: memoryview, limit: int, magic: int) -> bytes:
     position = 0
     frame = None
     while position < len(data):
+        # So little is fed at once that not even the best ratio leads far beyond the limit, or else one whole frame.
+        feed = max(_ZSTD_LEAST_FEED, (limit - size) // _ZSTD_MOST_RATIO)
         if frame is None:
             frame = context.decompressobj()
-        # So little is fed at once that not even the best ratio leads far beyond the limit.
-        given = data[position : position + max(_ZSTD_LEAST_FEED, (limit - size) // _ZSTD_MOST_RATIO)]
+            if len(data) - position > feed:
+                frame_bytes, most = _zstd_extent(data[position:])
+                if most <= limit - size:
+                    feed = frame_bytes
+        given = data[position : position + feed]
         pieces.append(frame.decompress(given))
         size += len(pieces[-1])
         position += len(given)
@@ -264,6 +271,23 @@ def _zstd(data: memoryview, limit: int, magic: int) -> bytes:
         raise CompressionError("zstd: the frame is cut off")
     _zstd_contexts.append(context)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _zstd_extent(data: memoryview) -> tuple[int, int]:
+    """Size of the first frame, or of its first blocks, and the most bytes it may give out (RFC 8878, section 3.1.1)."""
+    descriptor = data[4] if len(data) > 4 else 0
+    single_segment = descriptor >> 5 & 1
+    content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
+    position = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size_bytes
+    most = 0
+    for _ in range(_ZSTD_BLOCKS):
+        header = int.from_bytes(data[position : position + 3], "little")
+        kind, size = header >> 1 & 3, header >> 3
+        most += _ZSTD_BLOCK_BYTES if kind > 1 else size  # compressed; else raw, or one byte repeated
+        position += 3 + (1 if kind == 1 else size)
+        if header & 1 or position >= len(data):
+            break
+    return position + (4 if descriptor & 4 else 0), most
 
 
 _DECODERS: dict[int, Callable[[memoryview, int, int], bytes]] = {0: _stored, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

@@ -85,6 +85,7 @@ def variants(data: bytes) -> dict[str, tuple[int, bytes]]:
         "lz4 without end mark, block checksums": (LZ4, cut_lz4_end(lz4_frame(data, block_checksum=True))),
         "zstd": (ZSTD, zstandard.ZstdCompressor().compress(data)),
         "zstd stream": (ZSTD, zstd_stream(data)),
+        "zstd with checksum": (ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(data)),
         "zstd two frames": (ZSTD, zstd_stream(data[:100]) + zstandard.ZstdCompressor().compress(data[100:])),
     }
 
@@ -218,6 +219,16 @@ def test_a_bomb_is_refused_before_it_takes_memory(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20
+
+
+def test_zstd_that_is_longer_than_is_looked_ahead() -> None:
+    data = random.Random(22).randbytes(1 << 20) * 40  # 40 MB, no block of it compresses well
+    options = zstandard.ZstdCompressionParameters(window_log=17, write_checksum=True, write_content_size=False)
+    stream = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    packed = stream.compress(data) + stream.flush()
+    assert decompress(ZSTD, packed * 2) == data * 2
+    with pytest.raises(CompressionError):
+        decompress(ZSTD, packed[:-1])
 
 
 def test_a_gzip_of_very_many_members_takes_time_in_proportion() -> None:

@@ -397,7 +397,7 @@ def test_everything_with_bounds_checks_in_the_kernels(tmp_path: Path) -> None:
 
 def test_memory_is_that_of_a_chunk() -> None:
     packed = batch(record(0, 0, None, bytes(1 << 20)), 1, codec=ZSTD)
-    fields = scanned(*[packed] * 64)
+    fields = scanned(*[packed] * 63)
     tracemalloc.start()
     for chunk in read_records(fields, chunk_bytes=4 << 20):
         assert len(chunk.records) == 3
