@@ -94,6 +94,7 @@ class TableBuilder:
             self._introductions.pop(connection, None)
         self._damage.forget(ended)
         self._partitions.forget(ended)
+        self._texts.forget(ended)
         return tables
 
     def _observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:

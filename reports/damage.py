@@ -84,34 +84,29 @@ class DamageReader:
     def read(self, bodies: Bodies) -> Damage:
         """What is wrong with the bodies."""
         exchanges = bodies.exchanges
-        texts: dict[int, str] = {}
-        issues: list[Issue] = []
-        parts: dict[str, dict[int, Any]] = {"request": {}, "response": {}}
-        # In order of exchanges, and requests first: so the frames explained are the same however batches are cut.
-        suspects = sorted(
-            (index, number) for number, side in enumerate(_sides(bodies)) for index in _suspects(side, exchanges)
-        )
         sides = list(_sides(bodies))
-        for index, number in suspects:
+        found = _Found(exchanges, np.full(len(exchanges.number), -1, np.int64))
+        parts: dict[str, dict[int, Any]] = {"request": {}, "response": {}}
+        suspects = [_suspects(side, exchanges) for side in sides]
+        # In order of exchanges, and requests first: so the frames explained are the same however batches are cut.
+        pairs = sorted((index, number) for number, some in enumerate(suspects) for index in some.tolist())
+        counted: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
+        for index, number in pairs:
             side = sides[number]
             kind, detail, partial = self._look(side, exchanges, index)
-            texts.setdefault(index, f"{side.name}: {detail}")
+            found.tell(index, f"{side.name}: {detail}")
             if partial is not None:
                 parts[side.name][index] = partial
             if kind is not None:
-                issues.append(
-                    Issue(
-                        kind,
-                        f"{side.name} of {apis.name_of(int(exchanges.api_key[index]))}"
-                        f" v{int(side.version[index])}: {detail}",
-                        int(exchanges.connection[index]),
-                        None if side.at[index] == NO_TIME else int(side.at[index]),
-                        int(side.packet[index]) or None,
-                    )
-                )
-        issue = np.full(len(exchanges.number), None, object)
-        issue[list(texts)] = list(texts.values())
-        return Damage(pa.array(issue, pa.string()), issues, parts["request"], parts["response"])
+                where, details = counted.setdefault((kind, number), ([], []))
+                where.append(index)
+                details.append(detail)
+        for (kind, number), (where, details) in counted.items():
+            found.count(sides[number], np.array(where), kind, details, np.arange(len(where)))
+        for side in sides:
+            _unknown(side, exchanges, found)
+        issue = pa.array(found.texts, pa.string()).take(pa.array(found.text, mask=found.text < 0))
+        return Damage(issue, list(found.log), parts["request"], parts["response"])
 
     def forget(self, connections: list[int]) -> None:
         """Drop what is known of connections that have ended."""
@@ -120,7 +115,6 @@ class DamageReader:
 
     def _look(self, side: _Side, exchanges: Exchanges, index: int) -> tuple[str | None, str, Any]:
         """Kind of the issue (None: it is counted elsewhere), text, and what could be read."""
-        key, version = int(exchanges.api_key[index]), int(side.version[index])
         size = int(side.bytes_on_wire[index])
         if not side.whole[index]:
             held = int(side.end[index] - side.frame_start[index]) + 4
@@ -129,10 +123,6 @@ class DamageReader:
         if side.start[index] < 0:
             return "undecodable_header", f"{size} bytes that end inside the header", None
         status = Status(int(side.tape.status[index]))
-        if status == Status.UNKNOWN:
-            if key not in schema.apis():
-                return "unknown_api", f"no release knows API key {key}", None
-            return "unknown_version", f"no release knows version {version} of {apis.name_of(key)}", None
         if status == Status.LEFT_OVER:
             left = int(side.end[index] - side.tape.stopped_at[index])
             return "bytes_left_over", f"{left} bytes left over behind the last field", None
@@ -155,24 +145,92 @@ class DamageReader:
             return error, error.partial
 
 
-def _suspects(side: _Side, exchanges: Exchanges) -> list[int]:
-    """Exchanges whose side is there and was not read to its last byte."""
-    there = (side.frame_start >= 0) & (exchanges.kind == Kind.KAFKA) & (exchanges.api_key != -1)
-    found: list[int] = np.flatnonzero(
-        there & ~(side.whole & (side.start >= 0) & (side.tape.status == Status.OK))
-    ).tolist()
-    return found
+def _there(side: _Side, exchanges: Exchanges) -> Bool:
+    there: Bool = (side.frame_start >= 0) & (exchanges.kind == Kind.KAFKA) & (exchanges.api_key != -1)
+    return there
+
+
+def _is_unknown(side: _Side) -> Bool:
+    unknown: Bool = side.whole & (side.start >= 0) & (side.tape.status == Status.UNKNOWN)
+    return unknown
+
+
+def _suspects(side: _Side, exchanges: Exchanges) -> I64:
+    """Exchanges whose side is there and was not read to its last byte, though its API and version are known."""
+    fine = side.whole & (side.start >= 0) & (side.tape.status == Status.OK)
+    return np.flatnonzero(_there(side, exchanges) & ~fine & ~_is_unknown(side))
+
+
+@dataclass(slots=True)
+class _Found:
+    """Texts and issues as they are found."""
+
+    exchanges: Exchanges
+    text: I64  # of each exchange the index of its text, -1: none
+    texts: list[str] = field(default_factory=list)
+    log: IssueLog = field(default_factory=IssueLog)
+
+    def tell(self, exchange: int, text: str) -> None:
+        """The text of an exchange, if it has none yet."""
+        if self.text[exchange] < 0:
+            self.text[exchange] = len(self.texts)
+            self.texts.append(text)
+
+    def count(self, side: _Side, exchange: I64, kind: str, details: list[str], detail_of: I64) -> None:
+        """An issue for each exchange, of a detail by its index."""
+        in_response = np.full(len(exchange), side.name == "response")
+        count_issues(
+            self.log, self.exchanges, exchange, in_response, kind, lambda index: details[int(detail_of[index])]
+        )
+
+
+def _unknown(side: _Side, exchanges: Exchanges, found: _Found) -> None:
+    """Tell and count frames of APIs and versions that no release knows: mostly there are none, or there are many."""
+    where = np.flatnonzero(_there(side, exchanges) & _is_unknown(side))
+    if not len(where):
+        return
+    keys, versions = exchanges.api_key[where].astype(np.int64), side.version[where].astype(np.int64)
+    _, first, same = np.unique(keys << 16 | versions & 0xFFFF, return_index=True, return_inverse=True)
+    same = same.reshape(-1)
+    details = [_why_unknown(int(keys[one]), int(versions[one])) for one in first]
+    untold = found.text[where] < 0
+    found.text[where[untold]] = len(found.texts) + same[untold]
+    found.texts.extend(f"{side.name}: {detail}" for detail in details)
+    known_api = np.isin(keys, list(schema.apis()))
+    for kind, chosen in (("unknown_api", ~known_api), ("unknown_version", known_api)):
+        if chosen.any():
+            found.count(side, where[chosen], kind, details, same[chosen])
+
+
+def _why_unknown(key: int, version: int) -> str:
+    if key in schema.apis():
+        return f"no release knows version {version} of {apis.name_of(key)}"
+    return f"no release knows API key {key}"
 
 
 def count_issues(
     issues: IssueLog, exchanges: Exchanges, exchange: I64, in_response: Bool, kind: str, detail: Callable[[int], str]
 ) -> None:
-    """Count an issue for each of the exchanges given, in order; detail describes the one at an index of the arrays."""
-    connections, first, count = np.unique(exchanges.connection[exchange], return_index=True, return_counts=True)
-    for connection, index, times in zip(connections.tolist(), first.tolist(), count.tolist(), strict=True):
-        side = "response" if in_response[index] else "request"
-        row = exchange[index]
-        at = exchanges.answered[row] if in_response[index] else exchanges.requested[row]
-        packet = exchanges.response_packet[row] if in_response[index] else exchanges.request_packet[row]
-        api = apis.name_of(int(exchanges.api_key[row]))
-        issues.add(Issue(kind, f"{side} of {api}: {detail(index)}", connection, int(at), int(packet), times))
+    """Count an issue for each of the exchanges given; detail describes the one at an index of the arrays.
+
+    Of several at one connection that with the lowest packet number is described, as `IssueLog` has it.
+    """
+    packets = np.where(in_response, exchanges.response_packet[exchange], exchanges.request_packet[exchange])
+    order = np.lexsort((packets, exchanges.connection[exchange]))
+    connections, first, count = np.unique(exchanges.connection[exchange][order], return_index=True, return_counts=True)
+    for connection, index, times in zip(connections.tolist(), order[first].tolist(), count.tolist(), strict=True):
+        row, response = exchange[index], in_response[index]
+        side = "response" if response else "request"
+        version = (exchanges.response_version if response else exchanges.api_version)[row]
+        at = (exchanges.answered if response else exchanges.requested)[row]
+        where = f"{side} of {apis.name_of(int(exchanges.api_key[row]))} v{version}"
+        issues.add(
+            Issue(
+                kind,
+                f"{where}: {detail(index)}",
+                connection,
+                None if at == NO_TIME else int(at),
+                int(packets[index]) or None,
+                times,
+            )
+        )

@@ -355,7 +355,7 @@ def test_a_wrong_checksum_is_shown_and_counted() -> None:
     assert tables["batches"].column("crc_ok").to_pylist() == [False]
     (issue,) = builder.issues
     assert (issue.kind, issue.connection, issue.packet, issue.count) == ("bad_crc", 1, 1, 1)
-    assert issue.detail.startswith("request of Produce: t-1: ")
+    assert issue.detail.startswith("request of Produce v7: t-1: ")
 
 
 def test_topic_ids_become_names_as_soon_as_they_are_known() -> None:
