@@ -7,7 +7,7 @@ SubscriptionInfo (a definition) and AssignmentInfo (code) of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from decoders import schema
@@ -82,42 +82,32 @@ def _read_newest(message: Message, data: bytes) -> Payload:
 def decode_subscription(data: bytes, assignor: str | None = None) -> Payload:
     """What a consumer subscribes to. userData is decoded if the assignor (protocol name) is known to use it."""
     payload = _read_newest(schema.data_message("ConsumerProtocolSubscription"), data)
-    _decode_user_data(payload.fields, _subscription_user_data, assignor)
+    _decode_user_data(payload.fields, SUBSCRIPTION_USER_DATA.get(assignor, ()))
     return payload
 
 
 def decode_assignment(data: bytes, assignor: str | None = None) -> Payload:
-    """What a consumer is assigned. userData is decoded for Kafka Streams."""
+    """What a consumer is assigned. userData is decoded where Kafka Streams or librdkafka put any.
+
+    Old versions of SyncGroup do not name the assignor: without it, what consumes the bytes exactly is taken.
+    """
     payload = _read_newest(schema.data_message("ConsumerProtocolAssignment"), data)
-    _decode_user_data(payload.fields, _assignment_user_data, assignor)
+    _decode_user_data(payload.fields, ASSIGNMENT_USER_DATA.get(assignor, ()))
     return payload
 
 
-def _decode_user_data(
-    fields: dict[str, Any], decoder: Callable[[bytes, str | None], Payload | None], assignor: str | None
-) -> None:
-    """Put a dict in the place of userData; bytes that are not what they should be stay as they are."""
+def _decode_user_data(fields: dict[str, Any], decoders: Iterable[Callable[[bytes], Payload]]) -> None:
+    """Put a dict in the place of userData; bytes that no decoder consumes exactly stay as they are."""
     if not fields.get("userData"):
         return
-    try:
-        payload = decoder(fields["userData"], assignor)
-    except DecodeError:
-        return
-    if payload is not None and not payload.rest:
-        fields["userData"] = payload.as_dict()
-
-
-def _subscription_user_data(data: bytes, assignor: str | None) -> Payload | None:
-    if assignor == STICKY:
-        return decode_sticky(data)
-    if assignor == COOPERATIVE_STICKY:
-        return decode_cooperative_sticky(data)
-    return decode_streams_subscription(data) if assignor == STREAMS else None
-
-
-def _assignment_user_data(data: bytes, assignor: str | None) -> Payload | None:
-    """Kafka Streams alone has user data here, so it may be tried where the protocol name is not on the wire."""
-    return decode_streams_assignment(data) if assignor in (STREAMS, None) else None
+    for decoder in decoders:
+        try:
+            payload = decoder(fields["userData"])
+        except DecodeError:
+            continue
+        if not payload.rest:
+            fields["userData"] = payload.as_dict()
+            return
 
 
 def decode_sticky(data: bytes) -> Payload:
@@ -237,6 +227,20 @@ class _AssignmentInfoReader(Reader):
             for _ in self.counted("hosts", 10)
         ]
 
+
+# By protocol name. Java's CooperativeStickyAssignor sends only the generation; franz-go and librdkafka send with the
+# cooperative-sticky protocol what belongs to the sticky one, librdkafka in assignments as well.
+SUBSCRIPTION_USER_DATA: Mapping[str | None, tuple[Callable[[bytes], Payload], ...]] = {
+    STICKY: (decode_sticky,),
+    COOPERATIVE_STICKY: (decode_cooperative_sticky, decode_sticky),
+    STREAMS: (decode_streams_subscription,),
+}
+ASSIGNMENT_USER_DATA: Mapping[str | None, tuple[Callable[[bytes], Payload], ...]] = {
+    STICKY: (decode_sticky,),
+    COOPERATIVE_STICKY: (decode_sticky,),
+    STREAMS: (decode_streams_assignment,),
+    None: (decode_streams_assignment, decode_sticky),
+}
 
 Decoder = Callable[[bytes, str | None], Payload]  # (bytes, protocol name)
 

@@ -51,6 +51,16 @@ def test_a_subscription_with_the_user_data_of_its_assignor() -> None:
     assert cooperative.fields["userData"]["generation"] == 7
 
 
+def test_clients_that_send_the_user_data_of_the_sticky_assignor_with_the_cooperative_one() -> None:
+    user_data = bytes.fromhex("00000001000174000000010000000200000009")  # franz-go, librdkafka
+    shown = group_protocols.decode_subscription(subscription(user_data), "cooperative-sticky").fields["userData"]
+    assert (shown["_definition"], shown["generation"]) == ("StickyAssignorUserData", 9)
+    assignment = bytes.fromhex("000000000000") + len(user_data).to_bytes(4, "big") + user_data
+    for name in ("cooperative-sticky", None):
+        shown = group_protocols.decode_assignment(assignment, name).fields["userData"]
+        assert shown["previousAssignment"] == [{"topic": "t", "partitions": [2]}]
+
+
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky", "stream", "range", None])
 def test_user_data_that_cannot_be_read_stays_bytes(assignor: str | None) -> None:
     assert group_protocols.decode_subscription(subscription(b"?"), assignor).fields["userData"] == b"?"
