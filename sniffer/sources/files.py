@@ -1,0 +1,475 @@
+"""Capture files, one or several, as one capture in time order; standard input too.
+
+Files are put in order of their first packet. Packets are numbered through in that order, and come out by the running
+maximum of the time within their file (a clock that goes back does not reorder a file), then by number.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sniffer.columns import I64, NO_TIME, Packets
+from sniffer.issues import Issue, IssueLog
+from sniffer.sources.compressed import Stream, decompressed
+from sniffer.sources.errors import SourceError
+from sniffer.sources.pcap import FILE_HEADER, PcapReader, is_pcap, parse_header
+from sniffer.sources.pcapng import Interface, Note, PcapngReader, Secret, is_pcapng
+from sniffer.sources.window import BATCH_BYTES, Window
+
+STANDARD_INPUT = "-"
+PIPE_BATCH_BYTES = 1 << 20
+ADVICE = "Give a pcap or pcapng file (plain, gzip or zstd), as written by tcpdump, dumpcap or Wireshark"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFile:
+    """What is known of a file of a capture; counts and last time grow while it is read."""
+
+    path: str
+    format: str  # pcap, pcapng
+    compression: str  # gzip, zstd or empty
+    size: int | None  # bytes on disk; None: a pipe
+    first_number: int
+    packets: int
+    first_time: int | None  # nanoseconds since 1970 UTC
+    last_time: int | None  # the latest
+    link_types: frozenset[int]
+    interfaces: tuple[Interface, ...]  # of the last section of a pcapng file
+    notes: tuple[Note, ...]  # comments; packet numbers are those of the capture
+    secrets: tuple[Secret, ...]
+
+
+class PacketReader:
+    """One file, opened: a reader of its format with what it has read so far."""
+
+    def __init__(self, path: str, first_number: int = 1, batch_bytes: int = BATCH_BYTES) -> None:
+        """Open a file, a URI that pyarrow knows, or ``-``; raises SourceError if it is no capture."""
+        self.path = path
+        self.size: int | None = None
+        self._raw: Any = _open(path)
+        self._bytes = 0
+        live = False
+        try:
+            if path == STANDARD_INPUT or not _is_regular(path):
+                live, batch_bytes = True, min(batch_bytes, PIPE_BATCH_BYTES)
+            else:
+                self.size = _size(self._raw)
+            name = "standard input" if path == STANDARD_INPUT else path
+            self._stream = decompressed(name, self)
+            self._reader = _reader(name, self._stream, first_number, batch_bytes, live)
+        except BaseException:
+            self.close()
+            raise
+        self.issues = self._reader.issues
+        self.first_number = first_number
+        self.first_time: int | None = None
+        self.last_time: int | None = None
+        self.finished = False
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Read the file as it is; counts its bytes."""
+        count: int = self._raw.readinto(buffer) or 0
+        self._bytes += count
+        return count
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the file on disk that were read so far."""
+        return self._bytes
+
+    @property
+    def packets(self) -> int:
+        """Packets read so far."""
+        return self._reader.number - self.first_number
+
+    def renumber(self, first_number: int) -> None:
+        """Set the number of the first packet; allowed before reading."""
+        self._reader.number += first_number - self.first_number
+        self.first_number = first_number
+
+    def __iter__(self) -> Iterator[Packets]:
+        for packets in self._reader:
+            times = packets.at[packets.at != NO_TIME]
+            if times.size:
+                if self.first_time is None:
+                    self.first_time = int(times[0])
+                latest = int(times.max())
+                self.last_time = latest if self.last_time is None else max(self.last_time, latest)
+            yield packets
+        if self._stream.damage:
+            detail = f"{self.path}: {self._stream.damage}; what was before it was read"
+            self.issues.add(Issue("damaged_file", detail, packet=self._reader.number))
+        self.finished = True
+        self.close()
+
+    def describe(self) -> CaptureFile:
+        """Return what is known now."""
+        reader = self._reader
+        pcapng = isinstance(reader, PcapngReader)
+        return CaptureFile(
+            path=self.path,
+            format="pcapng" if pcapng else "pcap",
+            compression=self._stream.compression,
+            size=self.size,
+            first_number=self.first_number,
+            packets=self.packets,
+            first_time=self.first_time,
+            last_time=self.last_time,
+            link_types=reader.link_types,
+            interfaces=reader.context.interfaces if isinstance(reader, PcapngReader) else (),
+            notes=tuple(reader.notes) if isinstance(reader, PcapngReader) else (),
+            secrets=tuple(reader.secrets) if isinstance(reader, PcapngReader) else (),
+        )
+
+    def close(self) -> None:
+        """Close the file; again is harmless."""
+        if self.path != STANDARD_INPUT:
+            self._raw.close()
+
+
+def _reader(name: str, stream: Stream, first_number: int, batch_bytes: int, live: bool) -> PcapReader | PcapngReader:
+    head = stream.peek(FILE_HEADER)
+    if is_pcapng(head):
+        return PcapngReader(name, Window(stream, batch_bytes, live=live), first_number)
+    if is_pcap(head):
+        header = parse_header(name, head)
+        stream.read(FILE_HEADER)
+        return PcapReader(name, header, Window(stream, batch_bytes, offset=FILE_HEADER, live=live), first_number)
+    if stream.damage and not head:
+        raise SourceError(name, 0, stream.damage, "Check how it was made or copied")
+    if all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
+        shown = head.decode("ascii").split("\n")[0].strip()
+        raise SourceError(name, 0, f"this is text, not a capture (it begins with {shown!r})", ADVICE)
+    raise SourceError(name, 0, f"this is not a capture (it begins with bytes {head[:8].hex(' ')})", ADVICE)
+
+
+def _open(path: str) -> Any:
+    """Open a binary file without a buffer in between."""
+    if path == STANDARD_INPUT:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+    try:
+        if is_uri(path):
+            from pyarrow.fs import FileSystem  # slow to import, and rarely needed
+
+            file_system, inner = FileSystem.from_uri(path)
+            return file_system.open_input_file(inner)
+        return open(path, "rb", buffering=0)
+    except IsADirectoryError:
+        raise SourceError(
+            path, None, "this is a directory", "Give its files, or let the directory be searched"
+        ) from None
+    except FileNotFoundError:
+        raise SourceError(path, None, "no such file", "Check the name") from None
+    except PermissionError:
+        raise SourceError(path, None, "permission to read it is denied", "Become a user who may read it") from None
+    except (OSError, ValueError) as error:
+        message = f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
+        raise SourceError(path, None, message, "Check the name") from None
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path names another file system (hdfs://, s3://, ...)."""
+    return "://" in path
+
+
+def _is_regular(path: str) -> bool:
+    return is_uri(path) or os.path.isfile(path)
+
+
+def _size(file: Any) -> int:
+    if hasattr(file, "size"):
+        return int(file.size())
+    return os.fstat(file.fileno()).st_size
+
+
+def find_files(paths: Iterable[str]) -> list[str]:
+    """Files that the paths mean, each once, in the order given: files, directories (searched through), globs, ``-``.
+
+    Of a directory only captures are taken, by their first bytes. Raises SourceError for a path that means nothing.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        path = os.fspath(path)
+        if path == STANDARD_INPUT or is_uri(path):
+            found[path] = None
+        elif os.path.isdir(path):
+            inside = sorted(
+                os.path.join(folder, name)
+                for folder, _, names in os.walk(path)
+                for name in names
+                if looks_like_capture(os.path.join(folder, name))
+            )
+            if not inside:
+                message = "no captures are in this directory or below"
+                raise SourceError(path, None, message, ADVICE)
+            found.update(dict.fromkeys(inside))
+        elif not os.path.lexists(path) and glob.has_magic(path):
+            matches = sorted(glob.glob(path, recursive=True))
+            if not matches:
+                raise SourceError(path, None, "no file matches this pattern", "Check the pattern")
+            single = len(matches) == 1
+            taken = [m for m in matches if not os.path.isdir(m) and (single or looks_like_capture(m))]
+            taken += [file for m in matches if os.path.isdir(m) for file in find_files([m])] if not taken else []
+            if not taken:
+                raise SourceError(path, None, "no file that matches this pattern is a capture", ADVICE)
+            found.update(dict.fromkeys(taken))
+        else:
+            found[path] = None
+    return list(found)
+
+
+def looks_like_capture(path: str) -> bool:
+    """Whether a regular file can be opened as a capture."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        PacketReader(path).close()
+    except SourceError:
+        return False
+    return True
+
+
+class Capture:
+    """Packets of one or several files in order; issues and descriptions fill up while they are read."""
+
+    def __init__(self, readers: Sequence[PacketReader], issues: Iterable[Issue], batch_bytes: int) -> None:
+        self._readers = list(readers)
+        self._issues = IssueLog(issues)
+        self._batch_bytes = batch_bytes
+
+    @property
+    def files(self) -> tuple[CaptureFile, ...]:
+        """The files in order, as known now; numbers of files that reading has not come to yet are 0."""
+        return tuple(reader.describe() for reader in self._readers)
+
+    @property
+    def issues(self) -> IssueLog:
+        """Damage met so far in all files."""
+        return IssueLog([*self._issues, *(issue for reader in self._readers for issue in reader.issues)])
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files on disk; None if one is a pipe."""
+        sizes = [reader.size for reader in self._readers]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of all files on disk that were read so far: how far reading is."""
+        return sum(reader.bytes_read for reader in self._readers)
+
+    @property
+    def link_types(self) -> frozenset[int]:
+        """Link types met."""
+        return frozenset().union(*(reader.describe().link_types for reader in self._readers))
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Comments met."""
+        return tuple(note for file in self.files for note in file.notes)
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Decryption secrets met."""
+        return tuple(secret for file in self.files for secret in file.secrets)
+
+    def locate(self, number: int) -> tuple[str, int]:
+        """File of a packet that was read, and its number in that file; raises KeyError for other numbers."""
+        firsts = [reader.first_number for reader in self._readers if reader.first_number]
+        index = bisect_right(firsts, number) - 1
+        if index < 0 or number - firsts[index] >= self._readers[index].packets:
+            raise KeyError(number)
+        return self._readers[index].path, number - firsts[index] + 1
+
+    def __iter__(self) -> Iterator[Packets]:
+        if len(self._readers) == 1:
+            yield from self._readers[0]
+        else:
+            yield from self._merged()
+
+    def _merged(self) -> Iterator[Packets]:
+        """Merge by key, opening a file when the time of its first packet has come."""
+        active: list[_Head] = []
+        opened = 0
+        while active or opened < len(self._readers):
+            # All packets up to this key are at hand, but for those of files that are still to be opened.
+            limit = min((head.last for head in active), default=None)
+            if opened < len(self._readers) and (limit is None or _first(self._readers[opened]) <= limit):
+                reader = self._readers[opened]
+                before = self._readers[opened - 1] if opened else None
+                reader.renumber(1 if before is None else before.first_number + _total(before))
+                opened += 1
+                head = _Head(reader)
+                head.advance()
+                active = [*active, head] if head.left else active
+                continue
+            pieces = []
+            inclusive = True
+            for head in active:
+                pieces.append(head.take(limit, inclusive))
+                # Equal keys go by number: files behind this one wait until it has given all of its own.
+                inclusive = inclusive and head.last != limit
+            packets = _join(pieces)
+            if packets is not None:
+                yield packets
+            for head in active:
+                if not head.left:
+                    head.advance()
+            active = [head for head in active if head.left]
+
+    def close(self) -> None:
+        """Close all files."""
+        for reader in self._readers:
+            reader.close()
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(slots=True)
+class _Piece:
+    packets: Packets
+    key: I64
+
+
+class _Head:
+    """The batch of a file that the merge is in."""
+
+    def __init__(self, reader: PacketReader) -> None:
+        self.last = NO_TIME  # greatest key of what was read
+        self._batches = iter(reader)
+        self._packets: Packets | None = None
+        self._key = np.empty(0, np.int64)
+        self._position = 0
+
+    @property
+    def left(self) -> int:
+        """Packets of the batch not yet taken."""
+        return len(self._key) - self._position
+
+    def advance(self) -> None:
+        """Go to the next batch, once this one is used up; nothing is left if there is none."""
+        self._packets = next(self._batches, None)
+        self._position = 0
+        self._key = np.empty(0, np.int64)
+        if self._packets is not None:
+            self._key = running_maximum(self._packets.at, self.last)
+            self.last = int(self._key[-1])
+
+    def take(self, limit: int | None, inclusive: bool) -> _Piece | None:
+        """Packets whose key is below limit, or up to it if inclusive; None if there are none."""
+        side: Any = "right" if inclusive else "left"
+        end = len(self._key) if limit is None else int(np.searchsorted(self._key, limit, side))
+        if self._packets is None or end <= self._position:
+            return None
+        rows = slice(self._position, end)
+        self._position = end
+        return _Piece(_rows(self._packets, rows), self._key[rows])
+
+
+def running_maximum(at: I64, before: int) -> I64:
+    """Key by which packets of a file are ordered: the latest time up to each; before is that of the packets before."""
+    key: I64 = np.maximum.accumulate(np.maximum(at, before))
+    return key
+
+
+def _rows(packets: Packets, rows: Any) -> Packets:
+    return Packets(
+        packets.data,
+        packets.number[rows],
+        packets.at[rows],
+        packets.start[rows],
+        packets.captured[rows],
+        packets.original[rows],
+        packets.link_type[rows],
+    )
+
+
+def _join(found: list[_Piece | None]) -> Packets | None:
+    """Packets of several files in order of key and number."""
+    pieces = [piece for piece in found if piece is not None]
+    if not pieces:
+        return None
+    if len(pieces) == 1:
+        return pieces[0].packets
+    data, moved, size = [], [], 0
+    for piece in pieces:
+        packets = piece.packets
+        begin, end = int(packets.start[0]), int(packets.start[-1]) + int(packets.captured[-1])
+        data.append(packets.data[begin:end])
+        moved.append(replace(packets, start=packets.start + (size - begin)))
+        size += end - begin
+    joined = Packets(
+        np.concatenate(data),
+        np.concatenate([packets.number for packets in moved]),
+        np.concatenate([packets.at for packets in moved]),
+        np.concatenate([packets.start for packets in moved]),
+        np.concatenate([packets.captured for packets in moved]),
+        np.concatenate([packets.original for packets in moved]),
+        np.concatenate([packets.link_type for packets in moved]),
+    )
+    # Pieces come by number: a stable sort keeps that among equal keys.
+    return _rows(joined, np.argsort(np.concatenate([piece.key for piece in pieces]), kind="stable"))
+
+
+def _first(reader: PacketReader) -> int:
+    return NO_TIME if reader.first_time is None else reader.first_time
+
+
+def _total(reader: PacketReader) -> int:
+    """Packets of a file, counted by another reader if this one is still under way."""
+    if reader.finished:
+        return reader.packets
+    counter = PacketReader(reader.path)
+    for _ in counter:
+        pass
+    return counter.packets
+
+
+def first_time(path: str) -> int | None:
+    """Time of the first packet that has one, among those of the first batch; None: there is none."""
+    reader = PacketReader(path, batch_bytes=1 << 16)
+    next(iter(reader), None)
+    reader.close()
+    return reader.first_time
+
+
+def open_capture(paths: str | Iterable[str], batch_bytes: int = BATCH_BYTES) -> Capture:
+    """Open files as one capture: files, directories, globs, URIs, or ``-`` alone for standard input.
+
+    Raises SourceError if none of them can be read; if only some cannot, each is an issue ``unreadable_file``.
+    """
+    files = find_files([paths] if isinstance(paths, str) else paths)
+    if not files:
+        raise SourceError("(none)", None, "no file was given", ADVICE)
+    if STANDARD_INPUT in files and len(files) > 1:
+        message = "standard input cannot be merged with files"
+        raise SourceError(STANDARD_INPUT, None, message, "Write it to a file first, or read it alone")
+    if len(files) == 1:
+        return Capture([PacketReader(files[0], 1, batch_bytes)], (), batch_bytes)
+    issues: list[Issue] = []
+    errors: list[SourceError] = []
+    opened: list[tuple[bool, int, PacketReader]] = []
+    for file in files:
+        try:
+            time = first_time(file)
+            opened.append((time is not None, time or 0, PacketReader(file, 0, batch_bytes)))
+            opened[-1][2].first_time = time
+        except SourceError as error:
+            errors.append(error)
+            issues.append(Issue("unreadable_file", str(error)))
+    if not opened:
+        raise errors[0]
+    opened.sort(key=lambda entry: entry[:2])
+    return Capture([reader for _, _, reader in opened], issues, batch_bytes)

@@ -1,0 +1,480 @@
+"""The next generation capture file: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html.
+
+Blocks of type, length, body, and length once more. A section header sets the byte order and forgets the interfaces;
+interface descriptions give link type and clock of the packets that follow. A kernel indexes packet blocks; the other
+blocks that matter, which are few, are read in Python.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sniffer.columns import I32, I64, NO_TIME, U8, Packets
+from sniffer.issues import Issue, IssueLog
+from sniffer.sources.errors import SourceError
+from sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated
+from sniffer.sources.window import Window
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 6, 10
+BYTE_ORDER = 0x1A2B3C4D
+BLOCK_LIMIT = 16 << 20
+SCAN_LIMIT = 1 << 20
+NOTES = 10_000  # comments kept of a file
+SECRET_BYTES = 64 << 20
+COMMENT, INTERFACE_NAME, RESOLUTION, TIME_OFFSET = 1, 2, 9, 14  # options; the last three of an interface
+SPECIAL = 3  # beside MORE, STOPPED and DAMAGED: a block that Python reads
+NO_RAW_TIME = -1
+
+int64: Any = np.int64
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A comment in a capture; packet 0: of the file or of an interface."""
+
+    packet: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Content of a decryption secrets block; kind as in the format, 0x544c534b being a TLS key log."""
+
+    kind: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What an interface description says that matters for its packets."""
+
+    link_type: int
+    snap_length: int  # bytes; 0: no limit
+    resolution: int  # if_tsresol as it stands: 10 to the minus n, or with the top bit 2 to the minus n
+    offset: int  # seconds to add
+    name: str
+
+    def time(self, raw: I64) -> I64:
+        """Nanoseconds of time stamps in the interface's units."""
+        exponent = self.resolution & 0x7F
+        offset = self.offset * 1_000_000_000
+        if self.resolution & 0x80:
+            if exponent > 62:
+                return np.full(len(raw), offset, np.int64)
+            seconds, rest = raw >> exponent, raw & ((1 << exponent) - 1)
+            lost = max(exponent - 33, 0)  # the product with 10^9 has 63 bits
+            return seconds * 1_000_000_000 + ((rest >> lost) * 1_000_000_000 >> (exponent - lost)) + offset
+        if exponent <= 9:
+            return raw * np.int64(10 ** (9 - exponent)) + offset
+        return raw // np.int64(10 ** min(exponent - 9, 18)) + offset
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the blocks before a place say about packets behind it."""
+
+    big_endian: bool
+    interfaces: tuple[Interface, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RawPackets:
+    """Packets of one section between two descriptions, times not yet interpreted."""
+
+    data: U8
+    first_number: int
+    start: I64
+    captured: I32
+    original: I32
+    interface: I32
+    raw: I64  # time in the interface's units; NO_RAW_TIME: the block has none
+
+
+def is_pcapng(head: bytes) -> bool:
+    """Whether a file begins with a section header."""
+    return head[:4] == b"\n\r\r\n"
+
+
+class PcapngReader:
+    """Packets of a file, batch by batch; issues, notes, secrets and interfaces fill up while they are read."""
+
+    def __init__(
+        self,
+        file: str,
+        window: Window,
+        first_number: int = 1,
+        stop: int | None = None,
+        context: Context | None = None,
+    ) -> None:
+        """Window stands at a block; without context that is a section header (else SourceError)."""
+        if context is None:
+            head = window.peek(28)
+            order = _byte_order(head)
+            if order is None:
+                raise SourceError(file, 0, "not a pcapng file", "Give a file written by tcpdump or Wireshark")
+            if len(head) < 28:
+                message = f"the section header is cut: {len(head)} of 28 bytes"
+                raise SourceError(file, len(head), message, "Copy the file again; it holds no packet")
+        self.file = file
+        self.window = window
+        self.number = first_number  # of the packet that comes next
+        self.issues = IssueLog()
+        self.notes: list[Note] = []
+        self.secrets: list[Secret] = []
+        self.link_types: frozenset[int] = frozenset()
+        self.sections = 0  # section headers seen
+        self._stop = stop
+        self._context = context or Context(order == ">")
+        self._secret_bytes = 0
+
+    @property
+    def context(self) -> Context:
+        """What holds for the blocks to come."""
+        return self._context
+
+    def __iter__(self) -> Iterator[Packets]:
+        for raw in self.raw():
+            interfaces = self._context.interfaces
+            known = raw.interface < len(interfaces)
+            if not known.all():
+                self._undescribed(raw, known)
+            packets = interpret(raw, interfaces, known)
+            self.link_types |= frozenset(np.unique(packets.link_type).tolist())
+            if len(packets.number):
+                yield packets
+
+    def raw(self) -> Iterator[RawPackets]:
+        """Walk the blocks; packets come out before the block that would change their meaning is looked at."""
+        window = self.window
+        need = 12
+        while self._stop is None or window.offset < self._stop:
+            whole = window.fill(need)
+            if not whole and window.left < 12:
+                if window.left:
+                    self.issues.add(truncated(self.file, window, 12, self.number))
+                return
+            stop = window.end if self._stop is None else min(window.end, window.position(self._stop))
+            rows = (stop - window.begin) // 16 + 1
+            start, raw = np.empty(rows, np.int64), np.empty(rows, np.int64)
+            captured, original, interface = (np.empty(rows, np.int32) for _ in range(3))
+            first_wrong = np.zeros(2, np.int64)
+            comments = np.empty((NOTES - len(self.notes), 3), np.int64)
+            interfaces = self._context.interfaces
+            simple_limit = (interfaces[0].snap_length if interfaces else 0) or BLOCK_LIMIT
+            count, window.begin, why, need, wrong, noted = _walk(
+                *(window.data, window.begin, window.end, stop, self._context.big_endian, simple_limit),
+                *(start, captured, original, interface, raw, comments, first_wrong),
+            )
+            if wrong:
+                row, place = first_wrong.tolist()
+                offset = window.offset - window.begin + place
+                detail = f"{self.file}: the packet block at offset {offset} is too short for what it claims to hold"
+                self.issues.add(Issue("damaged_packet_record", detail, packet=self.number + row, count=wrong))
+            for row, place, length in comments[:noted].tolist():
+                self._note(self.number + row, window.data[place : place + length].tobytes())
+            long = captured[:count] > original[:count]
+            if long.any():
+                detail = f"{self.file}: a record holds more bytes than its packet had on the wire"
+                packet = self.number + int(long.argmax())
+                self.issues.add(Issue("captured_exceeds_original", detail, packet=packet, count=int(long.sum())))
+            if count:
+                number = self.number
+                self.number += count
+                columns = (start[:count], captured[:count], original[:count], interface[:count])
+                yield RawPackets(window.data, number, *columns, raw[:count])
+            if why == SPECIAL:
+                cut = self._special(need)
+                if cut is None:
+                    need = 12
+                    continue
+                why, need = (MORE if cut else DAMAGED), cut
+            if why == DAMAGED or (why == MORE and not whole and not count):
+                if not self._find_next(need if why == MORE else 0):
+                    return
+                need = 12
+
+    def _special(self, length: int) -> int | None:
+        """Read a block that is whole; None if it was good, 0 if it is damaged, its length if the file cuts it."""
+        window = self.window
+        if not length:  # a section header, whose length is in its own byte order
+            head = window.peek(28)
+            order = _byte_order(head)
+            if order is None or len(head) < 28:
+                return 0 if order is None else 28
+            length = struct.unpack(order + "I", head[4:8])[0]
+            if length < 28 or length % 4 or length > BLOCK_LIMIT:
+                return 0
+            if not window.fill(length):
+                return length
+            body = window.peek(length)
+            if body[-4:] != body[4:8] or struct.unpack(order + "H", head[12:14])[0] != 1:
+                return 0
+            self._context = Context(order == ">")
+            self.sections += 1
+            self._options(body[24:-4], 0)
+        else:
+            body = window.peek(length)
+            order = ">" if self._context.big_endian else "<"
+            if struct.unpack(order + "I", body[:4])[0] == INTERFACE:
+                self._interface(body[8:-4], order)
+            elif len(body) >= 20:
+                kind, size = struct.unpack(order + "II", body[8:16])
+                self._secret_bytes += len(body)
+                if self._secret_bytes <= SECRET_BYTES:
+                    self.secrets.append(Secret(kind, body[16:-4][:size]))
+                else:
+                    detail = (
+                        f"{self.file}: more than {SECRET_BYTES} bytes of decryption secrets: the others are left out"
+                    )
+                    self.issues.add(Issue("secrets_left_out", detail, packet=self.number))
+        window.begin += length
+        return None
+
+    def _interface(self, body: bytes, order: str) -> None:
+        if len(body) < 8:
+            detail = f"{self.file}: interface description at offset {self.window.offset} is too short"
+            self.issues.add(Issue("damaged_packet_record", detail, packet=self.number))
+            return
+        link_type, _, snap_length = struct.unpack(order + "HHI", body[:8])
+        options = self._options(body[8:], 0)
+        resolution = options.get(RESOLUTION, b"")[:1] or b"\x06"
+        offset = options.get(TIME_OFFSET, b"")
+        seconds = struct.unpack(order + "q", offset)[0] if len(offset) == 8 else 0
+        if abs(seconds) > 1 << 33:  # beyond what nanoseconds can hold
+            seconds = 0
+        name = options.get(INTERFACE_NAME, b"").decode("utf-8", "replace")
+        interface = Interface(link_type, snap_length, resolution[0], seconds, name)
+        self._context = Context(self._context.big_endian, (*self._context.interfaces, interface))
+
+    def _options(self, data: bytes, packet: int) -> dict[int, bytes]:
+        """Options by code (the last one of each); comments are kept as notes."""
+        options: dict[int, bytes] = {}
+        order = ">" if self._context.big_endian else "<"
+        position = 0
+        while position + 4 <= len(data):
+            code, length = struct.unpack(order + "HH", data[position : position + 4])
+            value = data[position + 4 : position + 4 + length]
+            if code == 0 or len(value) < length:
+                break
+            options[code] = value
+            if code == COMMENT:
+                self._note(packet, value)
+            position += 4 + (length + 3) // 4 * 4
+        return options
+
+    def _note(self, packet: int, text: bytes) -> None:
+        if len(self.notes) < NOTES:
+            self.notes.append(Note(packet, text.decode("utf-8", "replace").rstrip("\0")))
+
+    def _undescribed(self, raw: RawPackets, known: Any) -> None:
+        row = int((~known).argmax())
+        detail = f"{self.file}: packet of interface {int(raw.interface[row])}, which no block describes"
+        count = int((~known).sum())
+        self.issues.add(Issue("unknown_interface", detail, packet=raw.first_number + row, count=count))
+
+    def _find_next(self, cut: int) -> bool:
+        """Go to the next credible block; cut is the size of a block that the file's end cuts, or 0."""
+        window, origin, begin = self.window, self.window.offset, self.window.begin
+        window.begin += 1
+        found = find_block(window)
+        if cut and found is None:
+            window.begin = begin  # still right: the file had ended, so the buffer is the same
+            self.issues.add(truncated(self.file, window, cut, self.number))
+            return False
+        skipped = (window.offset if found is not None else window.offset + window.left) - origin
+        outcome = "reading goes on behind them" if found is not None else "no block was found behind"
+        detail = f"{self.file}: no credible block at offset {origin}: passed over {skipped} bytes, {outcome}"
+        self.issues.add(Issue("damaged_packet_record", detail, packet=self.number))
+        return found is not None
+
+
+def interpret(raw: RawPackets, interfaces: tuple[Interface, ...], known: Any) -> Packets:
+    """Packets with times and link types of their interfaces; those of interfaces not described are left out."""
+    at = np.full(len(raw.raw), NO_TIME, np.int64)
+    link_type = np.zeros(len(raw.raw), np.int32)
+    for index in np.unique(raw.interface[known]).tolist():
+        of_it = raw.interface == index
+        link_type[of_it] = interfaces[index].link_type
+        timed = of_it & (raw.raw != NO_RAW_TIME)
+        at[timed] = interfaces[index].time(raw.raw[timed])
+    number = np.arange(raw.first_number, raw.first_number + len(at), dtype=np.int64)
+    columns = (number, at, raw.start, raw.captured, raw.original, link_type)
+    if not known.all():
+        columns = tuple(column[known] for column in columns)
+    return Packets(raw.data, *columns)
+
+
+def find_block(window: Window) -> bool | None:
+    """Move a window to the first credible block at or behind it; returns its byte order (big endian), None if none."""
+    while True:
+        found, window.begin, big_endian = _scan(window.data, window.begin, window.end, window.finished)
+        if found:
+            return bool(big_endian)
+        if window.finished:
+            return None
+        window.fill(window.left + 1)
+
+
+def _byte_order(head: bytes) -> str | None:
+    for order in "<>":
+        if is_pcapng(head) and len(head) >= 12 and struct.unpack(order + "I", head[8:12])[0] == BYTE_ORDER:
+            return order
+    return None
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _word(data: U8, at: int, big_endian: bool) -> Any:
+    if big_endian:
+        return int64(data[at]) << 24 | int64(data[at + 1]) << 16 | int64(data[at + 2]) << 8 | int64(data[at + 3])
+    return int64(data[at + 3]) << 24 | int64(data[at + 2]) << 16 | int64(data[at + 1]) << 8 | int64(data[at])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _half(data: U8, at: int, big_endian: bool) -> Any:
+    if big_endian:
+        return int64(data[at]) << 8 | int64(data[at + 1])
+    return int64(data[at + 1]) << 8 | int64(data[at])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _walk(
+    data: U8,
+    position: int,
+    end: int,
+    stop: int,
+    big_endian: bool,
+    simple_limit: int,
+    start: I64,
+    captured: I32,
+    original: I32,
+    interface: I32,
+    raw: I64,
+    comments: I64,
+    first_wrong: I64,
+) -> tuple[int, int, int, int, int, int]:
+    """Index packet blocks; returns rows, where it stopped, why, bytes needed there, wrong blocks, comments."""
+    count = 0
+    wrong = 0
+    noted = 0
+    while True:
+        if position >= stop and stop < end:
+            return count, position, STOPPED, 0, wrong, noted
+        if position + 12 > end:
+            return count, position, MORE, 12, wrong, noted
+        kind = _word(data, position, big_endian)
+        if kind == SECTION:
+            return count, position, SPECIAL, 0, wrong, noted
+        length = _word(data, position + 4, big_endian)
+        if length < 12 or length % 4 or length > BLOCK_LIMIT:
+            return count, position, DAMAGED, 0, wrong, noted
+        if position + length > end:
+            return count, position, MORE, length, wrong, noted
+        last = position + length - 4
+        if _word(data, last, big_endian) != length:
+            return count, position, DAMAGED, 0, wrong, noted
+        if kind in (INTERFACE, SECRETS):
+            return count, position, SPECIAL, length, wrong, noted
+        if kind == SIMPLE_PACKET:
+            if length < 16:
+                if wrong == 0:
+                    first_wrong[0], first_wrong[1] = count, position
+                wrong += 1
+            else:
+                wire = _word(data, position + 8, big_endian)
+                start[count] = position + 12
+                captured[count] = min(min(wire, simple_limit), last - position - 12)
+                original[count] = min(wire, 0x7FFFFFFF)
+                interface[count] = 0
+                raw[count] = NO_RAW_TIME
+                count += 1
+        elif kind in (PACKET, OLD_PACKET):
+            size = int64(-1)
+            if length >= 32:
+                size = _word(data, position + 20, big_endian)
+            if size < 0 or size > last - position - 28:
+                if wrong == 0:
+                    first_wrong[0], first_wrong[1] = count, position
+                wrong += 1
+            else:
+                start[count] = position + 28
+                captured[count] = size
+                original[count] = min(_word(data, position + 24, big_endian), 0x7FFFFFFF)
+                # The top bit of a time has no use before the year 294247, and would make it negative.
+                raw[count] = (_word(data, position + 12, big_endian) & 0x7FFFFFFF) << 32 | _word(
+                    data, position + 16, big_endian
+                )
+                if kind == PACKET:
+                    interface[count] = min(_word(data, position + 8, big_endian), 0x7FFFFFFF)
+                else:
+                    interface[count] = _half(data, position + 8, big_endian)
+                option = position + 28 + (size + 3) // 4 * 4
+                while option + 4 <= last:
+                    code = _half(data, option, big_endian)
+                    size = _half(data, option + 2, big_endian)
+                    if code == 0 or option + 4 + size > last:
+                        break
+                    if code == COMMENT and noted < comments.shape[0]:
+                        comments[noted, 0] = count
+                        comments[noted, 1] = option + 4
+                        comments[noted, 2] = size
+                        noted += 1
+                    option += 4 + (size + 3) // 4 * 4
+                count += 1
+        position += length
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _scan(data: U8, position: int, end: int, finished: bool) -> tuple[bool, int, bool]:
+    """Search the first place from which a chain of credible blocks leads on, in either byte order.
+
+    Returns (True, place, big endian), or (False, place from which to search again when more of the file is there, _).
+    """
+    while position + 12 <= end:
+        for order in range(2):
+            big_endian = order == 1
+            place = position
+            links = 0
+            credible = True
+            while links < CHAIN:
+                if place + 12 > end:
+                    if not finished:
+                        return False, position, False
+                    credible = links > 0 and place == end
+                    break
+                kind = _word(data, place, big_endian)
+                if kind == SECTION and place + 12 <= end:
+                    magic = _word(data, place + 8, False)
+                    if magic == 0x4D3C2B1A:
+                        big_endian = True
+                    elif magic == BYTE_ORDER:
+                        big_endian = False
+                    else:
+                        credible = False
+                        break
+                elif kind > 13 and kind != 0xBAD and kind != 0x40000BAD:
+                    credible = False
+                    break
+                length = _word(data, place + 4, big_endian)
+                if kind == 0 or length < 12 or length % 4 or length > SCAN_LIMIT:
+                    credible = False
+                    break
+                if place + length > end:
+                    if not finished:
+                        return False, position, False
+                    credible = False
+                    break
+                if _word(data, place + length - 4, big_endian) != length:
+                    credible = False
+                    break
+                links += 1
+                place += length
+            if credible:
+                return True, position, order == 1
+        position += 1
+    return False, position, False

@@ -1,0 +1,287 @@
+"""Files cut by byte range, for many readers at once: pure functions, which Spark runs where it likes.
+
+Each range is indexed on its own: where its first packet begins is found by searching a chain of credible records.
+That can be wrong (a packet may carry a capture). ``chain`` proves the indexes one after the other: each must begin
+where the one before ended; one that does not is made again from that exact place. A compressed file is one split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sniffer.columns import NO_TIME, Packets
+from sniffer.issues import IssueLog
+from sniffer.sources.compressed import Stream, decompressed
+from sniffer.sources.files import PacketReader, _open, _size
+from sniffer.sources.pcap import FILE_HEADER, PcapHeader, PcapReader, find_record, is_pcap, parse_header
+from sniffer.sources.pcapng import (
+    NO_RAW_TIME,
+    Context,
+    Interface,
+    Note,
+    PcapngReader,
+    Secret,
+    find_block,
+    interpret,
+    is_pcapng,
+)
+from sniffer.sources.window import BATCH_BYTES, Window
+
+
+@dataclass(frozen=True, slots=True)
+class SplitIndex:
+    """What one byte range of a file holds, as far as it can be told from the range alone."""
+
+    path: str
+    format: str  # pcap, pcapng, whole
+    start: int  # the range
+    end: int
+    begin: int  # of the first record in it
+    ends: int  # where the record behind the last one begins; the end of the file at the last
+    packets: int
+    first_time: int | None  # of those whose clock is known here
+    last_time: int | None  # the latest
+    context: PcapHeader | Context | None  # at begin, as far as it is known
+    exact: bool  # whether begin and context are known, not found by searching
+    latest_raw: tuple[tuple[int, int], ...]  # pcapng: (interface, latest raw time) of packets before any section header
+    described: tuple[Interface, ...]  # pcapng: interfaces added before any section header
+    after: Context | None  # pcapng: what holds behind the range, if it has a section header
+    notes: tuple[Note, ...]  # packet numbers count from the range's first packet
+    secrets: tuple[Secret, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a file that can be read on its own, with what came before it."""
+
+    path: str
+    format: str
+    begin: int
+    end: int  # records that begin here or later belong to the next split
+    first_number: int
+    packets: int
+    running_maximum: int  # latest time of the file's packets before this split; NO_TIME if there are none
+    last_time: int  # the same behind it
+    context: PcapHeader | Context | None
+
+
+def ranges(path: str, split_bytes: int) -> list[tuple[int, int]]:
+    """Byte ranges that cover a file; one for a file that is compressed. Raises SourceError if it is no capture."""
+    reader = PacketReader(path)
+    reader.close()
+    size = reader.size or 0
+    if reader.size is None or reader.describe().compression or size <= split_bytes:
+        return [(0, max(size, 1))]
+    return [(start, min(start + split_bytes, size)) for start in range(0, size, split_bytes)]
+
+
+def index_split(
+    path: str, start: int, end: int, at: int | None = None, context: PcapHeader | Context | None = None
+) -> SplitIndex:
+    """Index the records of a file that begin from start up to end.
+
+    With at (and for pcapng context) the first record is known to begin there. Raises SourceError if it is no capture.
+    """
+    file = _open(path)
+    try:
+        stream = decompressed(path, file)
+        head = stream.peek(FILE_HEADER)
+        if stream.compression or not (is_pcap(head) or is_pcapng(head)):
+            return _index_whole(path, start, end)
+        size = _size(file)
+        if is_pcap(head):
+            return _index_pcap(path, file, size, parse_header(path, head), start, end, at)
+        return _index_pcapng(path, file, size, start, end, at, context if isinstance(context, Context) else None)
+    finally:
+        file.close()
+
+
+def _index_whole(path: str, start: int, end: int) -> SplitIndex:
+    reader = PacketReader(path)
+    if start == 0:
+        for _ in reader:
+            pass
+    reader.close()
+    described = reader.describe()
+    return SplitIndex(
+        *(path, "whole", start, end, start, end, reader.packets, reader.first_time, reader.last_time, None, True),
+        *((), (), None, described.notes, described.secrets),
+    )
+
+
+def _index_pcap(
+    path: str, file: Any, size: int, header: PcapHeader, start: int, end: int, at: int | None
+) -> SplitIndex:
+    if at is None and start <= FILE_HEADER:
+        at = FILE_HEADER
+    window = _window(file, start if at is None else at, end, BATCH_BYTES)
+    begin = at if at is not None else window.offset if find_record(header, window) else size
+    packets, first, last, ends = 0, None, None, begin
+    if begin < end:
+        reader = PcapReader(path, header, window, stop=end)
+        for batch in reader:
+            first = int(batch.at[0]) if first is None else first
+            last = _latest(last, batch)
+        packets = reader.number - 1
+        ends = window.offset if window.offset >= end else size
+    return SplitIndex(
+        path, "pcap", start, end, begin, ends, packets, first, last, header, at is not None, (), (), None, (), ()
+    )
+
+
+def _index_pcapng(
+    path: str, file: Any, size: int, start: int, end: int, at: int | None, context: Context | None
+) -> SplitIndex:
+    if at is None and start == 0:
+        at = 0
+    window = _window(file, start if at is None else at, end, BATCH_BYTES)
+    exact = at is not None
+    begin = at
+    if begin is None:
+        big_endian = find_block(window)
+        begin = size if big_endian is None else window.offset
+        context = Context(bool(big_endian))
+    if begin >= end:
+        return SplitIndex(
+            path, "pcapng", start, end, begin, begin, 0, *(None, None, context, exact), (), (), None, (), ()
+        )
+    reader = PcapngReader(path, window, stop=end, context=context)
+    before = reader.context if context is None else context
+    first: int | None = None
+    last: int | None = None
+    latest: dict[int, int] = {}
+    for raw in reader.raw():
+        if exact or reader.sections:
+            interfaces = reader.context.interfaces
+            batch = interpret(raw, interfaces, raw.interface < len(interfaces))
+            timed = batch.at[batch.at != NO_TIME]
+            first = int(timed[0]) if first is None and timed.size else first
+            last = _latest(last, batch)
+        else:
+            for interface in np.unique(raw.interface).tolist():
+                newest = int(raw.raw[raw.interface == interface].max())
+                latest[interface] = max(latest.get(interface, NO_RAW_TIME), newest)
+    seen = reader.sections > 0
+    return SplitIndex(
+        *(path, "pcapng", start, end, begin, window.offset if window.offset >= end else size, reader.number - 1),
+        *(first, last, None if at == 0 else before, exact, tuple(latest.items())),
+        () if seen else reader.context.interfaces[len(before.interfaces) :],
+        reader.context if seen else None,
+        *(tuple(reader.notes), tuple(reader.secrets)),
+    )
+
+
+def chain(
+    indexes: Sequence[SplitIndex], reindex: Callable[..., SplitIndex] = index_split, first_number: int = 1
+) -> list[Split]:
+    """Splits of one file with exact numbers and times out of the indexes of all its ranges; empty ones left out.
+
+    Where an index does not begin where the one before ended, ``reindex(path, start, end, at, context)`` makes it anew.
+    """
+    splits: list[Split] = []
+    place: int | None = None
+    context: Context | None = None
+    number, running = first_number, NO_TIME
+    for given in sorted(indexes, key=lambda index: index.start):
+        index = given
+        if place is not None and place >= index.end:
+            continue
+        if place is not None and not _follows(index, place, context):
+            index = reindex(index.path, index.start, index.end, place, context)
+        at = index.context
+        last = running if index.last_time is None else max(running, index.last_time)
+        if index.format == "pcapng":
+            if not index.exact and context is not None:
+                for interface, newest in index.latest_raw:
+                    if newest != NO_RAW_TIME:
+                        last = max(last, int(context.interfaces[interface].time(np.array([newest], np.int64))[0]))
+            at = context
+            if index.after is not None:
+                context = index.after
+            elif context is not None:
+                context = replace(context, interfaces=context.interfaces + index.described)
+        place = index.ends
+        splits.append(Split(index.path, index.format, index.begin, index.end, number, index.packets, running, last, at))
+        number += index.packets
+        running = last
+    return splits
+
+
+def chain_files(indexes: Sequence[Sequence[SplitIndex]]) -> list[Split]:
+    """Splits of several files, numbered through in the order of their first packets as ``open_capture`` does it.
+
+    The inner sequences are the ranges of a file each, in the order in which the files were given.
+    """
+    chained = [(_first_time(file), chain(file)) for file in indexes]
+    chained.sort(key=lambda entry: (entry[0] is not None, entry[0] or 0))
+    number = 1
+    splits: list[Split] = []
+    for _, of_file in chained:
+        splits += [replace(split, first_number=split.first_number + number - 1) for split in of_file]
+        number += sum(split.packets for split in of_file)
+    return splits
+
+
+class SplitReader:
+    """Packets of a split, batch by batch, numbered as in the whole capture; issues fill up while they are read."""
+
+    def __init__(self, split: Split, batch_bytes: int = BATCH_BYTES) -> None:
+        self._reader: PcapReader | PcapngReader | PacketReader
+        self._file: Any = None
+        if split.format == "whole":
+            self._reader = PacketReader(split.path, split.first_number, batch_bytes)
+        else:
+            self._file = _open(split.path)
+            window = _window(self._file, split.begin, split.end, batch_bytes)
+            if isinstance(split.context, PcapHeader):
+                self._reader = PcapReader(split.path, split.context, window, split.first_number, split.end)
+            else:
+                self._reader = PcapngReader(split.path, window, split.first_number, split.end, split.context)
+        self.issues: IssueLog = self._reader.issues
+
+    def __iter__(self) -> Iterator[Packets]:
+        yield from self._reader
+        if self._file is not None:
+            self._file.close()
+
+
+def read_split(split: Split, batch_bytes: int = BATCH_BYTES) -> SplitReader:
+    """Open a split for reading."""
+    return SplitReader(split, batch_bytes)
+
+
+def _window(file: Any, begin: int, end: int, batch_bytes: int) -> Window:
+    """Window of a file from begin on, which does not read much beyond end."""
+    file.seek(begin)
+    return Window(Stream(file), min(batch_bytes, max(end - begin, 0) + 65_536), offset=begin)
+
+
+def _latest(last: int | None, batch: Packets) -> int | None:
+    newest = int(batch.at.max()) if len(batch.at) else NO_TIME
+    if newest == NO_TIME:
+        return last
+    return newest if last is None else max(last, newest)
+
+
+def _first_time(indexes: Sequence[SplitIndex]) -> int | None:
+    ordered = sorted(indexes, key=lambda index: index.start)
+    return next((index.first_time for index in ordered if index.first_time is not None), None)
+
+
+def _follows(index: SplitIndex, place: int, context: Context | None) -> bool:
+    """Whether an index begins at a place, and nothing before that place makes it wrong."""
+    if index.begin != place:
+        return False
+    if index.exact or index.format != "pcapng":
+        return True
+    guessed = index.context
+    return (
+        isinstance(guessed, Context)
+        and context is not None
+        and guessed.big_endian == context.big_endian
+        and all(interface < len(context.interfaces) for interface, _ in index.latest_raw)
+    )
