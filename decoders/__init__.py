@@ -23,6 +23,7 @@ from decoders.interpreter import DecodeError, decode, decode_by_bytes
 __all__ = [
     "DecodeError",
     "Frame",
+    "decode_body",
     "decode_frame",
     "decode_records",
     "decode_request",
@@ -48,10 +49,16 @@ class Frame:
     rest: bytes  # bytes of the frame behind the body; empty if all is well
 
 
+def decode_body(api_key: int, api_version: int, body: bytes, *, response: bool) -> tuple[dict[str, Any], bytes]:
+    """A body by field name, and the bytes behind it (none if all is well). Raises DecodeError."""
+    body = bytes(body)
+    decoded, end = _decode_body(_readings(api_key, api_version, body, 0, response=response), body, 0)
+    return decoded, body[end:]
+
+
 def decode_request(api_key: int, api_version: int, body: bytes) -> dict[str, Any]:
     """The body of a request (what follows its header) by field name. Raises DecodeError."""
-    body = bytes(body)
-    return _decode_body(_readings(api_key, api_version, body, 0, response=False), body, 0)[0]
+    return decode_body(api_key, api_version, body, response=False)[0]
 
 
 def decode_response(api_key: int, api_version: int, body: bytes) -> dict[str, Any]:
@@ -59,8 +66,7 @@ def decode_response(api_key: int, api_version: int, body: bytes) -> dict[str, An
 
     A broker that does not know the version of an ApiVersions request answers in version 0, which the error code tells.
     """
-    body = bytes(body)
-    return _decode_body(_readings(api_key, api_version, body, 0, response=True), body, 0)[0]
+    return decode_body(api_key, api_version, body, response=True)[0]
 
 
 def decode_frame(frame: bytes, *, response_to: tuple[int, int] | None = None) -> Frame:

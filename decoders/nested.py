@@ -48,8 +48,14 @@ def decode_nested(api_key: int, body: Body, *, response: bool, known: Knowledge 
     return redaction.redact(api_key, body, response=response)
 
 
-def decode_nested_record(topic: str, key: bytes | None, value: bytes | None) -> Body | None:
-    """payloads.decode_stored_record, with what members of a group told each other decoded too. Raises DecodeError."""
+def decode_nested_record(
+    topic: str, key: bytes | None, value: bytes | None, *, reveal_secrets: bool = False
+) -> Body | None:
+    """Key and value of a record of an internal topic as dicts; None for a record of any other topic.
+
+    As payloads.decode_stored_record, with what members of a group told each other decoded too, and secrets [redacted]
+    unless they are to be revealed. Raises DecodeError.
+    """
     record = payloads.decode_stored_record(topic, key, value)
     if record is None or not isinstance(record["value"], dict):
         return record
@@ -61,6 +67,8 @@ def decode_nested_record(topic: str, key: bytes | None, value: bytes | None) -> 
     elif fields["_definition"] == "ConsumerGroupMemberMetadataValue":
         path = "classicMemberMetadata.supportedProtocols[].metadata"
         fields = replaced(fields, path, _metadata(Knowledge("consumer"), name_field="name"))
+    if not reveal_secrets:
+        fields = redaction.redact_record(fields["_definition"], fields)
     return record | {"value": fields}
 
 

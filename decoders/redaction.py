@@ -6,7 +6,7 @@ Paths are as in topics[].partitions[].index. The tables serve the decoder that w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +58,15 @@ CONFIG_VALUES = (
 # (api key, response) of every message with an entry above.
 MESSAGES_WITH_SECRETS = frozenset((entry.api_key, entry.response) for entry in (*SECRET_FIELDS, *CONFIG_VALUES))
 
+# Fields of records in internal topics, by definition: salts and keys of SCRAM users.
+SECRET_RECORD_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "UserScramCredentialRecord": ("salt", "storedKey", "serverKey"),
+}
+
 # Kafka's configurations of type PASSWORD, and what others (Connect, plug-ins) usually call theirs.
 SECRET_CONFIG = re.compile(
-    r"password|secret|credential|jaas\.config|keystore\.key|certificate\.chain|truststore\.certificates|token|api[._-]?key",
+    r"password|passphrase|secret|credential|jaas\.config|keystore\.key|certificate\.chain|truststore\.certificates"
+    r"|private[._-]?key|master[._-]?key|access[._-]?key|api[._-]?key|token$",
     re.IGNORECASE,
 )
 
@@ -95,6 +101,15 @@ def redact(api_key: int, body: dict[str, Any], *, response: bool, mechanism: str
 
             body = replaced(body, config.path, value_of)
     return body
+
+
+def redact_record(definition: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the fields of a stored record in which [redacted] stands for each secret."""
+    for path in SECRET_RECORD_FIELDS.get(definition, ()):
+        fields = replaced(fields, path, lambda _, value: REDACTED)
+    if definition == "ConfigRecord" and is_secret_config(fields.get("name")):
+        fields = replaced(fields, "value", lambda _, value: REDACTED)
+    return fields
 
 
 def replaced(body: dict[str, Any], path: str, replacement: Callable[[dict[str, Any], Any], Any]) -> dict[str, Any]:

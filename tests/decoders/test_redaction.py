@@ -43,9 +43,26 @@ def test_configurations_are_secret_by_their_name_or_by_what_the_broker_says() ->
     assert (config["value"], config["synonyms"][0]["value"]) == (REDACTED, REDACTED)
 
 
-@pytest.mark.parametrize("name", ["cleanup.policy", "max.message.bytes", "compression.type", "segment.ms", None])
+@pytest.mark.parametrize(
+    "name",
+    ["cleanup.policy", "delegation.token.expiry.time.ms", "max.message.bytes", "compression.type", "segment.ms", None],
+)
 def test_ordinary_configurations_are_not_secret(name: str | None) -> None:
     assert not is_secret_config(name)
+
+
+def test_stored_records_show_no_secrets() -> None:
+    user = {"name": "bo", "salt": b"1", "storedKey": b"2", "serverKey": b"3", "iterations": 4096}
+    shown = redaction.redact_record("UserScramCredentialRecord", user)
+    assert shown == user | dict.fromkeys(("salt", "storedKey", "serverKey"), REDACTED)
+    config = {"resourceName": "", "name": "ssl.key.password", "value": "p"}
+    assert redaction.redact_record("ConfigRecord", config)["value"] == REDACTED
+    assert redaction.redact_record("ConfigRecord", config | {"name": "x"})["value"] == "p"
+    assert all(
+        fields_at(schema.data_message(name).fields, path)
+        for name, paths in redaction.SECRET_RECORD_FIELDS.items()
+        for path in paths
+    )
 
 
 def test_tokens_keep_what_is_not_secret() -> None:
