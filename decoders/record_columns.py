@@ -33,6 +33,7 @@ from decoders.records import (
     DELETE_HORIZON_BIT,
     LEAST_BYTES,
     LOG_APPEND_TIME_BIT,
+    MOST_RECORDS,
     TRANSACTIONAL_BIT,
     UP_TO_MAGIC_BYTES,
 )
@@ -54,7 +55,7 @@ STATUSES = (
     "ok",
     "unknown_codec",
     "not_decompressed",  # the compressed bytes are damaged or cut
-    "too_large",  # in the clear; see output_limit
+    "too_large",  # in the clear (see output_limit), or by the number of records, of which the first are there
     "damaged_record",  # the records before it are there
     "record_count",  # the header gives another number of records than there are
     "bytes_left_over",  # behind as many records as the header gives
@@ -711,7 +712,12 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
         if batches[_MAGIC, row] == 2:
             base_offset = batches[_BASE_OFFSET, row]
             base_timestamp = batches[_FIRST_TIMESTAMP, row]
+            headers_left = np.int64(MOST_RECORDS)
+            too_many = False
             while at < end and not (fill and count == said):
+                if count == MOST_RECORDS:
+                    too_many = True
+                    break
                 damaged = True  # until the record is read to its end
                 length, at = _varint(data, at, end, 32)
                 if at < 0 or length <= 0 or length > end - at:
@@ -735,6 +741,10 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
                 at += max(value_length, np.int64(0))
                 header_count, at = _varint(data, at, stop, 32)
                 if at < 0 or header_count < 0 or header_count > (stop - at) >> 1:
+                    break
+                headers_left -= header_count
+                if headers_left < 0:
+                    too_many = True
                     break
                 header = header_total
                 for _ in range(header_count):
@@ -770,7 +780,9 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
                 header_total = header
                 total += 1
                 count += 1
-            if damaged:
+            if too_many:
+                status = np.int64(TOO_LARGE)
+            elif damaged:
                 status = np.int64(BYTES_LEFT_OVER) if count >= said and said >= 0 else np.int64(DAMAGED_RECORD)
             elif count != said:
                 status = np.int64(RECORD_COUNT)

@@ -21,6 +21,9 @@ UP_TO_MAGIC_BYTES = 17  # base offset, length, 4 bytes that differ by magic, mag
 BEFORE_LENGTH_BYTES = 12  # base offset and length itself
 LEAST_BYTES = (14 + 12, 22 + 12, 61)  # of a batch, by magic
 
+MOST_RECORDS = 4 << 20
+"""Records, and headers, that are read from one batch: a hostile one can hold a record in every 7 bytes."""
+
 CODEC_BITS = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
@@ -154,10 +157,12 @@ def _read_batch(data: bytes, start: int, end: int, limit: int, batches: list[Bat
     reader = _Varints(payload)
     while reader.position < len(payload):
         first = reader.position
+        if len(records) == MOST_RECORDS:
+            raise _DamageError("records", origin + first, f"at most {MOST_RECORDS} records{place}")
         try:
             record = reader.record(base_offset, base_timestamp)
         except _DamageError as error:
-            if len(records) >= count >= 0:
+            if len(records) >= count >= 0 and reader.headers_left >= 0:
                 raise _DamageError("", origin + first, f"no bytes{place} behind the last record") from None
             raise _DamageError(
                 f"records[{len(records)}].{error.path}".rstrip("."), origin + error.offset, error.expected + place
@@ -296,6 +301,7 @@ class _Varints:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
+        self.headers_left = MOST_RECORDS
 
     def record(self, base_offset: int, base_timestamp: int) -> Record:
         """The next record. Raises _DamageError."""
@@ -316,6 +322,9 @@ class _Varints:
         count = self.varint("headers", end)
         if not 0 <= count <= (end - self.position) // 2:
             raise _DamageError("headers", start, f"the number of headers in {end - start} bytes, not {count}")
+        self.headers_left -= count
+        if self.headers_left < 0:
+            raise _DamageError("headers", start, f"at most {MOST_RECORDS} headers in a batch")
         headers: list[list[str | bytes | None]] = []
         for number in range(count):
             start = self.position

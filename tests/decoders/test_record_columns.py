@@ -25,6 +25,7 @@ from written_batches import (
     message,
     record,
     samples,
+    varint,
     wrapper,
 )
 
@@ -42,7 +43,7 @@ from decoders.record_columns import (
     read_records,
     scan,
 )
-from decoders.records import control_type, decode_records
+from decoders.records import MOST_RECORDS, control_type, decode_records
 
 KINDS = dict(bits_of_every_kind())
 
@@ -338,6 +339,20 @@ def test_bombs_take_no_memory(codec: int) -> None:
     assert peak < 16 << 20
     assert [STATUSES[status] for chunk in chunks for status in chunk.batches.status] == ["too_large", "ok", "too_large"]
     assert sum(len(chunk.records) for chunk in chunks) == 1
+
+
+def test_very_many_records_or_headers_are_cut_short() -> None:
+    many = batch(record() * (MOST_RECORDS + 2), MOST_RECORDS + 2)
+    (chunk,) = read_records(scanned(many))
+    assert [STATUSES[status] for status in chunk.batches.status] == ["too_large"]
+    assert len(chunk.records) == MOST_RECORDS
+    body = b"\0\0\0\1\1" + varint(MOST_RECORDS + 1) + b"\0\1" * (MOST_RECORDS + 1)
+    headers = batch(record(0, 0, b"before") + varint(len(body)) + body, 2)
+    (chunk,) = read_records(scanned(headers))
+    assert [STATUSES[status] for status in chunk.batches.status] == ["too_large"]
+    assert chunk.records.keys().to_pylist() == [b"before"]
+    with pytest.raises(DecodeError, match=f"at most {MOST_RECORDS} headers"):
+        decode_records(headers)
 
 
 def test_snappy_that_claims_4_gib() -> None:
