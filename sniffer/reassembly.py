@@ -37,7 +37,7 @@ MOST_PIECES = 4096  # ... and in any case one with so many segments behind it,
 MOST_BYTES = 16 << 20  # or so many bytes
 REUSE_TIME = 60 * SECOND  # a packet so long after the end begins another connection on the same ports
 IDLE_TIME = 20 * 60 * SECOND  # ... and so does one after such a silence,
-UNANSWERED_TIME = 120 * SECOND  # which is shorter where one side alone was seen, and without payload
+UNANSWERED_TIME = 30 * SECOND  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
 RECENT = 64  # segments of a stream that are remembered, to know them again; two interfaces may take turns by dozens
 
@@ -1032,15 +1032,17 @@ def absorb(
             and stream.wild_count == 0
             and stream.fin == 0
             and stream.acked <= stream.next
-            and present == wire
         ):
-            # What nearly all segments are, in short: whole, and next in turn. _take would do the same.
+            # What nearly all segments are, in short: the next in turn. _take would do the same.
             if flags[i] & ACK:
                 _take_ack(connection, other, 1 - side, np.int64(ack[i]), number[i], at[i])
             if wire > 0:
                 identity = _identity(np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, at[i])
                 _remember(state.recent, 2 * slot + side, stream, identity)
-                _emit(state.rows, state.order, totals, connection, stream, side, start[i], wire, number[i], at[i])
+                if present == wire:
+                    _emit(state.rows, state.order, totals, connection, stream, side, start[i], wire, number[i], at[i])
+                else:
+                    _deliver(state, slot, side, start[i], present, wire, number[i], at[i])
                 if stream.highest < stream.next:
                     stream.highest = stream.next
                 if side:

@@ -115,11 +115,12 @@ class Connections:
             segments.captured,
             segments.length,
         )
-        contiguous = [np.ascontiguousarray(column) for column in columns]
+        # Columns that are read-only or have gaps would be another type to the kernel, and compiled for again.
+        plain = [np.require(column, requirements=("C", "W")) for column in columns]
         self._begin_batch(len(data), count)
         taken = 0
         while True:
-            taken, why = reassembly.absorb(self._state, taken, *contiguous)
+            taken, why = reassembly.absorb(self._state, taken, *plain)
             if why == reassembly.DONE:
                 break
             if why == reassembly.NEEDS_SWEEP:

@@ -544,6 +544,20 @@ def test_lengths_that_lie_are_not_followed() -> None:
         assert np.all(runs.start[held] + runs.length[held] <= 3)
 
 
+def test_kernels_are_compiled_once() -> None:
+    """Columns that are read-only, or every other element of an array, are taken as well."""
+    conversation = opened()
+    conversation.send(0, b"request")
+    batch = segments(conversation.packets)
+    Connections().feed(batch)
+    before = len(reassembly.absorb.signatures)
+    number = np.repeat(batch.number, 2)[::2]
+    seq = batch.seq.copy()
+    seq.flags.writeable = False
+    assert Connections().feed(replace(batch, number=number, seq=seq)).length.tolist() == [7]
+    assert len(reassembly.absorb.signatures) == before
+
+
 def test_no_segments() -> None:
     connections = Connections()
     assert len(connections.feed(segments([])).number) == 0
