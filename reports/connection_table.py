@@ -65,8 +65,9 @@ def _introduced(row: ConnectionRow, introduction: Introduction) -> dict[str, str
 
 
 def issue_table(issues: Iterable[Issue]) -> pa.Table:
-    """One row a kind of issue at one connection (or none), in the order given."""
-    return pa.Table.from_pylist([asdict(issue) for issue in issues], schema=ISSUES)
+    """One row a kind of issue at one connection (or none), by connection and packet."""
+    ordered = sorted(issues, key=lambda issue: (issue.connection or 0, issue.packet or 0, issue.kind))
+    return pa.Table.from_pylist([asdict(issue) for issue in ordered], schema=ISSUES)
 
 
 def introduce(bodies: Bodies, chosen: Bool, introductions: dict[int, Introduction]) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -518,3 +518,19 @@ def test_large_batches_are_worked_off_in_parts(monkeypatch: pytest.MonkeyPatch) 
 
 def test_no_exchanges_no_tables() -> None:
     assert TableBuilder(ALL).observe(some(exchanges(PRODUCE), 0, 0), {}) == {}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=40), st.integers(0, len(CONVERSATION)))
+def test_whatever_the_bytes_are_there_are_tables(changes: list[tuple[int, int]], cut: int) -> None:
+    whole = exchanges(*CONVERSATION)
+    data = whole.data.copy()
+    for place, byte in changes:
+        data[place % len(data)] = byte
+    whole = replace(whole, data=data)
+    tables = observed(TableBuilder(ALL), whole)
+    for name, table in tables.items():
+        assert table.schema.equals(SCHEMAS[name])
+        table.validate(full=True)
+    assert tables["exchanges"].num_rows == len(CONVERSATION)
+    assert observed(TableBuilder(ALL), some(whole, 0, cut), some(whole, cut, len(CONVERSATION))) == tables
