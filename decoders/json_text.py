@@ -2,7 +2,7 @@
 
 The text of a body is that of `decoders.to_json` of its dict, but for three things: a `records` field is written as its
 size (`recordsSizeInBytes`, as in Kafka's own request log), tagged fields stand in the order of their definition
-whatever their order on the wire, and secrets are `(redacted)`.
+whatever their order on the wire, and secrets may be redacted.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pyarrow as pa
 from decoders import program as layouts
 from decoders import to_json
 from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs
+from decoders.redaction import SECRET_FIELDS
+from decoders.sasl import REDACTED
 from decoders.tape import HEX_DIGITS, Integer, Tape, grown, kernel, string_array, text_step, write_uuid
-
-REDACTED = "(redacted)"
 
 _LAST_FIXED, _BOOL, _FLOAT64, _UUID = layouts.UUID, layouts.BOOL, layouts.FLOAT64, layouts.UUID
 _COMPACT_STRING, _COMPACT_BYTES = layouts.COMPACT_STRING, layouts.COMPACT_BYTES
@@ -235,7 +235,7 @@ def _write(
                 if operation > _LAST_FIXED and amount < 0:
                     target = _copy(_NULL_TEXT, 0, 4, text, target)
                     pc = np.int64(rows[pc, 2]) if operation > _COMPACT_BYTES else pc + 1
-                elif operation <= _COMPACT_BYTES and secret[number]:
+                elif _LAST_FIXED < operation <= _COMPACT_BYTES and secret[number] and amount > 0:
                     target = _copy(_REDACTED_TEXT, 0, _REDACTED_TEXT.shape[0], text, target)
                     pc += 1
                 elif operation < _BOOL:
@@ -410,13 +410,18 @@ def _snippets(using: Programs) -> _Snippets:
     return _Snippets(np.frombuffer(b"".join(parts), np.uint8), of_field, of_tag)
 
 
+def secret_fields(using: Programs) -> list[int]:
+    """Ids of the fields that are secret whatever they hold; values of configurations are not among them."""
+    return [using.field_id(entry.api_key, entry.response, entry.path) for entry in SECRET_FIELDS]
+
+
 def bodies_as_json(tape: Tape, secret: Iterable[int] = ()) -> pa.Array:
     """The JSON text of every body of the tape, one string for each frame; null for a frame that is not whole.
 
-    secret: ids of fields (of strings, bytes or numbers) that are written as "(redacted)". Field names are Kafka's,
-    bytes are base64, absent tagged fields have their default, unknown tagged fields are under `_tags` by tag (should a
-    frame have one tag twice, so has the text; the last counts). The text is valid UTF-8 and valid JSON whatever the
-    bytes are.
+    secret: ids of fields of strings or bytes in whose place `sasl.REDACTED` is written, unless null or empty (see
+    `secret_fields`). Field names are Kafka's, bytes are base64, absent tagged fields have their default, unknown tagged
+    fields are under `_tags` by tag (should a frame have one tag twice, so has the text; the last counts). The text is
+    valid UTF-8 and valid JSON whatever the bytes are.
     """
     using = tape.programs
     snippets = _snippets(using)

@@ -29,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 INT8, INT16, INT32, INT64, UINT16, UINT32, BOOL, FLOAT64, UUID = range(9)
 # Length-prefixed values: the first argument is 1 where null is allowed. COMPACT_BYTES is the last one.
 STRING, COMPACT_STRING, BYTES, COMPACT_BYTES = range(9, 13)
-# Arrays: row behind the array's END_ARRAY; flags (see ARRAY_*) and the least bytes an element takes, shifted.
+# Arrays: row behind the array's END_ARRAY; flags (see ARRAY_*) and, shifted, the least bytes of an element (1 if none).
 ARRAY, COMPACT_ARRAY = 13, 14
 # End of an element: row of the array's own operation.
 END_ARRAY = 15
@@ -283,7 +283,11 @@ class _Compiler:
             if element != array + 1:
                 raise ValueError(f"{self.layout.message.name} {path}: an element's id must follow its array's")
             self.emit(END_ARRAY, array, start)
-            flags = ARRAY_NULLABLE * nullable | ARRAY_OF_SCALARS * (not field.is_struct) | least << ARRAY_LEAST_SHIFT
+            flags = (
+                ARRAY_NULLABLE * nullable
+                | ARRAY_OF_SCALARS * (not field.is_struct)
+                | max(least, 1) << ARRAY_LEAST_SHIFT
+            )
             self.rows[start] = (self.rows[start][0], array, len(self.rows), flags)
             return 1 if compact else 4
         if field.is_struct:
