@@ -434,7 +434,7 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
             batches[_STATUS, row - first] = status
         data = _laid_out(fields.data, batches, [(row - first, piece) for row, piece in pieces])
         first = last
-        # What the reader of the chunk does not need is not kept while he works.
+        # Nothing that the chunk does not need is kept while the caller works on it.
         piece, pieces = b"", []
         chunk = batches, data
         del batches, data
