@@ -3,10 +3,14 @@
     decode_request(api_key, api_version, body)     -> dict, field names as Kafka prints them
     decode_response(api_key, api_version, body)    -> dict
     decode_frame(frame)                            -> Frame(header, body, ...)
+    decode_body(api_key, api_version, body, ...)   -> dict, and the bytes behind the body
     decode_records(data)                           -> list of record batches
+    decode_nested(api_key, body, response=...)     -> the body with the bytes inside it decoded, secrets redacted
+    decode_nested_record(topic, key, value)        -> a record of an internal topic
     to_json(value)                                 -> text, bytes as base64
 
-Wrong bytes raise DecodeError and nothing else. Bytes behind the message are left alone: decode_frame returns them.
+Wrong bytes raise DecodeError and nothing else. Bytes behind a message are left alone: decode_body and decode_frame
+return them.
 """
 
 from __future__ import annotations
@@ -19,21 +23,23 @@ from typing import Any
 
 from decoders import apis, schema
 from decoders.interpreter import DecodeError, decode, decode_by_bytes
+from decoders.nested import Knowledge, decode_nested, decode_nested_record
 
 __all__ = [
     "DecodeError",
     "Frame",
+    "Knowledge",
     "decode_body",
     "decode_frame",
+    "decode_nested",
+    "decode_nested_record",
     "decode_records",
     "decode_request",
     "decode_response",
     "to_json",
 ]
 
-UNSUPPORTED_VERSION = (
-    35  # error code; the only one with which a broker answers ApiVersions in version 0 (KIP-35, KIP-511)
-)
+UNSUPPORTED_VERSION = 35  # the error code with which a broker answers ApiVersions in version 0 (KIP-35, KIP-511)
 
 
 @dataclass(frozen=True, slots=True)

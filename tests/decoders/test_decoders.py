@@ -41,6 +41,11 @@ def test_an_unknown_api_or_version_still_has_a_header() -> None:
             decode(999, 0, b"")
 
 
+def test_a_body_and_what_follows_it() -> None:
+    assert decoders.decode_body(12, 0, b"\0\x1b..", response=True) == ({"errorCode": 27}, b"..")
+    assert decoders.decode_body(12, 0, HEARTBEAT[12:], response=False)[1] == b""
+
+
 def test_bytes_behind_the_body_and_behind_the_frame_are_the_rest() -> None:
     assert decoders.decode_frame(framed(HEARTBEAT + b"more") + b"next").rest == b"morenext"
 
