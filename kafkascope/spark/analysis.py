@@ -1,0 +1,269 @@
+"""The jobs of an analysis: index the splits, cut packets into parcels by connection, decode them into tables."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from kafkascope.engine import ALL_TABLES, EngineOptions
+from kafkascope.spark import tasks
+from kafkascope.spark.output import Output, Part
+from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
+from reports.summary import Summary
+from reports.topics import TopicNames
+from sniffer.issues import Issue
+from sniffer.sources import SourceError
+from sniffer.sources.files import STANDARD_INPUT, find_files
+from sniffer.sources.split import Split, chain_files, ranges
+
+SPLIT_BYTES = 64 << 20
+_PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
+_COMPRESSION = 4  # times that a compressed capture grows, for want of knowing
+_SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
+
+Progress = Callable[[str, int, int], None]
+
+
+class AnalysisError(Exception):
+    """Spark failed; the message has what it said last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What an analysis wrote, and the summary of it."""
+
+    out: str
+    rows: Mapping[str, int]  # of each table
+    summary: Summary
+    topic_names: Mapping[str, str]  # by id as written
+    other: Mapping[str, int]  # packets without TCP, by kind
+
+
+def analyze(
+    paths: Sequence[str],
+    out: str,
+    *,
+    spark: Any = None,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    records: bool = False,
+    options: EngineOptions | None = None,
+    overwrite: bool = False,
+    split_bytes: int = SPLIT_BYTES,
+    partitions: int | None = None,
+    progress: Progress | None = None,
+) -> Analysis:
+    """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
+
+    Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
+    the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
+    of a file that one task reads), partitions (number of tasks that decode) or where the tasks run. progress is
+    called with what is being done, and how many tasks of how many are through.
+
+    Raises ``sniffer.sources.SourceError`` if nothing could be read, OutputError if out may not be written,
+    SparkUnavailableError, AnalysisError. Whatever it raises, out is as it was before.
+    """
+    options = options or EngineOptions()
+    if records:
+        options = replace(options, tables=ALL_TABLES)
+    output = Output(out, overwrite=overwrite)
+    files, issues = find_ranges(paths, split_bytes)
+    log = None
+    session = spark
+    if session is None:
+        session, log = open_session(master, settings)
+    try:
+        staging = output.begin(options.tables)
+        try:
+            run = _Run(own_session(session), staging, options, progress)
+            analysis = run.analyze(files, issues, out, split_bytes, partitions)
+            output.commit(run.parts, options.tables)
+        except BaseException:
+            output.abort()
+            raise
+    except Exception as error:
+        if type(error).__module__.startswith(("pyspark", "py4j")):
+            raise AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)]))) from error
+        raise
+    finally:
+        if log is not None:
+            session.stop()
+            log.unlink(missing_ok=True)
+    return analysis
+
+
+class _Run:
+    """The jobs of one analysis."""
+
+    def __init__(self, session: Any, staging: str, options: EngineOptions, progress: Progress | None) -> None:
+        self._session = session
+        self._staging = staging
+        self._options = options
+        self._progress = progress
+        self.parts: list[Part] = []
+
+    def analyze(
+        self,
+        files: Sequence[Sequence[tasks.Range]],
+        issues: Sequence[Issue],
+        out: str,
+        split_bytes: int,
+        partitions: int | None,
+    ) -> Analysis:
+        """Run all jobs over the ranges of each file; issues are those of files that cannot be read."""
+        splits = self._index(files, split_bytes)
+        into = partitions or self._partitions(splits)
+        summary = Summary()
+        names = TopicNames()
+        other: Counter[str] = Counter()
+        for written in self._decode(splits, issues, split_bytes, into):
+            self.parts += written.parts
+            names.merge(written.topic_names)
+            summary.merge(written.summary)
+            other.update(written.other)
+        known = names.learned()
+        summary.rename_topics(known)
+        self._resolve(known)
+        rows = dict.fromkeys(sorted(self._options.tables), 0)
+        for part in self.parts:
+            rows[part.table] += part.rows
+        return Analysis(out, rows, summary, known, dict(other))
+
+    def _index(self, files: Sequence[Sequence[tasks.Range]], split_bytes: int) -> list[Split]:
+        """Splits of all files, with the packet numbers and times that they begin with."""
+        indexes = self._spread("find packets", [one for file in files for one in file], tasks.index, split_bytes)
+        return chain_files([list(islice(indexes, len(file))) for file in files])
+
+    def _decode(
+        self, splits: list[Split], issues: Sequence[Issue], split_bytes: int, into: int
+    ) -> Iterator[tasks.Written]:
+        staging, options = self._staging, self._options
+        groups = grouped(splits, lambda split: split.end - split.begin, split_bytes) or [[]]
+        work = [tasks.Work(group, []) for group in groups]
+        work[0].issues.extend(issues)
+        self._session.dataSource.register(tasks.PacketsSource)
+        source = self._session.read.format(tasks.PacketsSource.name())
+        packets = source.option("work", tasks.encode(work)).option("partitions", into).load()
+        sorted_parcels = packets.repartitionById(into, "partition").sortWithinPartitions("merge_at", "number")
+        write_tables = tasks.write_tables
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return tasks.answers(write_tables(batches, staging, options))
+
+        yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
+
+    def _resolve(self, names: Mapping[str, str]) -> None:
+        """Write those parts anew that have topics by id which another task knows the name of."""
+        staging, known = self._staging, dict(names)
+        open_parts = [part for part in self.parts if not part.unresolved.isdisjoint(known)]
+        done = [part for part in self.parts if part.unresolved.isdisjoint(known)]
+        if open_parts:
+            done += self._spread("name topics", open_parts, lambda parts: tasks.resolve(parts, staging, known), 1)
+        self.parts = done
+
+    def _spread(
+        self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int
+    ) -> Iterator[Any]:
+        """Do work on items in tasks of their own (small ones together), results in the order of the items."""
+        groups = grouped(items, lambda item: getattr(item, "size", 1), task_bytes)
+        pickled = [pickle.dumps(group) for group in groups]
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from tasks.answers((number, result) for result in work(pickle.loads(pickled[number])))
+
+        numbers = self._session.range(0, len(groups), 1, max(1, len(groups)))
+        results = list(self._collect(what, numbers.mapInArrow(run, tasks.SPARK_ANSWER)))
+        return (result for _, result in sorted(results, key=lambda numbered: numbered[0]))
+
+    def _collect(self, what: str, frame: Any) -> Iterator[Any]:
+        with _reporting(self._session, what, self._progress):
+            rows = frame.collect()
+        for row in rows:
+            yield pickle.loads(row.answer)
+
+    def _partitions(self, splits: Sequence[Split]) -> int:
+        cores = 1 if is_remote(self._session) else int(self._session.sparkContext.defaultParallelism)
+        size = sum((split.end - split.begin) * (_COMPRESSION if split.format == "whole" else 1) for split in splits)
+        return max(min(cores, -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
+
+
+def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks.Range]], list[Issue]]:
+    """Ranges of each file that the paths mean, and an issue for each file that is no capture.
+
+    Raises SourceError if none can be read.
+    """
+    found: list[list[tasks.Range]] = []
+    errors: list[SourceError] = []
+    for path in find_files(paths):
+        if path == STANDARD_INPUT:
+            message = "tasks of Spark cannot read standard input"
+            raise SourceError(path, None, message, "Write it to a file first, or read it with sniff")
+        try:
+            found.append([tasks.Range(path, start, end) for start, end in ranges(path, split_bytes)])
+        except SourceError as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    return found, [Issue("unreadable_file", str(error)) for error in errors]
+
+
+def grouped(items: Sequence[Any], size: Callable[[Any], int], enough: int) -> list[list[Any]]:
+    """Neighbours put together until they have enough bytes: many small files make no task each."""
+    groups: list[list[Any]] = []
+    held = enough
+    for item in items:
+        if held + size(item) > enough:
+            groups.append([])
+            held = 0
+        groups[-1].append(item)
+        held += size(item)
+    return groups
+
+
+@contextmanager
+def _reporting(session: Any, what: str, progress: Progress | None) -> Iterator[None]:
+    """Tell how many tasks are through, while jobs run; cancels them if the caller is interrupted."""
+    if is_remote(session):
+        yield
+        return
+    context = session.sparkContext
+    group = f"kafkascope-{id(session)}-{what}"
+    context.setJobGroup(group, f"kafkascope: {what}", interruptOnCancel=False)
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(context, group, what, progress, done), daemon=True)
+    try:
+        if progress is not None:
+            watcher.start()
+        yield
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        done.set()
+        if watcher.is_alive():
+            watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+
+def _watch(context: Any, group: str, what: str, progress: Progress, done: threading.Event) -> None:
+    tracker = context.statusTracker()
+    while not done.wait(0.25):
+        completed = total = 0
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info else ():
+                if (state := tracker.getStageInfo(stage)) is not None:
+                    completed += state.numCompletedTasks
+                    total += state.numTasks
+        if total:
+            progress(what, completed, total)

@@ -1,0 +1,119 @@
+"""The notebook's view on Spark: the tables of captures as Spark DataFrames."""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import tempfile
+import uuid
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kafkascope.engine import EngineOptions
+from kafkascope.spark.analysis import Analysis, analyze
+from kafkascope.spark.output import TABLES, locate
+from kafkascope.spark.sessions import is_local
+from reports.tables import SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SparkCapture:
+    """The tables of a capture, each a property: ``cap.exchanges``, ``cap.errors``, and so on, as Spark DataFrames.
+
+    Times are Spark's, which end at microseconds. The files behind the tables go when this object goes.
+    """
+
+    def __init__(self, tables: dict[str, DataFrame], analysis: Analysis, source: str) -> None:
+        self._tables = tables
+        self._source = source
+        self.rows = dict(analysis.rows)
+        self.summary = analysis.summary.result()
+
+    def table(self, name: str) -> DataFrame:
+        """One table; KeyError for a name that is no table, or was not asked for."""
+        if name not in self._tables:
+            why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._tables)}"
+            raise KeyError(f"{name}: {why}")
+        return self._tables[name]
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name in SCHEMAS:
+            return self.table(name)
+        raise AttributeError(f"{type(self).__name__} has no {name!r}; tables are {sorted(self._tables)}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._tables]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{rows} {name}" for name, rows in self.rows.items())
+        return f"<SparkCapture {self._source}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{rows}</td></tr>" for name, rows in self.rows.items())
+        return f"<p>{html.escape(self._source)}</p><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+
+
+def read(
+    paths: Sequence[str],
+    *,
+    spark: Any,
+    options: EngineOptions | None = None,
+    directory: str | None = None,
+) -> SparkCapture:
+    """Analyze captures on a session, and give the tables as its DataFrames.
+
+    The tables lie in a directory of their own below directory (default: this machine's temporary directory, which
+    suits a local session only) until the result is garbage, or Python ends. Raises as `analyze`, and ValueError if
+    a cluster is given no directory.
+    """
+    if directory is None and not is_local(spark):
+        raise ValueError("executors run on other machines: give directory=, a place that all of them can reach")
+    if directory is None or "://" not in directory:
+        place = tempfile.mkdtemp(prefix="kafkascope-", dir=directory)
+    else:
+        place = posixpath.join(directory, f"kafkascope-{uuid.uuid4().hex}")
+    out = posixpath.join(place, "out")
+    try:
+        analysis = analyze(paths, out, spark=spark, options=options)
+        capture = SparkCapture(read_tables(spark, out), analysis, ", ".join(paths))
+    except BaseException:
+        _remove(place)
+        raise
+    weakref.finalize(capture, _remove, place)
+    return capture
+
+
+def _remove(place: str) -> None:
+    system, path = locate(place)
+    if system.get_file_info(path).type == fs.FileType.Directory:
+        system.delete_dir(path)
+
+
+def read_tables(spark: Any, out: str) -> dict[str, DataFrame]:
+    """The tables that an analysis wrote under out, as DataFrames by name; those that are not there are left out.
+
+    Spark's times end at microseconds, and its Parquet reader refuses nanoseconds: they are read as numbers first.
+    """
+    system, path = locate(out)
+    selector = fs.FileSelector(posixpath.join(path, TABLES))
+    names = {posixpath.basename(entry.path) for entry in system.get_file_info(selector)}
+    place = out if "://" in out else f"file://{path}"
+    return {name: _table(spark, name, posixpath.join(place, TABLES, name)) for name in SCHEMAS if name in names}
+
+
+def _table(spark: Any, name: str, place: str) -> DataFrame:
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = SCHEMAS[name]
+    times = {field.name for field in schema if pa.types.is_timestamp(field.type)}
+    numbers = pa.schema([pa.field(x.name, pa.int64()) if x.name in times else x for x in schema])
+    frame = spark.read.schema(from_arrow_schema(numbers)).parquet(place)
+    columns = [f.expr(f"timestamp_micros(`{c}` div 1000)").alias(c) if c in times else f.col(c) for c in schema.names]
+    return frame.select(columns)

@@ -1,0 +1,225 @@
+"""The directory that an analysis makes: checked, filled beside its place, and put in place as a whole.
+
+    OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet     while it runs
+    OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
+
+Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a scheme they are local paths.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from reports.summary import Summary
+from reports.tables import SCHEMAS
+from reports.topics import ID_PREFIX, TopicNames
+
+TABLES = "tables"
+_STAGING = ".staging-"
+# What a finished or broken run leaves; a directory that has anything else is not ours to replace.
+_OWN = frozenset({TABLES, "summary.json"})
+_RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
+
+# Text of many values and payloads gain nothing by a dictionary, and building one takes time.
+_NO_DICTIONARY = frozenset({"request", "response", "key", "value", "headers"})
+_ROW_GROUP_BYTES = 32 << 20
+COMPRESSION = "snappy"
+
+
+class OutputError(Exception):
+    """The output directory cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Parquet file of a table."""
+
+    table: str
+    file: str  # name in the table's directory
+    rows: int
+    unresolved: frozenset[str]  # topics in it that are known by id alone
+
+
+def locate(place: str) -> tuple[fs.FileSystem, str]:
+    """File system and path of a place."""
+    if "://" in place:
+        system, path = fs.FileSystem.from_uri(place)
+        return system, path
+    return fs.LocalFileSystem(), str(Path(place).absolute())
+
+
+class Output:
+    """One output directory during one run."""
+
+    def __init__(self, place: str, *, overwrite: bool) -> None:
+        """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing."""
+        self.place = place
+        try:
+            self._system, self._path = locate(place)
+            self._existed = self._check(overwrite)
+        except (OSError, pa.ArrowException) as error:
+            raise OutputError(f"{place}: {error}") from error
+        self._staging = posixpath.join(self._path, f"{_STAGING}{uuid.uuid4().hex}")
+
+    def _check(self, overwrite: bool) -> bool:
+        info = self._system.get_file_info(self._path)
+        if info.type == fs.FileType.NotFound:
+            return False
+        if info.type != fs.FileType.Directory:
+            raise OutputError(f"{self.place} is a file; give a directory that can be made")
+        names = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
+        if names and not overwrite:
+            raise OutputError(f"{self.place} exists and is not empty; give another directory, or --overwrite")
+        if strange := sorted(name for name in names if name not in _OWN and not name.startswith(_STAGING)):
+            raise OutputError(f"{self.place} has {strange[0]}, which no analysis made; it is not overwritten")
+        if TABLES in names:
+            selector = fs.FileSelector(posixpath.join(self._path, TABLES))
+            for entry in self._system.get_file_info(selector):
+                if posixpath.basename(entry.path) not in SCHEMAS:
+                    raise OutputError(f"{entry.path} is no table of an analysis; {self.place} is not overwritten")
+        return True
+
+    def begin(self, tables: Iterable[str]) -> str:
+        """Make the staging directories of tables; returns the place that parts are written under."""
+        try:
+            for name in tables:
+                self._system.create_dir(posixpath.join(self._staging, TABLES, name))
+        except OSError as error:
+            raise OutputError(f"{self.place} cannot be written: {error}") from error
+        if "://" not in self.place:
+            return self._staging
+        return posixpath.join(self.place, posixpath.basename(self._staging))
+
+    def commit(self, parts: Iterable[Part], tables: Iterable[str]) -> None:
+        """Put the parts in place, instead of what was there; files of attempts that did not count are removed."""
+        staged = posixpath.join(self._staging, TABLES)
+        kept: dict[str, set[str]] = {name: set() for name in tables}
+        for part in parts:
+            kept[part.table].add(part.file)
+        for name, files in kept.items():
+            directory = posixpath.join(staged, name)
+            for entry in self._system.get_file_info(fs.FileSelector(directory)):
+                if posixpath.basename(entry.path) not in files:
+                    self._system.delete_file(entry.path)
+            if not files:  # a table without rows has its columns all the same
+                empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
+                pq.write_table(SCHEMAS[name].empty_table(), empty, filesystem=self._system)
+        target = posixpath.join(self._path, TABLES)
+        for name in _OWN:
+            self._remove(posixpath.join(self._path, name))
+        if self._system.type_name in _RENAMES_DIRECTORIES:
+            self._system.move(staged, target)
+        else:
+            for entry in self._system.get_file_info(fs.FileSelector(staged, recursive=True)):
+                if entry.type == fs.FileType.File:
+                    self._system.move(entry.path, target + entry.path[len(staged) :])
+        for entry in self._system.get_file_info(fs.FileSelector(self._path)):
+            if posixpath.basename(entry.path).startswith(_STAGING):
+                self._remove(entry.path)
+
+    def abort(self) -> None:
+        """Remove what this run made."""
+        self._remove(self._staging)
+        if not self._existed and self._system.get_file_info(self._path).type == fs.FileType.Directory:
+            selector = fs.FileSelector(self._path, allow_not_found=True)
+            if not self._system.get_file_info(selector):
+                self._system.delete_dir(self._path)
+
+    def _remove(self, path: str) -> None:
+        kind = self._system.get_file_info(path).type
+        if kind == fs.FileType.Directory:
+            self._system.delete_dir(path)
+        elif kind == fs.FileType.File:
+            self._system.delete_file(path)
+
+
+class PartWriter:
+    """Writes the tables of one task, a row group at a time, and keeps a summary of them.
+
+    Names of files are random, so that several attempts at one task do not meet.
+    """
+
+    def __init__(self, staging: str, partition: int) -> None:
+        self._system, path = locate(staging)
+        self._directory = posixpath.join(path, TABLES)
+        self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._waiting_bytes: dict[str, int] = {}
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._rows: dict[str, int] = {}
+        self._unresolved: dict[str, set[str]] = {}
+        self.summary = Summary()
+
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take in rows."""
+        self.summary.observe(tables)
+        for name, rows in tables.items():
+            if not rows.num_rows:
+                continue
+            if "topic" in rows.schema.names:
+                topics = rows.column("topic").unique().to_pylist()
+                self._unresolved.setdefault(name, set()).update(t for t in topics if t and t.startswith(ID_PREFIX))
+            self._waiting.setdefault(name, []).append(rows)
+            self._waiting_bytes[name] = self._waiting_bytes.get(name, 0) + rows.nbytes
+            if self._waiting_bytes[name] >= _ROW_GROUP_BYTES:
+                self._flush(name)
+
+    def finish(self) -> list[Part]:
+        """Write the rest and close; returns what was written."""
+        for name in list(self._waiting):
+            self._flush(name)
+        for writer in self._writers.values():
+            writer.close()
+        return [
+            Part(name, self._file, rows, frozenset(self._unresolved.get(name, ()))) for name, rows in self._rows.items()
+        ]
+
+    def discard(self) -> None:
+        """Remove what was written: the task failed."""
+        for name, writer in self._writers.items():
+            writer.close()
+            self._system.delete_file(self._path(name))
+
+    def _flush(self, name: str) -> None:
+        waiting = self._waiting.pop(name)
+        self._waiting_bytes.pop(name)
+        if name not in self._writers:
+            self._writers[name] = writer_of(name, self._path(name), self._system)
+        rows = pa.concat_tables(waiting)
+        self._writers[name].write_table(rows, row_group_size=max(1, rows.num_rows))
+        self._rows[name] = self._rows.get(name, 0) + rows.num_rows
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self._directory, name, self._file)
+
+
+def writer_of(table: str, path: str, system: fs.FileSystem) -> pq.ParquetWriter:
+    """A Parquet writer with the settings of a table."""
+    schema = SCHEMAS[table]
+    dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
+    return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
+
+
+def resolve_part(staging: str, part: Part, names: Mapping[str, str]) -> Part:
+    """Write a part anew with the names that are known for topics in it; the old file stays until the commit."""
+    system, path = locate(staging)
+    directory = posixpath.join(path, TABLES, part.table)
+    file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
+    known = TopicNames(names)
+    path = posixpath.join(directory, part.file)
+    with (
+        pq.ParquetFile(path, filesystem=system) as old,
+        writer_of(part.table, posixpath.join(directory, file), system) as new,
+    ):
+        for group in range(old.num_row_groups):
+            rows = known.resolve(old.read_row_group(group))
+            new.write_table(rows.cast(SCHEMAS[part.table]), row_group_size=max(1, rows.num_rows))
+    return Part(part.table, file, part.rows, part.unresolved - names.keys())

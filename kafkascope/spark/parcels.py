@@ -1,0 +1,206 @@
+"""What travels through Spark's shuffle: parcels of many segments, and their order on the other side.
+
+A parcel holds the segments of one partition out of one batch of packets, as bytes:
+
+    count (int64) | one ``ROW`` per segment | the payloads of all segments, one after the other
+
+Headers of packets stay behind. Each segment carries the key by which the packets of several files are merged: the
+highest time of its file up to its packet, then the packet number. Inside a file that is the file's order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from sniffer.columns import I64, NO_TIME, U8, U64, Segments
+from sniffer.issues import Issue
+
+ROW = np.dtype(
+    [
+        ("merge_at", "<i8"),
+        ("number", "<i8"),
+        ("at", "<i8"),
+        ("source_high", "<u8"),
+        ("source_low", "<u8"),
+        ("target_high", "<u8"),
+        ("target_low", "<u8"),
+        ("source_port", "<u2"),
+        ("target_port", "<u2"),
+        ("seq", "<u4"),
+        ("ack", "<u4"),
+        ("captured", "<i4"),
+        ("length", "<i4"),
+        ("flags", "u1"),
+    ]
+)
+_COUNT = np.dtype("<i8")
+
+# merge_at and number are the key of the first segment. A row with number 0 holds remarks about packets instead.
+SCHEMA = pa.schema(
+    [("partition", pa.int32()), ("merge_at", pa.int64()), ("number", pa.int64()), ("parcel", pa.binary())]
+)
+SPARK_SCHEMA = "partition int, merge_at bigint, number bigint, parcel binary"
+REMARKS_PARTITION = 0
+_BATCH_BYTES = 8 << 20  # of parcels that go to the JVM at once
+
+
+def partition_of(segments: Segments, partitions: int) -> I64:
+    """Partition of each segment: the same for both directions of a connection, and in every process."""
+    with np.errstate(over="ignore"):
+        source = _mix(segments.source_high, segments.source_low, segments.source_port.astype(np.uint64))
+        target = _mix(segments.target_high, segments.target_low, segments.target_port.astype(np.uint64))
+        both = source + target  # the same in either direction
+        both ^= both >> np.uint64(29)
+    return (both % np.uint64(partitions)).astype(np.int64)
+
+
+def _mix(high: U64, low: U64, port: U64) -> U64:
+    """A hash of an endpoint: three rounds of the finalizer of splitmix64 (Steele, Lea, Flood, 2014)."""
+    value = np.full(len(high), 0x9E3779B97F4A7C15, np.uint64)
+    for part in (high, low, port):
+        value = value ^ part
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        value = value ^ (value >> np.uint64(31))
+    return value
+
+
+def pack(segments: Segments, merge_at: I64, partitions: int) -> Iterator[pa.RecordBatch]:
+    """Parcels of segments by partition, as batches of ``SCHEMA``; merge_at is the merge key's time of each segment."""
+    count = len(segments.number)
+    if not count:
+        return
+    partition = partition_of(segments, partitions)
+    order = np.argsort(partition, kind="stable")
+    rows = np.empty(count, ROW)
+    rows["merge_at"] = merge_at[order]
+    for name in ROW.names or ():
+        if name != "merge_at":
+            rows[name] = getattr(segments, name)[order]
+    segments_of = np.bincount(partition, minlength=partitions)
+    there = np.flatnonzero(segments_of)
+    last = np.cumsum(segments_of)[there]
+    first = last - segments_of[there]
+    payload_before = np.concatenate([[0], np.cumsum(rows["captured"], dtype=np.int64)])
+    overhead = _COUNT.itemsize + segments_of[there] * ROW.itemsize
+    offsets = np.concatenate([[0], np.cumsum(overhead + payload_before[last] - payload_before[first])])
+    out = np.empty(offsets[-1], np.uint8)
+    for begin, i, j in zip(offsets[:-1].tolist(), first.tolist(), last.tolist(), strict=True):
+        out[begin : begin + _COUNT.itemsize] = np.array([j - i], _COUNT).view(np.uint8)
+        begin += _COUNT.itemsize
+        out[begin : begin + (j - i) * ROW.itemsize] = rows[i:j].view(np.uint8)
+    # A payload lies behind all headers of its own and the earlier parcels, and behind all payloads before it.
+    place = payload_before[:-1] + np.repeat(np.cumsum(overhead), segments_of[there])
+    _copy(segments.data, segments.start[order], rows["captured"].astype(np.int64), out, place)
+    yield from _batches(there, rows["merge_at"][first], rows["number"][first], out, offsets)
+
+
+def remarks(issues: Iterable[Issue], other: dict[str, int], packets: int) -> pa.RecordBatch:
+    """What was noted about packets that are no segments: a row that sorts before all parcels of its partition.
+
+    Rows go through the shuffle, where Spark sees to it that each counts once however often a task is tried.
+    """
+    content = {"issues": [asdict(issue) for issue in issues], "other": other, "packets": packets}
+    return pa.RecordBatch.from_pydict(
+        {
+            "partition": [REMARKS_PARTITION],
+            "merge_at": [NO_TIME],
+            "number": [0],
+            "parcel": [json.dumps(content).encode()],
+        },
+        SCHEMA,
+    )
+
+
+def read_remarks(parcel: pa.Buffer) -> tuple[list[Issue], dict[str, int], int]:
+    """Issues, other packets by kind, and the number of packets, out of a row that `remarks` made."""
+    content = json.loads(bytes(parcel))
+    return [Issue(**issue) for issue in content["issues"]], content["other"], content["packets"]
+
+
+def merged(parcels: Iterable[tuple[int, int, pa.Buffer]], batch_bytes: int) -> Iterator[Segments]:
+    """Segments in merge order, some batch_bytes at a time, out of parcels sorted by the key of their first segment.
+
+    A segment can be handed on as soon as a parcel begins behind it: no later parcel has one that goes before. So what
+    is held is what overlaps in time, at most some parcels of each file.
+    """
+    pending: list[tuple[Any, U8]] = []
+    held, enough = 0, batch_bytes
+    for merge_at, number, parcel in parcels:
+        if held >= enough:
+            segments, pending = _release(pending, (merge_at, number))
+            held = sum(rows.nbytes + payload.nbytes for rows, payload in pending)
+            enough = held + batch_bytes
+            if len(segments.number):
+                yield segments
+        pending.append(_open(parcel))
+        held += parcel.size
+    if pending:
+        yield _release(pending, None)[0]
+
+
+def _open(parcel: pa.Buffer) -> tuple[Any, U8]:
+    """Rows and payloads of a parcel, as views of it."""
+    count = int(np.frombuffer(parcel, _COUNT, 1)[0])
+    rows = np.frombuffer(parcel, ROW, count, _COUNT.itemsize)
+    return rows, np.frombuffer(parcel, np.uint8, offset=_COUNT.itemsize + rows.nbytes)
+
+
+def _release(pending: list[tuple[Any, U8]], before: tuple[int, int] | None) -> tuple[Segments, list[tuple[Any, U8]]]:
+    """Sorted segments of what is pending and goes before a key (None: all of it), and what stays pending."""
+    rows = np.concatenate([rows for rows, _ in pending])
+    data = np.concatenate([payload for _, payload in pending])
+    captured = rows["captured"].astype(np.int64)
+    start = np.cumsum(captured) - captured
+    late = rows["merge_at"]
+    number = rows["number"]
+    in_order = (late[1:] > late[:-1]) | ((late[1:] == late[:-1]) & (number[1:] > number[:-1]))
+    if not in_order.all():
+        order = np.lexsort((number, late))
+        rows, start = rows[order], start[order]
+    cut = len(rows)
+    if before is not None:
+        cut = int(
+            ((rows["merge_at"] < before[0]) | ((rows["merge_at"] == before[0]) & (rows["number"] < before[1]))).sum()
+        )
+    rest: list[tuple[Any, U8]] = []
+    if cut < len(rows):
+        length = rows["captured"][cut:].astype(np.int64)
+        ends = np.cumsum(length)
+        payload = np.empty(ends[-1], np.uint8)
+        _copy(data, start[cut:], length, payload, ends - length)
+        rest.append((rows[cut:], payload))
+    columns = {name: np.ascontiguousarray(rows[name][:cut]) for name in ROW.names or () if name != "merge_at"}
+    return Segments(data=data, start=start[:cut], **columns), rest
+
+
+def _batches(partition: I64, merge_at: I64, number: I64, out: U8, offsets: I64) -> Iterator[pa.RecordBatch]:
+    """Rows of ``SCHEMA`` over one buffer, cut into batches of a size that the JVM takes easily."""
+    edges = np.flatnonzero(np.diff(offsets[:-1] // _BATCH_BYTES)) + 1
+    for i, j in zip([0, *edges.tolist()], [*edges.tolist(), len(partition)], strict=True):
+        low, high = int(offsets[i]), int(offsets[j])
+        parcels = pa.BinaryArray.from_buffers(
+            pa.binary(),
+            j - i,
+            [None, pa.py_buffer((offsets[i : j + 1] - low).astype(np.int32)), pa.py_buffer(out[low:high])],
+        )
+        keys = [pa.array(partition[i:j].astype(np.int32)), pa.array(merge_at[i:j]), pa.array(number[i:j])]
+        yield pa.RecordBatch.from_arrays([*keys, parcels], schema=SCHEMA)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _copy(data: U8, start: I64, length: I64, out: U8, place: I64) -> None:
+    """Copy ``data[start:start + length]`` to ``out[place:]`` for every element."""
+    for i in range(len(start)):
+        begin, size, to = start[i], length[i], place[i]
+        if begin < 0 or to < 0 or size > len(data) - begin or size > len(out) - to:
+            continue  # never so: the numbers come from `dissect` and `pack`
+        for j in range(size):
+            out[to + j] = data[begin + j]

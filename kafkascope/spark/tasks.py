@@ -1,0 +1,218 @@
+"""What runs in the tasks: splits to parcels (a Python data source), and parcels to tables.
+
+Tasks run where Spark puts them, some more than once. They read splits and write files with names of their own; all
+that comes back to the driver is how many rows of what are in which file, and a summary of bounded size.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from kafkascope.engine import Engine, EngineOptions
+from kafkascope.spark import parcels
+from kafkascope.spark.output import Part, PartWriter, resolve_part
+from reports.connection_table import issue_table
+from reports.summary import Summary
+from sniffer.issues import Issue, IssueLog
+from sniffer.link import dissect
+from sniffer.sources.files import running_maximum
+from sniffer.sources.split import Split, SplitIndex, index_split, read_split
+
+# A task's answer as one row, pickled: both ends are this program.
+ANSWER = pa.schema([("answer", pa.binary())])
+SPARK_ANSWER = "answer binary"
+
+_FEED_BYTES = 8 << 20
+_SMALLEST_BATCH, _LARGEST_BATCH = 8 << 20, 64 << 20
+_PARCEL_BYTES = 64 << 10  # what a parcel should have at least, with many partitions
+
+
+def answers(values: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    """Rows of ``ANSWER``."""
+    for value in values:
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], schema=ANSWER)
+
+
+# --- index -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of a file that one task looks at; end None: to the file's end."""
+
+    path: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+def index(ranges: Iterable[Range]) -> Iterator[SplitIndex]:
+    """What chaining the splits of a file needs to know of each; comments, which can be many, stay behind."""
+    for one in ranges:
+        yield replace(index_split(one.path, one.start, one.end), notes=(), secrets=())
+
+
+# --- splits to parcels -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Work(InputPartition):  # type: ignore[misc]
+    """What one task reads: splits, and issues of the files as such, which are carried along."""
+
+    splits: list[Split]
+    issues: list[Issue]
+
+
+class PacketsSource(DataSource):  # type: ignore[misc]
+    """``kafkascope-packets``: TCP segments of splits as parcels by partition, see ``parcels``.
+
+    Options: work (`encode` makes it), partitions.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return "kafkascope-packets"
+
+    def schema(self) -> str:
+        """Columns of a parcel."""
+        return parcels.SPARK_SCHEMA
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """The reader of the splits in the options."""
+        return PacketsReader(decode(self.options["work"]), int(self.options["partitions"]))
+
+
+@dataclass
+class PacketsReader(DataSourceReader):  # type: ignore[misc]
+    """Reads groups of splits, one group a task."""
+
+    work: list[Work]
+    into: int
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads."""
+        return self.work
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Parcels of the segments, and what was noted about all other packets."""
+        assert isinstance(partition, Work)
+        yield parcels.remarks(partition.issues, {}, 0)
+        for split in partition.splits:
+            yield from read_parcels(split, self.into)
+
+
+def encode(work: list[Work]) -> str:
+    """Work as text for an option of the data source."""
+    return base64.b64encode(pickle.dumps(work)).decode()
+
+
+def decode(text: str) -> list[Work]:
+    """The work that `encode` made text of."""
+    work: list[Work] = pickle.loads(base64.b64decode(text))
+    return work
+
+
+def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
+    """Parcels of one split."""
+    batch_bytes = min(max(partitions * _PARCEL_BYTES, _SMALLEST_BATCH), _LARGEST_BATCH)
+    issues = IssueLog()
+    other: Counter[str] = Counter()
+    packets_read = 0
+    latest = split.running_maximum
+    reader = read_split(split, batch_bytes)
+    for packets in reader:
+        if not len(packets.number):
+            continue
+        packets_read += len(packets.number)
+        merge_at = running_maximum(packets.at, latest)
+        latest = int(merge_at[-1])
+        found = dissect(packets)
+        for issue in found.issues:
+            issues.add(issue)
+        other.update(found.other)
+        # Packets are numbered in order, and each gives one segment at most.
+        rows = np.searchsorted(packets.number, found.segments.number)
+        yield from parcels.pack(found.segments, merge_at[rows], partitions)
+    yield parcels.remarks([*reader.issues, *issues], dict(other), packets_read)
+
+
+# --- parcels to tables -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Written:
+    """What a task made. Its size is bounded by the number of topics, APIs and tables, not by that of packets."""
+
+    parts: list[Part] = field(default_factory=list)
+    topic_names: dict[str, str] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
+    other: Counter[str] = field(default_factory=Counter)
+
+
+def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: EngineOptions) -> Iterator[Written]:
+    """Run the engine over one partition's parcels, sorted by key, and write its tables under staging."""
+    rows = (row for batch in batches for row in _rows(batch))
+    first = next(rows, None)
+    if first is None:
+        return
+    writer = PartWriter(staging, first[0])
+    written = Written(summary=writer.summary)
+    try:
+        engine = Engine(options)
+        remaining = _take_remarks(chain([first], rows), writer, written)
+        for segments in parcels.merged(remaining, _FEED_BYTES):
+            writer.write(engine.feed(segments))
+        writer.write(engine.finish())
+        written.topic_names = engine.topic_names.learned()
+        written.parts = writer.finish()
+    except BaseException:
+        writer.discard()
+        raise
+    yield written
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, pa.Buffer]]:
+    partition, merge_at, number, parcel = batch.columns
+    for i in range(batch.num_rows):
+        yield partition[i].as_py(), merge_at[i].as_py(), number[i].as_py(), parcel[i].as_buffer()
+
+
+def _take_remarks(
+    rows: Iterator[tuple[int, int, int, pa.Buffer]], writer: PartWriter, written: Written
+) -> Iterator[tuple[int, int, pa.Buffer]]:
+    """Take the remarks out, which come first; the parcels go on."""
+    log = IssueLog()
+    noted = False
+    for _, merge_at, number, parcel in rows:
+        if number:
+            yield merge_at, number, parcel
+            continue
+        noted = True
+        issues, other, packets = parcels.read_remarks(parcel)
+        for issue in issues:
+            log.add(issue)
+        written.other.update(other)
+        writer.summary.packets += packets
+    if noted and len(log):
+        writer.write({"issues": issue_table(log)})
+
+
+def resolve(parts: Iterable[Part], staging: str, names: dict[str, str]) -> Iterator[Part]:
+    """Parts written anew with the names of topics that other tasks learned."""
+    for part in parts:
+        yield resolve_part(staging, part, {topic: names[topic] for topic in part.unresolved if topic in names})

@@ -1,0 +1,448 @@
+"""The Spark pipeline: what goes through the shuffle, the output directory, sessions, and the jobs as a whole.
+
+That the tables are those of one process is held by test_parity.py.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkascope
+from kafkascope.spark import AnalysisError, OutputError, SparkUnavailableError, analysis, parcels, sessions, tasks
+from kafkascope.spark.output import Output, Part, PartWriter, resolve_part
+from reports.tables import SCHEMAS
+from sniffer.columns import NO_TIME, Segments
+from sniffer.issues import Issue
+from sniffer.sources import SourceError
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
+NAMES = ("connections", "issues")
+
+# --- parcels ---------------------------------------------------------------------------------------------------------
+
+
+def segments_of(numbers: Any, times: Any, hosts: int, seed: int) -> Segments:
+    """Segments between hosts and a broker, in both directions, payloads of 0 to 40 bytes with rubbish around them."""
+    random = np.random.default_rng(seed)
+    count = len(numbers)
+    captured = random.integers(0, 41, count).astype(np.int32)
+    start = np.cumsum(captured + 7) - captured
+    host = random.integers(0, hosts, count)
+    upward = random.integers(0, 2, count).astype(bool)
+    low = np.where(upward, host, 1000).astype(np.uint64)
+    back = np.where(upward, 1000, host).astype(np.uint64)
+    port = np.where(upward, 40000 + host, 9092).astype(np.uint16)
+    back_port = np.where(upward, 9092, 40000 + host).astype(np.uint16)
+    return Segments(
+        data=random.integers(0, 256, int((captured + 7).sum()) + 7).astype(np.uint8),
+        number=np.array(numbers, np.int64),
+        at=np.array(times, np.int64),
+        source_high=np.full(count, 2**63, np.uint64),
+        source_low=low,
+        target_high=np.full(count, 2**63, np.uint64),
+        target_low=back,
+        source_port=port,
+        target_port=back_port,
+        seq=random.integers(0, 2**32, count, dtype=np.uint32),
+        ack=random.integers(0, 2**32, count, dtype=np.uint32),
+        flags=random.integers(0, 32, count).astype(np.uint8),
+        start=start.astype(np.int64),
+        captured=captured,
+        length=captured + random.integers(0, 2, count).astype(np.int32),
+    )
+
+
+def values(segments: Segments, rows: Any = slice(None)) -> list[tuple[Any, ...]]:
+    """Everything of each segment, the payload itself in place of where it lies."""
+    payloads = [
+        bytes(segments.data[i : i + n]) for i, n in zip(segments.start[rows], segments.captured[rows], strict=True)
+    ]
+    names = [f.name for f in fields(Segments) if f.name not in ("data", "start")]
+    return list(zip(*(getattr(segments, name)[rows].tolist() for name in names), payloads, strict=True))
+
+
+def cut(segments: Segments, low: int, high: int) -> Segments:
+    return Segments(segments.data, *(getattr(segments, f.name)[low:high] for f in fields(Segments) if f.name != "data"))
+
+
+@given(
+    files=st.lists(st.lists(st.integers(-3, 20), max_size=40), min_size=1, max_size=4),
+    hosts=st.integers(1, 6),
+    partitions=st.integers(1, 9),
+    batch=st.integers(1, 15),
+    batch_bytes=st.integers(1, 4000),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_parcels_bring_every_segment_once_and_in_merge_order(
+    files: list[list[int]], hosts: int, partitions: int, batch: int, batch_bytes: int, seed: int
+) -> None:
+    rows: list[dict[str, Any]] = []
+    expected: list[list[tuple[tuple[int, int], tuple[Any, ...]]]] = [[] for _ in range(partitions)]
+    number = 1
+    for times in files:
+        segments = segments_of(np.arange(number, number + len(times)), times, hosts, seed)
+        number += len(times)
+        merge_at = np.maximum.accumulate(segments.at) if times else segments.at
+        of = parcels.partition_of(segments, partitions)
+        for row, value in enumerate(values(segments)):
+            expected[of[row]].append(((int(merge_at[row]), int(segments.number[row])), value))
+        for low in range(0, len(times), batch):
+            piece = cut(segments, low, low + batch)
+            for packed in parcels.pack(piece, merge_at[low : low + batch], partitions):
+                assert packed.schema == parcels.SCHEMA
+                rows += packed.to_pylist()
+    for partition in range(partitions):
+        mine = [r for r in rows if r["partition"] == partition]
+        mine.sort(key=lambda r: (r["merge_at"], r["number"]))
+        parts = ((r["merge_at"], r["number"], pa.py_buffer(r["parcel"])) for r in mine)
+        got = [value for segments in parcels.merged(parts, batch_bytes) for value in values(segments)]
+        assert got == [value for _, value in sorted(expected[partition], key=lambda pair: pair[0])]
+
+
+@given(hosts=st.integers(1, 50), partitions=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
+def test_both_directions_of_a_connection_go_to_one_partition(hosts: int, partitions: int, seed: int) -> None:
+    segments = segments_of(np.arange(1, 201), np.zeros(200), hosts, seed)
+    of = parcels.partition_of(segments, partitions)
+    assert of.min() >= 0
+    assert of.max() < partitions
+    client = np.minimum(segments.source_low, segments.target_low)
+    for host in np.unique(client):
+        assert len(np.unique(of[client == host])) == 1
+
+
+def test_connections_spread_over_partitions() -> None:
+    segments = segments_of(np.arange(1, 4001), np.zeros(4000), 2000, 7)
+    counts = np.bincount(parcels.partition_of(segments, 8), minlength=8)
+    assert counts.min() > 300
+
+
+def test_large_batches_go_to_the_jvm_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parcels, "_BATCH_BYTES", 2000)
+    segments = segments_of(np.arange(1, 301), np.arange(300), 100, 3)
+    batches = list(parcels.pack(segments, segments.at, 50))
+    assert len(batches) > 5
+    assert all(b.nbytes < 20_000 for b in batches)
+    got = {r["partition"] for b in batches for r in b.to_pylist()}
+    assert got == set(parcels.partition_of(segments, 50).tolist())
+
+
+def test_remarks_sort_before_all_parcels_and_come_back() -> None:
+    issues = [Issue("tcp_gap", "Größe 3", None, 5, 7, 2), Issue("x", "y")]
+    row = parcels.remarks(issues, {"udp": 4}, 11).to_pylist()[0]
+    assert (row["partition"], row["merge_at"], row["number"]) == (parcels.REMARKS_PARTITION, NO_TIME, 0)
+    assert parcels.read_remarks(pa.py_buffer(row["parcel"])) == (issues, {"udp": 4}, 11)
+
+
+# --- the output directory --------------------------------------------------------------------------------------------
+
+
+def issues_table(count: int, first: int = 0) -> pa.Table:
+    rows = [
+        {"connection": i, "at": None, "packet": i, "kind": "k", "detail": "d", "count": 1}
+        for i in range(first, first + count)
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMAS["issues"])
+
+
+def fill(output: Output, count: int) -> list[Part]:
+    staging = output.begin(NAMES)
+    writer = PartWriter(staging, 3)
+    writer.write({"issues": issues_table(count)})
+    return writer.finish()
+
+
+def test_tables_are_in_place_as_a_whole_at_commit(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    output = Output(str(out), overwrite=False)
+    parts = fill(output, 5)
+    lost = PartWriter(str(next(out.glob(".staging-*"))), 3)  # another attempt, whose answer never came
+    lost.write({"issues": issues_table(9)})
+    lost.finish()
+    assert not (out / "tables").exists()
+    output.commit(parts, NAMES)
+    assert [p.name for p in out.iterdir()] == ["tables"]
+    assert pq.read_table(out / "tables" / "issues").num_rows == 5
+    empty = pq.read_table(out / "tables" / "connections")
+    assert empty.num_rows == 0
+    assert empty.schema.equals(SCHEMAS["connections"])
+
+
+def test_abort_leaves_what_was_there(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    output = Output(str(out), overwrite=False)
+    fill(output, 1)
+    output.abort()
+    assert not out.exists()
+    output = Output(str(out), overwrite=False)
+    output.commit(fill(output, 2), NAMES)
+    before = sorted(out.rglob("*"))
+    output = Output(str(out), overwrite=True)
+    fill(output, 3)
+    output.abort()
+    assert sorted(out.rglob("*")) == before
+
+
+def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    output = Output(str(out), overwrite=False)
+    output.commit(fill(output, 2), NAMES)
+    with pytest.raises(OutputError, match="--overwrite"):
+        Output(str(out), overwrite=False)
+    (out / "summary.json").write_text("{}")
+    output = Output(str(out), overwrite=True)
+    output.commit(fill(output, 7), NAMES)
+    assert pq.read_table(out / "tables" / "issues").num_rows == 7
+    assert not (out / "summary.json").exists()
+
+
+@pytest.mark.parametrize("strange", ["photo.jpg", "tables/letters/a.txt"])
+def test_what_is_not_ours_is_never_replaced(tmp_path: Path, strange: str) -> None:
+    path = tmp_path / strange
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("dear")
+    with pytest.raises(OutputError, match="not overwritten"):
+        Output(str(tmp_path), overwrite=True)
+    assert path.read_text() == "dear"
+
+
+def test_a_file_is_no_output_directory_and_an_empty_directory_is_one(tmp_path: Path) -> None:
+    Output(str(tmp_path), overwrite=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="is a file"):
+        Output(str(tmp_path / "file"), overwrite=True)
+    with pytest.raises(OutputError, match="nowhere"):
+        Output("nowhere://host/out", overwrite=False)
+
+
+def test_objects_move_one_by_one_where_directories_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkascope.spark.output._RENAMES_DIRECTORIES", frozenset())
+    output = Output(f"file://{tmp_path}/out", overwrite=False)
+    for name in NAMES:  # an object store has no directories to make
+        (tmp_path / "out" / "tables" / name).mkdir(parents=True)
+    monkeypatch.setattr(Output, "_remove", lambda self, path: None)
+    output.commit(fill(output, 4), NAMES)
+    assert pq.read_table(tmp_path / "out" / "tables" / "issues").num_rows == 4
+
+
+def test_row_groups_are_flushed_as_they_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkascope.spark.output._ROW_GROUP_BYTES", 1000)
+    output = Output(str(tmp_path / "out"), overwrite=False)
+    writer = PartWriter(output.begin(NAMES), 0)
+    for first in range(0, 200, 10):
+        writer.write({"issues": issues_table(10, first)})
+    parts = writer.finish()
+    output.commit(parts, NAMES)
+    file = pq.ParquetFile(tmp_path / "out" / "tables" / "issues" / parts[0].file)
+    assert parts[0].rows == 200
+    assert file.num_row_groups > 5
+    assert file.read()["connection"].to_pylist() == list(range(200))
+
+
+def test_a_failed_task_removes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkascope.spark.output._ROW_GROUP_BYTES", 1)
+    output = Output(str(tmp_path / "out"), overwrite=False)
+    writer = PartWriter(output.begin(NAMES), 0)
+    writer.write({"issues": issues_table(10)})
+    assert list(tmp_path.rglob("*.parquet"))
+    writer.discard()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_parts_with_topics_by_id_are_written_anew_with_their_names(tmp_path: Path) -> None:
+    names = ["id:a", "plain", None, "id:b"]
+    nulls = {f.name: pa.nulls(len(names), f.type) for f in SCHEMAS["partitions"]}
+    table = pa.table({**nulls, "topic": pa.array(names)}, schema=SCHEMAS["partitions"])
+    output = Output(str(tmp_path / "out"), overwrite=False)
+    staging = output.begin(["partitions"])
+    writer = PartWriter(staging, 0)
+    writer.write({"partitions": table})
+    (part,) = writer.finish()
+    assert part.unresolved == {"id:a", "id:b"}
+    new = resolve_part(staging, part, {"id:a": "orders"})
+    assert (new.unresolved, new.rows) == ({"id:b"}, 4)
+    output.commit([new], ["partitions"])
+    assert pq.read_table(tmp_path / "out" / "tables" / "partitions")["topic"].to_pylist() == [
+        "orders",
+        "plain",
+        None,
+        "id:b",
+    ]
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+def fake_java(home: Path, says: str, status: int = 0) -> None:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {status}\n")
+    java.chmod(java.stat().st_mode | stat.S_IEXEC)
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "message"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 0, None),
+        ('openjdk version "21" 2023-09-19', 0, None),
+        ('openjdk version "22-ea" 2024-03-19', 0, None),
+        ('java version "1.8.0_402"', 0, "is Java 8"),
+        ('openjdk version "11.0.2"', 0, "is Java 11"),
+        ("no version at all", 0, "failed"),
+        ("Error: could not find libjava.so", 1, "failed"),
+    ],
+)
+def test_java_is_checked_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, status: int, message: str | None
+) -> None:
+    fake_java(tmp_path, says, status)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if message is None:
+        assert sessions.find_java() == str(tmp_path / "bin" / "java")
+        assert sessions.unavailable() is None
+    else:
+        with pytest.raises(SparkUnavailableError, match=message) as caught:
+            sessions.find_java()
+        assert "17 or newer" in str(caught.value)
+
+
+def test_a_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert f"JAVA_HOME is {tmp_path}" in (sessions.unavailable() or "")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "no java on the PATH" in (sessions.unavailable() or "")
+
+
+# --- the jobs --------------------------------------------------------------------------------------------------------
+
+
+def test_neighbours_are_grouped_up_to_a_size() -> None:
+    groups = analysis.grouped([3, 3, 5, 9, 1, 1], lambda size: size, 6)
+    assert groups == [[3, 3], [5], [9], [1, 1]]
+    assert analysis.grouped([], lambda size: size, 6) == []
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    if reason := sessions.unavailable():
+        pytest.skip(reason)
+    session = sessions.session("local[2,3]")  # a task is tried three times
+    yield session
+    session.stop()
+
+
+def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
+    table = pq.read_table(out / "tables" / name)
+    flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+    return list(table.sort_by([(column, "ascending") for column in flat]).to_pylist())
+
+
+def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "once"), spark=spark, partitions=3)
+    marks, write_tables = tmp_path / "marks", tasks.write_tables
+    marks.mkdir()
+
+    def flaky(batches: Any, staging: str, options: Any) -> Iterator[Any]:
+        """The first attempt at each task fails when all is written, its answer is lost."""
+        from pyspark import TaskContext
+
+        written = list(write_tables(batches, staging, options))
+        mark = marks / str(TaskContext.get().partitionId())  # type: ignore[union-attr]
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("lost")
+        yield from written
+
+    monkeypatch.setattr(tasks, "write_tables", flaky)
+    again = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "again"), spark=spark, partitions=3)
+    assert len(list(marks.iterdir())) == 3
+    assert again.rows == once.rows
+    assert again.summary.result() == once.summary.result()
+    assert again.other == once.other
+    for name in ("exchanges", "issues", "connections"):
+        assert rows_of(tmp_path / "again", name) == rows_of(tmp_path / "once", name)
+
+
+def test_a_failed_run_leaves_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(batches: Any, staging: str, options: Any) -> Iterator[Any]:
+        raise RuntimeError("the disk is on fire")
+        yield
+
+    monkeypatch.setattr(tasks, "write_tables", broken)
+    with pytest.raises(AnalysisError, match="the disk is on fire"):
+        kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark)
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_files_are_one_capture(spark: Any, tmp_path: Path) -> None:
+    captures = sorted(str(p) for p in PCAPS.rglob("capture.pcap"))
+    captures = [p for p in captures if os.path.getsize(p) < 1_000_000][:3]
+    here = kafkascope.read(captures)
+    done = kafkascope.spark.analyze(captures, str(tmp_path / "out"), spark=spark, split_bytes=50_000, partitions=3)
+    assert done.summary.result() == here.summary
+    expected = here.arrow("exchanges").sort_by([("connection", "ascending"), ("number", "ascending")])
+    got = pq.read_table(tmp_path / "out" / "tables" / "exchanges")
+    assert got.sort_by([("connection", "ascending"), ("number", "ascending")]).equals(expected.cast(got.schema))
+
+
+def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    kafkascope.spark.analyze(
+        [str(CAPTURE)],
+        str(tmp_path / "out"),
+        spark=spark,
+        split_bytes=20_000,
+        progress=lambda *step: seen.append(step),
+    )
+    assert {what for what, _, _ in seen} <= {"find packets", "decode", "name topics"}
+    assert all(0 <= done <= total for _, done, total in seen)
+    for before, after in pairwise(seen):
+        assert before[0] != after[0] or before[1] <= after[1]
+
+
+def test_nothing_that_can_be_read_is_said_so(spark: Any, tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("not a capture at all\n" * 10)
+    for paths in ([str(text)], [str(tmp_path / "missing.pcap")]):
+        with pytest.raises(SourceError):
+            kafkascope.spark.analyze(paths, str(tmp_path / "out"), spark=spark)
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_session_of_the_user_keeps_its_settings(spark: Any, tmp_path: Path) -> None:
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark)
+    assert spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == before
+    assert spark.range(3).count() == 3
+
+
+def test_read_gives_spark_dataframes(spark: Any) -> None:
+    here = kafkascope.read(CAPTURE, records=True)
+    there = kafkascope.read(CAPTURE, records=True, spark=spark)
+    assert {name: there.table(name).count() for name in SCHEMAS} == {n: here.arrow(n).num_rows for n in SCHEMAS}
+    assert there.exchanges.columns == SCHEMAS["exchanges"].names
+    assert dict(there.exchanges.dtypes)["requested"] == "timestamp"
+    first = here.arrow("exchanges")["requested"].to_pandas().min()
+    got = there.exchanges.selectExpr("unix_micros(min(requested))").first()[0]
+    assert got == first.value // 1000
+    assert there.summary == here.summary
+    assert "exchanges" in repr(there)
+    assert "<table>" in there._repr_html_()
+    with pytest.raises(KeyError, match="records=True"):
+        _ = kafkascope.read(CAPTURE, spark=spark).records
+    with pytest.raises(AttributeError, match="tables are"):
+        _ = there.letters
