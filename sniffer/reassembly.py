@@ -749,7 +749,8 @@ def _take_repeated_flag(
 def _take_syn(connection: Record, stream: Record, side: Integer, seq: Integer, with_ack: bool, at: Integer) -> bool:
     """Note who opened the connection and where the stream begins; return whether that was known."""
     shown_by = 1 if with_ack else 2
-    if connection.opened_by < shown_by:
+    # Once there are rows, whether the opening was seen stays as it is: what reads the rows relies on it.
+    if connection.opened_by < shown_by and (connection.batch < 0 or connection.opened_by > 0):
         connection.opened_by = shown_by
         connection.opened = at
         if connection.batch < 0:

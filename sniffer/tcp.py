@@ -7,6 +7,7 @@ long and how much the reassembly waits for. Every decision is a function of the 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -142,6 +143,18 @@ class Connections:
         ended, self._ended = self._ended, []
         return ended
 
+    def still_open(self, connections: Iterable[int]) -> dict[int, TcpConnection]:
+        """Return what is known so far of those of these connections that have not ended.
+
+        From a connection's first row on, its sides and whether its opening was seen no longer change.
+        """
+        state = self._state
+        slots = int(state.totals["slots"][0])
+        wanted = np.fromiter(connections, np.int64)
+        found = state.connections[:slots]
+        found = found[np.isin(found["id"], wanted) & (found["used"] == 1)]
+        return {one.connection: one for one in _summaries(found)}
+
     def _begin_batch(self, size: int, count: int) -> None:
         totals = self._state.totals
         totals["rows"] = totals["ordinals"] = totals["ended"] = 0
@@ -260,8 +273,7 @@ class Connections:
         count = int(self._state.totals["ended"][0])
         ended = self._state.ended[:count]
         marks = self._state.ended_marks[:count]
-        columns = [ended[name].tolist() for name in ended.dtype.names]
-        connections = [_summary(dict(zip(ended.dtype.names, row, strict=True))) for row in zip(*columns, strict=True)]
+        connections = _summaries(ended)
         self._ended += connections
         for index, kind in np.argwhere(marks["count"] > 0).tolist():
             mark = marks[index, kind]
@@ -314,6 +326,12 @@ def _time(at: int) -> int | None:
 def _address(high: int, low: int) -> str:
     address = IPv6Address(high << 64 | low)
     return str(address.ipv4_mapped or address)
+
+
+def _summaries(connections: NDArray[np.void]) -> list[TcpConnection]:
+    names = connections.dtype.names or ()
+    columns = [connections[name].tolist() for name in names]
+    return [_summary(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
 def _summary(row: dict[str, int]) -> TcpConnection:

@@ -544,6 +544,17 @@ def test_lengths_that_lie_are_not_followed() -> None:
         assert np.all(runs.start[held] + runs.length[held] <= 3)
 
 
+def test_connections_that_are_open() -> None:
+    conversation = opened()
+    conversation.send(0, b"request")
+    connections = Connections()
+    connections.feed(segments(conversation.packets))
+    found = connections.still_open([1, 2])
+    assert [(one.connection, one.source, one.source_bytes) for one in found.values()] == [(1, CLIENT[0], 7)]
+    connections.finish()
+    assert connections.still_open([1]) == {}
+
+
 def test_kernels_are_compiled_once() -> None:
     """Columns that are read-only, or every other element of an array, are taken as well."""
     conversation = opened()
