@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sniffer import reassembly
 from sniffer.columns import NO_TIME
+from sniffer.link import dissect
+from sniffer.sources.files import open_capture
 from sniffer.tcp import Connections
 from tests.sniffer.tcp_conversation import (
     ACK,
@@ -23,6 +26,8 @@ from tests.sniffer.tcp_conversation import (
     SYN,
     Conversation,
     Packet,
+    Piece,
+    read_runs,
     run,
     segments,
 )
@@ -596,3 +601,42 @@ def test_noise_does_no_harm(seed: int) -> None:
     outcome = run(packets, cuts=random.integers(0, 2000, 20).tolist())
     assert sum(one.packets for one in outcome.ended) == 2000
     assert run(packets).ended == outcome.ended
+
+
+CAPTURES = Path(__file__).parents[2] / "pcaps"
+
+
+def read_capture(name: str, batch_bytes: int) -> tuple[list[bytes], Connections]:
+    """All streams of a capture, in the order of the connections."""
+    connections = Connections()
+    streams: dict[tuple[int, int], list[Piece]] = {}
+    for packets in open_capture(str(CAPTURES / name), batch_bytes=batch_bytes):
+        read_runs(connections.feed(dissect(packets).segments), streams)
+    read_runs(connections.finish(), streams)
+    whole = [
+        b"".join(b"?" * piece.length if piece.data is None else piece.data for piece in streams[key])
+        for key in sorted(streams)
+    ]
+    return whole, connections
+
+
+@pytest.mark.parametrize("batch_bytes", [1 << 24, 5000])
+@pytest.mark.parametrize("name", ["seqwrap.pcap", "file-disorder.pcap"])
+def test_recorded_oddities_change_nothing(name: str, batch_bytes: int) -> None:
+    plain, connections = read_capture("net_odd_tcp/capture.pcap", batch_bytes)
+    odd, odd_connections = read_capture(f"net_odd_tcp/{name}", batch_bytes)
+    assert odd == plain
+    endings = [one.how_closed for one in sorted(connections.ended(), key=lambda one: one.connection)]
+    assert endings == [one.how_closed for one in sorted(odd_connections.ended(), key=lambda one: one.connection)]
+    assert endings.count("rst") == 6
+
+
+@pytest.mark.parametrize("batch_bytes", [1 << 24, 5000])
+def test_packets_that_the_capture_lost(batch_bytes: int) -> None:
+    """33 packets were taken out; the bytes of those whose data did not come again are gaps."""
+    streams, connections = read_capture("net_capture_drops/capture.pcap", batch_bytes)
+    ended = connections.ended()
+    assert len(ended) == 12
+    assert sum(one.gap_bytes for one in ended) == 8946
+    assert sum(len(stream) for stream in streams) == 515_396
+    assert sum(issue.count for issue in connections.issues if issue.kind == "tcp_gap") == 23
