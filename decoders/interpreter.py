@@ -16,6 +16,9 @@ from decoders.schema import Field, Message
 
 UNKNOWN_TAGS = "_tags"  # where a struct keeps {tag: bytes} of the tagged fields no release defines
 VARINT_MAX_BYTES = 5
+# Array elements and unknown tags of one message. A dict takes a hundred times the memory of the bytes it may come from;
+# real messages stay below (metadata of 200,000 partitions have 1.4 million).
+MAX_ELEMENTS = 2_000_000
 
 NUMBERS = {
     "int8": struct.Struct(">b"),
@@ -140,12 +143,13 @@ class Reader:
 class _MessageReader(Reader):
     """A reader that knows a definition and a version."""
 
-    __slots__ = ("flexible", "version")
+    __slots__ = ("elements_left", "flexible", "version")
 
     def __init__(self, message: Message, version: int, data: bytes, at: int, root: dict[str, object]) -> None:
         super().__init__(data, at, root)
         self.version = version
         self.flexible = version in message.flexible
+        self.elements_left = MAX_ELEMENTS
 
     def members(self, fields: tuple[Field, ...], into: dict[str, object]) -> None:
         """The fields of a struct, into its dict."""
@@ -169,6 +173,7 @@ class _MessageReader(Reader):
         count = self.uvarint("a count of tagged fields")
         if count > self.left:
             raise self.error(f"{count} tagged fields, {self.left} bytes are left", start)
+        self.spend(count, start)
         for _ in range(count):
             tag = self.uvarint("a tag")
             start = self.at
@@ -196,7 +201,9 @@ class _MessageReader(Reader):
         flexible = self.flexible if field.flexible is None else self.version in field.flexible
         nullable = self.version in field.nullable
         if field.is_array:
+            start = self.at
             count = self.length("int32", flexible=flexible, nullable=nullable, what="an array")
+            self.spend(count or 0, start)
             if count is None:
                 into[field.name] = None
             else:
@@ -213,6 +220,12 @@ class _MessageReader(Reader):
         else:
             into[field.name] = self.scalar(field.type, flexible, nullable)
         self.path.pop()
+
+    def spend(self, count: int, at: int) -> None:
+        """Take elements from those a message may have."""
+        self.elements_left -= count
+        if self.elements_left < 0:
+            raise self.error(f"at most {MAX_ELEMENTS} elements in all arrays of a message", at)
 
     def present(self, *, in_tag: bool) -> bool:
         """Whether a nullable struct follows: an int8 says so, in a tagged field an unsigned varint."""

@@ -126,6 +126,15 @@ def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made(count: int)
     assert (caught.value.path, caught.value.offset, caught.value.partial) == ("numbers", 0, {})
 
 
+def test_a_message_of_more_elements_than_memory_is_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decoders.interpreter.MAX_ELEMENTS", 5)
+    rows = message(field("rows", "[]Row", field("numbers", "[]int8")))
+    assert decode(rows, 0, struct.pack(">iii", 1, 4, 0))[0] == {"rows": [{"numbers": [0, 0, 0, 0]}]}
+    with pytest.raises(DecodeError, match="at most 5 elements") as caught:
+        decode(rows, 0, struct.pack(">ii3bi", 2, 3, 0, 0, 0, 1) + b"\0")
+    assert caught.value.path == "rows[1].numbers"
+
+
 @pytest.mark.parametrize("flexible", [False, True])
 @pytest.mark.parametrize("type_", ["string", "bytes", "[]int32"])
 def test_null_is_refused_where_the_definition_has_none(type_: str, flexible: bool) -> None:

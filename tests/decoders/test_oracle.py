@@ -1,0 +1,35 @@
+"""Fresh samples from Kafka's own classes, and its definitions against the tables: for `make check-deep`."""
+
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import oracle
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PER_VERSION = 6
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not (shutil.which("javac") and shutil.which("mvn")), reason="needs a Java JDK and Maven")
+def test_fresh_samples_mean_what_kafka_says(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 31)
+    print(f"seed {seed}")
+    path = tmp_path / "oracle.ndjson.gz"
+    subprocess.run([ROOT / "tools/oracle/make.sh", str(seed), str(PER_VERSION), str(path)], check=True)
+    checked = 0
+    for sample in oracle.samples(path):
+        assert not oracle.differences(sample), oracle.name_of(sample)
+        checked += 1
+    assert checked > 5000
+    codes = (tmp_path / "error_codes.tsv").read_text()
+    assert codes == (ROOT / "tests/data/error_codes.tsv").read_text()
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
+def test_the_tables_are_those_of_the_jars() -> None:
+    subprocess.run([sys.executable, ROOT / "tools/schemas.py", "--check"], check=True)
