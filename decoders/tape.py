@@ -728,8 +728,8 @@ def _same_rows(one: Tape, frame: int, other: Tape, other_frame: int) -> bool:
 
 def _execute(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Programs) -> Tape:
     entry = np.where(program >= 0, using.entry[program], -1)
-    # Memory that is never written costs nothing, so that the guess may be high; where it is too low the rest follows.
-    capacity = int((end - start).sum()) // 4 + 32 * len(start) + 4 * ROWS_PER_FRAME
+    # Too low a guess costs a copy; too high a one costs fresh memory from the system for each batch, which is dearer.
+    capacity = int((end - start).sum()) // 32 + 24 * len(start) + 4 * ROWS_PER_FRAME
     field = np.empty(capacity, np.int32)
     at, value, parent = (np.empty(capacity, np.int64) for _ in range(3))
     frame_start = np.zeros(len(start) + 1, np.int64)
