@@ -105,8 +105,9 @@ def _scram(token: bytes, from_client: bool) -> dict[str, Any] | None:
             return None
         name = _SCRAM_FIELDS.get(letter, letter)
         fields[name] = _unescaped(value) if letter in ("n", "a") else value
-    if fields.get("iterations", "").isdecimal():
-        fields["iterations"] = int(fields["iterations"])
+    iterations = fields.get("iterations", "")
+    if iterations.isdecimal() and len(iterations) < 10:
+        fields["iterations"] = int(iterations)
     return fields
 
 
@@ -146,7 +147,7 @@ def _oauthbearer_answer(text: str) -> dict[str, Any] | None:
         return {"message": "server-final"}
     try:
         error = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return {"message": "server-error", "error": error} if isinstance(error, dict) else None
 

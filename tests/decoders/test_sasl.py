@@ -87,6 +87,14 @@ def test_gssapi_and_broken_tokens_are_opaque() -> None:
         assert decode_token(mechanism, token, from_client=True, reveal_secrets=True)["opaque"] == token
 
 
+def test_numbers_and_nesting_beyond_reason_do_no_harm() -> None:
+    assert decode_token(SCRAM[0], b"r=1,s=2,i=" + b"9" * 5000, from_client=False)["iterations"] == "9" * 5000
+    assert "opaque" in decode_token("OAUTHBEARER", b"[" * 100_000, from_client=False)
+    nested = base64.urlsafe_b64encode(b"[" * 100_000)
+    token = b"n,,\x01auth=Bearer a." + nested + b".c\x01\x01"
+    assert "claims" not in decode_token("OAUTHBEARER", token, from_client=True)
+
+
 @pytest.mark.parametrize(
     ("token", "from_client", "mechanism"),
     [
