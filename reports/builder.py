@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from reports.exchange_table import TEXT_COLUMNS, ExchangeColumns, api_names, cli
 from reports.partition_tables import PartitionTables
 from reports.roles import TOPIC, TOPIC_ID
 from reports.tables import EXCHANGES
+from reports.topic_mentions import TOPICS, topic_mentions
 from reports.topics import ID_PREFIX, NO_ID, TopicNames
 from sniffer.columns import ConnectionRow, Exchanges
 from sniffer.issues import Issue, IssueLog
@@ -47,6 +48,7 @@ class Endpoint(Protocol):
 class TableBuilder:
     """Makes the tables of exchanges as they complete. What comes out does not depend on how they were cut into batches.
 
+    Among exchange_columns may be ``topics``: those that an exchange names, a column behind those of the schema.
     `topic_names` and `issues` grow as exchanges are observed. Topics are written by id until their name is known: the
     driver resolves them again when it has seen all (`TopicNames.resolve`).
     """
@@ -61,7 +63,8 @@ class TableBuilder:
         columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
         self._wanted = wanted
         self._columns = columns if "exchanges" in wanted else frozenset[str]()
-        self._needs_bodies = needs_bodies(self._columns) or bool(wanted & _FROM_BODIES)
+        self._topics = TOPICS.name in self._columns
+        self._needs_bodies = needs_bodies(self._columns) or self._topics or bool(wanted & _FROM_BODIES)
         self._decoder = BodyDecoder() if self._needs_bodies or "connections" in wanted else None
         self._damage = DamageReader()
         self._texts = BodyTexts(reveal_secrets=reveal_secrets)
@@ -100,19 +103,22 @@ class TableBuilder:
     def _observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:
         api, client_id = api_names(exchanges), client_ids(exchanges)
         bodies, damage = self._decode(exchanges)
-        tables: dict[str, pa.Table | None] = {}
+        tables: dict[str, Any] = {}  # None: no rows
         if "exchanges" in self._wanted:
             text = None
             if bodies is not None and damage is not None and self._columns & TEXT_COLUMNS:
                 text = self._texts.write(bodies, damage)
             columns = ExchangeColumns(exchanges, api, client_id, bodies, damage, text)
             tables["exchanges"] = exchange_table(columns, self._columns)
-        if bodies is not None and self._wanted & _FROM_BODIES:
+        if bodies is not None and (self._topics or self._wanted & _FROM_BODIES):
             self._learn_topics(bodies)
+            if self._topics:
+                topics = topic_mentions(bodies, self.topic_names)
+                tables["exchanges"] = tables["exchanges"].append_column(TOPICS, topics)
             if "errors" in self._wanted:
                 brokers = {connection: _address(end) for connection, end in endpoints.items()}
                 tables["errors"] = error_table(bodies, api, client_id, brokers)
-            tables |= self._partitions.observe(bodies, api, client_id, self.issues)
+            tables |= self._partitions.observe(bodies, api, client_id, self.topic_names, self.issues)
         return {name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None}
 
     def _decode(self, exchanges: Exchanges) -> tuple[Bodies | None, Damage | None]:

@@ -13,6 +13,7 @@ from reports.arrow_columns import numbers, times
 from reports.bodies import Bodies
 from reports.error_table import error_names
 from reports.fetch_positions import UNKNOWN, FetchPositions
+from reports.metadata_log import topics_told
 from reports.partitions import Partitions, TopicCodes, partners, read_partitions
 from reports.record_fields import RecordFields, record_fields, scan_fields
 from reports.record_tables import batch_issues, batch_table, record_table
@@ -26,6 +27,7 @@ from reports.roles import (
     SLOT_RECORDS,
 )
 from reports.tables import BATCHES, PARTITIONS, RECORDS
+from reports.topics import TopicNames
 from sniffer.columns import I64, Bool
 from sniffer.issues import IssueLog
 
@@ -47,9 +49,9 @@ class PartitionTables:
         self._positions.forget(connections)
 
     def observe(
-        self, bodies: Bodies, api: pa.Array, client_id: pa.Array, issues: IssueLog
+        self, bodies: Bodies, api: pa.Array, client_id: pa.Array, topic_names: TopicNames, issues: IssueLog
     ) -> dict[str, pa.Table | None]:
-        """The rows of these exchanges, by table. Damaged batches are counted as issues."""
+        """The rows of these exchanges, by table. Damaged batches are counted as issues, names of topics are learned."""
         frames = np.flatnonzero(np.isin(bodies.exchanges.api_key, _WITH_RECORDS))
         if not self._wanted or not len(frames):
             return {}
@@ -57,6 +59,7 @@ class PartitionTables:
         told = read_partitions(bodies.responses, frames, bodies.roles.slot, self._codes)
         partner = partners(asked, told)
         fields = record_fields(asked, told, partner)
+        topic_names.learn(topics_told(bodies.exchanges.data, fields))
         scanned = scan_fields(bodies.exchanges, fields)
         tables: dict[str, pa.Table | None] = {}
         if "records" in self._wanted:

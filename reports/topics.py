@@ -16,14 +16,14 @@ from reports.arrow_columns import dictionary_codes
 ID_PREFIX = "id:"
 NO_ID = "A" * 22
 # The one id that is the same in every cluster (KIP-631; org.apache.kafka.common.Uuid).
-_RESERVED = {f"{ID_PREFIX}{'A' * 21}Q": "__cluster_metadata"}
+RESERVED = {f"{ID_PREFIX}{'A' * 21}Q": "__cluster_metadata"}
 
 
 class TopicNames:
     """Names of topics by id, as any connection of the capture told them."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self._names: dict[str, str] = _RESERVED | dict(names or {})
+        self._names: dict[str, str] = RESERVED | dict(names or {})
 
     def learn(self, topics_by_id: Iterable[tuple[str, str]]) -> None:
         """Take in pairs of a topic written by id, and its name."""

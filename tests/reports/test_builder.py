@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -366,6 +367,25 @@ def test_topic_ids_become_names_as_soon_as_they_are_known() -> None:
     assert after["partitions"].column("topic").to_pylist() == ["named"]
     assert after["errors"].column("topic").to_pylist() == ["named"]
     assert builder.topic_names.resolve(before["partitions"]).column("topic").to_pylist() == ["named", f"id:{OTHER_ID}"]
+
+
+def test_the_metadata_log_tells_the_names_of_topics() -> None:
+    topic_record = b"\1\2\0" + b"\6named" + urlsafe_b64decode(ID + "==") + b"\0"
+    snapshot = Written(
+        apis.FETCH,
+        13,
+        {"topics": []},
+        {
+            "responses": [
+                {
+                    "topicId": "A" * 21 + "Q",
+                    "partitions": [{"partitionIndex": 0, "records": batch(b"\1\2", topic_record, b"\1\3\0")}],
+                }
+            ]
+        },
+    )
+    table = tables_of(exchanges(snapshot, fetch_by_id()))["partitions"]
+    assert table.column("topic").to_pylist() == ["__cluster_metadata", "named"]
 
 
 @pytest.mark.parametrize(
