@@ -1,0 +1,428 @@
+"""Requests and their responses: the state of all Kafka conversations, and exchanges out of it in batches.
+
+The kernel is in pairing.py. Here it is fed, asked back, and what it wrote becomes Exchanges and issues. A request waits with a
+copy of its bytes until it is answered, until its connection ends, or until more than pairing.MOST_WAITING requests or
+pairing.MOST_WAITING_BYTES of one connection wait: then the oldest one is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from decoders import apis
+from sniffer import frames, pairing, recognise
+from sniffer.columns import I64, NO_TIME, U8, Exchanges, Runs
+from sniffer.issues import Issue, IssueLog
+
+FRAME_LIMIT = 256 << 20
+START_BYTES = 1200  # of a stream that are looked at to recognise its protocol; more than a client id that is believed
+WAIT_FOR_CLIENT = 4096  # bytes of a server before its client's first, after which the start counts as lost
+LARGEST_TRIAL = 1 << 20  # bytes of a response without request that is read by trial
+LEAST_GARBAGE = 1 << 20
+
+# What the kernel's events mean; value is a number of bytes (of requests and responses for too_many_waiting).
+EVENTS: dict[int, tuple[str, str]] = {
+    pairing.IMPLAUSIBLE_SIZE: ("implausible_size", "a frame at offset {offset} claims {value} bytes; looking for the next frame"),
+    pairing.LOST_SYNC: (
+        "frame_sync_lost",
+        "a gap of {value} bytes at offset {offset} hides where the next frame begins; looking for it",
+    ),
+    pairing.BYTES_SKIPPED: ("bytes_skipped", "{value} bytes before offset {offset} belong to no frame that could be read"),
+    pairing.FRAME_CUT: ("frame_cut", "the frame at offset {offset} lacks {value} bytes or more, which are not in the capture"),
+    pairing.NO_HEADER: ("frame_without_header", "of the frame at offset {offset} ({value} bytes) not even the header was captured"),
+    pairing.TOO_MANY: ("too_many_waiting", "more than {value} frames wait for their other half; the oldest are given up"),
+    pairing.INCOMPLETE: ("frame_incomplete", "the stream ends {value} bytes before the end of the frame at offset {offset}"),
+    pairing.BAD_HEADER: ("bad_request_header", "no request header at offset {offset}, in a frame of {value} bytes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is known of a connection before its bytes are looked at."""
+
+    opened: bool  # its opening was captured
+    kafka_client: int | None = None  # direction of the requests, where the user says that it is Kafka
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _waiting_in_arena(table: I64, connections: I64, nodes: I64, found: I64) -> int:
+    """Nodes whose bytes are in the arena; returns their number, writes as many as there is room for."""
+    count = 0
+    for index in range(table.shape[0]):
+        for which in (pairing.REQUESTS, pairing.RESPONSES):
+            node = connections[table[index, 0], which + pairing.HEAD]
+            while node:
+                if not nodes[node, pairing.NODE_HELD]:
+                    if count < found.shape[0]:
+                        found[count] = node
+                    count += 1
+                node = nodes[node, pairing.NODE_NEXT]
+    return count
+
+
+class Conversations:
+    """Pairs what runs bring, connection by connection; results do not depend on how runs are cut into batches."""
+
+    def __init__(self, starts: Callable[[list[int]], dict[int, Start]], frame_limit: int = FRAME_LIMIT) -> None:
+        """Starts tells of connections by id, when their first bytes have come."""
+        self.issues = IssueLog()
+        self._starts = starts
+        self._frame_limit = frame_limit
+        self._streams = frames.Streams()
+        self._slots: dict[int, int] = {}
+        self._free_slots: list[int] = []
+        self._ids: I64 = np.zeros(32, np.int64)
+        self._start: dict[int, Start] = {}
+        self._protocol: dict[int, str] = {}
+        self._connections: I64 = np.zeros((32, pairing.CONNECTION_COLUMNS), np.int64)
+        self._client_ids: U8 = np.zeros((32, pairing.CLIENT_ID_KEPT), np.uint8)
+        self._nodes: I64 = np.zeros((256, pairing.NODE_COLUMNS), np.int64)
+        self._nodes[0, [pairing.NODE_LENGTH, pairing.NODE_CLIENT_ID, pairing.NODE_BODY]] = -1
+        self._nodes[0, [pairing.NODE_FIRST_AT, pairing.NODE_LAST_AT]] = NO_TIME
+        self._at: I64 = np.zeros(pairing.AT_COLUMNS, np.int64)
+        self._at[pairing.AT_NODES] = 1
+        self._at[pairing.SIZE_LIMIT] = frame_limit
+        self._held: U8 = np.empty(0, np.uint8)
+        self._held_used = 0
+        table = apis.api_table()
+        self._known: I64 = np.ascontiguousarray(np.stack([table.first_version, table.last_version], axis=1), np.int64)
+        self._flexible: I64 = table.first_flexible_request.copy()
+        self._flexible_response: I64 = table.first_flexible_response.copy()
+        self._flexible_response[apis.API_VERSIONS] = apis.NEVER_FLEXIBLE
+        self._out: I64 = np.empty((2 * pairing.ROOM, pairing.OUT_COLUMNS), np.int64)
+        self._events: I64 = np.empty((2 * pairing.ROOM, pairing.EVENT_COLUMNS), np.int64)
+
+    def feed(self, runs: Runs) -> Exchanges:
+        """Take what a batch of segments added to streams; return the exchanges that it completed."""
+        if not runs.connection.shape[0]:
+            return self._exchanges(np.empty(0, np.uint8), 0, np.zeros((0, pairing.OUT_COLUMNS), np.int64))
+        changes = np.concatenate([[True], runs.connection[1:] != runs.connection[:-1]])
+        unique = runs.connection[changes]
+        new = [connection for connection in unique.tolist() if connection not in self._slots]
+        if new:
+            self._open(new)
+        slots = np.array([self._slots[connection] for connection in unique.tolist()], np.int64)
+        slots = slots[np.cumsum(changes) - 1]
+        streams = 2 * slots + runs.direction.astype(np.int64)
+        wanted = self._streams.state[streams, frames.STREAM_MODE] != frames.DROPPED
+        if not wanted.all():
+            slots = slots[wanted]
+            runs = Runs(
+                runs.data,
+                runs.connection[wanted],
+                runs.direction[wanted],
+                runs.offset[wanted],
+                runs.start[wanted],
+                runs.length[wanted],
+                runs.number[wanted],
+                runs.at[wanted],
+            )
+        return self._run(self._streams.gather(runs, slots, self._held_used))
+
+    def end(self, connections: Iterable[int]) -> Exchanges:
+        """End connections: what waits is completed as it is. Their state is to be had until `forget`."""
+        slots = sorted(self._slots[connection] for connection in connections if connection in self._slots)
+        return self._run(self._streams.ends(slots, self._held_used))
+
+    def protocol(self, connection: int) -> str:
+        """kafka, or what else was recognised; empty for a connection without payload."""
+        slot = self._slots.get(connection)
+        if slot is None:
+            return "empty"
+        return "kafka" if self._connections[slot, pairing.CLIENT] >= 0 else self._protocol.get(connection, "unknown")
+
+    def client_direction(self, connection: int) -> int | None:
+        """The direction of the requests, 0 or 1; None if the connection is not known to be Kafka."""
+        slot = self._slots.get(connection)
+        client = -1 if slot is None else int(self._connections[slot, pairing.CLIENT])
+        return None if client < 0 else client
+
+    def client_id(self, connection: int) -> str | None:
+        """The client id of its first request that had one, up to 64 bytes of it."""
+        slot = self._slots.get(connection)
+        length = -1 if slot is None else int(self._connections[slot, pairing.CLIENT_ID_LENGTH])
+        if length <= 0:
+            return None if length < 0 else ""
+        return bytes(self._client_ids[slot, : min(length, pairing.CLIENT_ID_KEPT)]).decode(errors="replace")
+
+    def count(self, connection: int) -> int:
+        """Exchanges completed so far."""
+        slot = self._slots.get(connection)
+        return 0 if slot is None else int(self._connections[slot, pairing.NUMBER])
+
+    def seen(self, connection: int, direction: int) -> bool:
+        """Whether payload of this direction, or a gap in it, was there."""
+        slot = self._slots.get(connection)
+        return slot is not None and bool(self._streams.state[2 * slot + direction, frames.STREAM_SEEN])
+
+    def forget(self, connection: int) -> None:
+        """Free what is kept of an ended connection."""
+        slot = self._slots.pop(connection, None)
+        if slot is not None:
+            self._streams.forget(slot)
+            self._free_slots.append(slot)
+            self._start.pop(connection, None)
+            self._protocol.pop(connection, None)
+
+    def _open(self, new: list[int]) -> None:
+        self._start.update(self._starts(new))
+        for connection in new:
+            slot = self._free_slots.pop() if self._free_slots else len(self._slots)
+            while slot >= self._connections.shape[0]:
+                self._connections = np.concatenate([self._connections, np.zeros_like(self._connections)])
+                self._client_ids = np.concatenate([self._client_ids, np.zeros_like(self._client_ids)])
+                self._ids = np.concatenate([self._ids, np.zeros_like(self._ids)])
+            self._slots[connection] = slot
+            self._ids[slot] = connection
+            self._streams.reset(slot)
+            self._connections[slot] = 0
+            self._connections[slot, pairing.CLIENT] = -1
+            self._connections[slot, pairing.CLIENT_ID_LENGTH] = -2
+            start = self._start[connection]
+            if start.kafka_client is not None:
+                self._connections[slot, pairing.CLIENT] = start.kafka_client
+                self._streams.state[2 * slot : 2 * slot + 2, frames.STREAM_MODE] = (
+                    frames.SYNCED if start.opened else frames.LOST
+                )
+
+    def _run(self, batch: frames.Batch) -> Exchanges:
+        at = self._at
+        at[[pairing.AT_CONNECTION, pairing.AT_OUT, pairing.AT_EVENT, pairing.ANSWER, pairing.AT_TODO]] = 0
+        at[[pairing.AT_ROW_0, pairing.AT_ROW_1]] = -1
+        while True:
+            code = pairing.converse(
+                batch.arena,
+                self._held,
+                batch.rows,
+                batch.connections,
+                self._streams.state,
+                self._connections,
+                self._client_ids,
+                self._nodes,
+                self._out,
+                self._events,
+                at,
+                self._known,
+                self._flexible,
+                self._flexible_response,
+            )
+            if code == pairing.DONE:
+                break
+            if code == pairing.NEED_ROOM:
+                self._make_room()
+            elif code == pairing.ASK_START:
+                self._recognise(batch)
+                at[pairing.ANSWER] = pairing.YES
+            else:
+                at[pairing.ANSWER] = pairing.YES if self._is_frame(batch.arena, code) else pairing.NO
+        self._streams.keep(batch)
+        self._report()
+        out = self._out[: int(at[pairing.AT_OUT])]
+        result = self._exchanges(batch.arena, batch.used, out)
+        self._hold(batch)
+        if self._out.shape[0] > 8 * pairing.ROOM:
+            self._out = np.empty((2 * pairing.ROOM, pairing.OUT_COLUMNS), np.int64)
+        return result
+
+    def _make_room(self) -> None:
+        at = self._at
+        if self._out.shape[0] - at[pairing.AT_OUT] < pairing.ROOM:
+            self._out = np.concatenate([self._out, np.empty_like(self._out)])
+        if self._events.shape[0] - at[pairing.AT_EVENT] < pairing.ROOM:
+            self._report()
+        if self._nodes.shape[0] - at[pairing.AT_NODES] < 8:
+            self._nodes = np.concatenate([self._nodes, np.zeros_like(self._nodes)])
+
+    def _recognise(self, batch: frames.Batch) -> None:
+        """Decide, or put off, what an undecided connection is."""
+        asked = int(self._at[pairing.ASK_STREAM])
+        slot = asked >> 1
+        connection = int(self._ids[slot])
+        start = self._start[connection]
+        state = self._streams.state
+        begin = state[2 * slot : 2 * slot + 2, frames.STREAM_BEGIN].tolist()
+        available = state[2 * slot : 2 * slot + 2, frames.STREAM_AVAILABLE].tolist()
+        data = tuple(
+            batch.arena[low : min(high, low + START_BYTES)].tobytes() for low, high in zip(begin, available, strict=True)
+        )
+        ending = bool(state[asked, frames.STREAM_ENDING])
+        name = next((name for part in data if (name := recognise.signature(part)) is not None), None)
+        verdict = recognise.begins_with_request(data[0], self._frame_limit) if start.opened else recognise.Verdict.NO
+        if verdict in (recognise.Verdict.REQUEST, recognise.Verdict.TOKEN):
+            self._connections[slot, pairing.CLIENT] = 0
+            self._connections[slot, pairing.SASL] = int(verdict is recognise.Verdict.TOKEN)
+            mode = frames.SYNCED
+        elif name is not None:
+            self._protocol[connection] = name
+            mode = frames.DROPPED
+        elif not start.opened:
+            mode = frames.SEARCHING
+        elif verdict is recognise.Verdict.MORE and not ending:
+            if len(data[1]) < WAIT_FOR_CLIENT and available[1] - begin[1] < WAIT_FOR_CLIENT:
+                return
+            mode = frames.SEARCHING
+        elif not data[0]:
+            mode = frames.SEARCHING
+        else:
+            self._protocol[connection] = recognise.other_protocol((data[0], data[1]))
+            mode = frames.DROPPED
+        if mode == frames.SEARCHING:
+            self._protocol[connection] = recognise.other_protocol((data[0], data[1]))
+        state[2 * slot : 2 * slot + 2, frames.STREAM_MODE] = mode
+        state[2 * slot : 2 * slot + 2, frames.STREAM_SCAN] = begin
+        self._at[pairing.AT_TODO] = 3
+
+    def _is_frame(self, arena: U8, code: int) -> bool:
+        """Whether the body of a candidate fits its API and version to the last byte."""
+        start = int(self._at[pairing.ASK_POSITION]) + 4
+        end = start + int(self._at[pairing.ASK_SIZE])
+        if code == pairing.ASK_REQUEST:
+            header = np.zeros(6, np.int64)
+            recognise.read_request_header(arena, start, end, self._flexible, header)
+            return recognise.fits(
+                arena,
+                int(header[recognise.HEADER_BODY]),
+                end,
+                int(header[recognise.HEADER_KEY]),
+                int(header[recognise.HEADER_VERSION]),
+                False,
+            )
+        node = self._nodes[int(self._at[pairing.ASK_NODE])]
+        key, version = int(node[pairing.NODE_KEY]), int(node[pairing.NODE_VERSION])
+        body = start + 4
+        if not apis.is_known(key, version):
+            return key != apis.API_VERSIONS or end - body >= 6
+        if apis.response_header_version(key, version):
+            body = int(recognise.behind_tags(arena, body, end))
+        elif key == apis.API_VERSIONS and version and end - body >= 2 and int(recognise.int16(arena, body)) == 35:
+            version = 0
+        return recognise.fits(arena, body, end, key, version, True)
+
+    def _report(self) -> None:
+        """Turn events into issues: the first of each kind and connection tells its details."""
+        events = self._events[: int(self._at[pairing.AT_EVENT])]
+        self._at[pairing.AT_EVENT] = 0
+        if not events.shape[0]:
+            return
+        groups = events[:, pairing.EVENT_SLOT] * len(EVENTS) + events[:, pairing.EVENT_KIND]
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        for row, count in zip(events[first].tolist(), counts.tolist(), strict=True):
+            kind, text = EVENTS[row[pairing.EVENT_KIND]]
+            connection = int(self._ids[row[pairing.EVENT_SLOT]])
+            client = int(self._connections[row[pairing.EVENT_SLOT], pairing.CLIENT])
+            side = "client" if row[pairing.EVENT_DIRECTION] == client else "broker"
+            detail = text.format(offset=row[pairing.EVENT_OFFSET], value=row[pairing.EVENT_VALUE])
+            moment = row[pairing.EVENT_AT]
+            self.issues.add(
+                Issue(
+                    kind,
+                    f"{detail} (bytes from the {side})",
+                    connection,
+                    None if moment == NO_TIME else moment,
+                    row[pairing.EVENT_NUMBER] or None,
+                    count,
+                )
+            )
+
+    def _hold(self, batch: frames.Batch) -> None:
+        """Copy the bytes of frames that still wait out of the arena, and drop what no frame needs from those held before."""
+        found = np.empty(1024, np.int64)
+        count = _waiting_in_arena(batch.connections, self._connections, self._nodes, found)
+        if count > found.shape[0]:
+            found = np.empty(count, np.int64)
+            _waiting_in_arena(batch.connections, self._connections, self._nodes, found)
+        fresh = found[:count]
+        used = int(self._at[pairing.AT_NODES])
+        nodes = self._nodes[:used]
+        more = int(nodes[fresh, pairing.NODE_LENGTH].sum())
+        if self._held_used + more > self._held.shape[0]:
+            alive = np.flatnonzero((nodes[:, pairing.NODE_HELD] == 1) & (nodes[:, pairing.NODE_LENGTH] >= 0))
+            live = int(nodes[alive, pairing.NODE_LENGTH].sum())
+            target: U8 = np.empty(2 * (live + more) + LEAST_GARBAGE, np.uint8)
+            self._held_used = _move(self._held, nodes, alive, target, 0)
+            self._held = target
+        self._held_used = _move(batch.arena, nodes, fresh, self._held, self._held_used)
+        nodes[fresh, pairing.NODE_HELD] = 1
+
+    def _exchanges(self, arena: U8, used: int, out: I64) -> Exchanges:
+        order = np.lexsort((out[:, pairing.OUT_NUMBER], self._ids[out[:, pairing.OUT_SLOT]], out[:, pairing.OUT_KEY]))
+        out = out[order]
+        for side in (pairing.OUT_REQUEST, pairing.OUT_RESPONSE):
+            held = np.flatnonzero((out[:, side + pairing.NODE_HELD] == 1) & (out[:, side + pairing.NODE_LENGTH] >= 0))
+            if held.shape[0]:
+                view = out[held, side : side + pairing.NODE_COLUMNS]
+                used = _move(self._held, view, np.arange(held.shape[0]), arena, used)
+                out[held, side + pairing.NODE_START] = view[:, pairing.NODE_START]
+        for row in np.flatnonzero(
+            (out[:, pairing.OUT_OUTCOME] == pairing.OUTCOME_ORPHAN)
+            & (out[:, pairing.OUT_RESPONSE + pairing.NODE_WHOLE] == 1)
+            & (out[:, pairing.OUT_RESPONSE + pairing.NODE_LENGTH] <= LARGEST_TRIAL)
+        ).tolist():
+            start = int(out[row, pairing.OUT_RESPONSE + pairing.NODE_START])
+            end = start + int(out[row, pairing.OUT_RESPONSE + pairing.NODE_LENGTH])
+            reading = recognise.only_reading(arena, start, end)
+            if reading is not None:
+                key, version, body = reading
+                out[row, pairing.OUT_RESPONSE + pairing.NODE_KEY] = key
+                out[row, pairing.OUT_RESPONSE + pairing.NODE_VERSION] = version
+                out[row, pairing.OUT_RESPONSE_VERSION] = version
+                out[row, pairing.OUT_RESPONSE + pairing.NODE_BODY] = body - start
+        request = out[:, pairing.OUT_REQUEST : pairing.OUT_REQUEST + pairing.NODE_COLUMNS]
+        response = out[:, pairing.OUT_RESPONSE : pairing.OUT_RESPONSE + pairing.NODE_COLUMNS]
+        has_request = request[:, pairing.NODE_LENGTH] >= 0
+        has_response = response[:, pairing.NODE_LENGTH] >= 0
+        asked = np.where(has_request[:, None], request, response)
+
+        def place(side: I64, there: I64, column: int) -> I64:
+            start = side[:, pairing.NODE_START]
+            return np.where(there & (side[:, column] >= 0), start + side[:, column], -1).astype(np.int64)
+
+        def value(side: I64, there: I64, column: int, absent: int) -> I64:
+            return np.where(there, side[:, column], absent).astype(np.int64)
+
+        return Exchanges(
+            data=arena[:used],
+            connection=self._ids[out[:, pairing.OUT_SLOT]],
+            number=out[:, pairing.OUT_NUMBER].copy(),
+            kind=asked[:, pairing.NODE_KIND].astype(np.int8),
+            outcome=out[:, pairing.OUT_OUTCOME].astype(np.int8),
+            correlation_id=asked[:, pairing.NODE_CORRELATION].astype(np.int32),
+            api_key=asked[:, pairing.NODE_KEY].astype(np.int16),
+            api_version=asked[:, pairing.NODE_VERSION].astype(np.int16),
+            response_version=out[:, pairing.OUT_RESPONSE_VERSION].astype(np.int16),
+            client_id_start=place(request, has_request, pairing.NODE_CLIENT_ID),
+            client_id_length=value(request, has_request, pairing.NODE_CLIENT_ID_LENGTH, 0).astype(np.int32),
+            requested=value(request, has_request, pairing.NODE_FIRST_AT, NO_TIME),
+            request_done=value(request, has_request, pairing.NODE_LAST_AT, NO_TIME),
+            answered=value(response, has_response, pairing.NODE_FIRST_AT, NO_TIME),
+            response_done=value(response, has_response, pairing.NODE_LAST_AT, NO_TIME),
+            request_packet=value(request, has_request, pairing.NODE_PACKET, 0),
+            response_packet=value(response, has_response, pairing.NODE_PACKET, 0),
+            request_bytes=value(request, has_request, pairing.NODE_SIZE, 0),
+            response_bytes=value(response, has_response, pairing.NODE_SIZE, 0),
+            request_start=value(request, has_request, pairing.NODE_START, -1),
+            request_body=place(request, has_request, pairing.NODE_BODY),
+            request_end=np.where(has_request, request[:, pairing.NODE_START] + request[:, pairing.NODE_LENGTH], -1),
+            request_whole=has_request & (request[:, pairing.NODE_WHOLE] == 1),
+            response_start=value(response, has_response, pairing.NODE_START, -1),
+            response_body=place(response, has_response, pairing.NODE_BODY),
+            response_end=np.where(has_response, response[:, pairing.NODE_START] + response[:, pairing.NODE_LENGTH], -1),
+            response_whole=has_response & (response[:, pairing.NODE_WHOLE] == 1),
+        )
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _move(source: U8, nodes: I64, which: I64, target: U8, used: int) -> int:
+    """Copy the bytes of nodes behind `used` bytes of target and point the nodes there; returns how many are used then."""
+    for index in range(which.shape[0]):
+        node = which[index]
+        start = nodes[node, pairing.NODE_START]
+        length = nodes[node, pairing.NODE_LENGTH]
+        target[used : used + length] = source[start : start + length]
+        nodes[node, pairing.NODE_START] = used
+        used += length
+    return used

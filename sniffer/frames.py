@@ -1,0 +1,254 @@
+"""Bytes of streams as rows: what arrives is laid out in one arena, and what no frame could use yet is kept for later.
+
+A Kafka frame is an int32 size and as many bytes. The kernel in exchanges.py finds the frames; here is what it works on:
+the state of a stream, the rows of a batch, and the bytes that wait for the rest of their frame. Those stay in chunks as they came
+until the frame can be whole: a frame of many batches is copied once more, not once for each batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from sniffer.columns import I64, U8, Runs
+
+# Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.
+ROW_START, ROW_BYTES, ROW_WIRE, ROW_KIND, ROW_NUMBER, ROW_AT, ROW_OFFSET, ROW_KEY, ROW_HEAD = range(9)
+ROW_COLUMNS = 9
+# ROW_START, ROW_BYTES: place in the arena (a gap has no bytes there). ROW_WIRE: length in the stream. ROW_OFFSET: in the stream.
+# ROW_KEY: the packet at which the bytes could be used, which is the highest number so far in the stream; it orders the rows of
+# both directions in one way, however the capture was cut into batches. ROW_HEAD: 1 if the first byte is the packet's first.
+BYTES, GAP, END = range(3)
+
+# Columns of a stream's state.
+(
+    STREAM_MODE,
+    STREAM_BEGIN,  # arena position of the frame, or of the candidate, that is being looked at
+    STREAM_AVAILABLE,  # arena position behind the last byte that has arrived
+    STREAM_ROW,  # a row at or before the one that holds STREAM_BEGIN
+    STREAM_LAST,  # the last row that has arrived
+    STREAM_KEY,  # highest packet number so far
+    STREAM_CUT,  # bytes of the current frame before the gap in it; 0: no gap
+    STREAM_LEFT,  # bytes of the frame behind a gap that are still to pass
+    STREAM_CUT_AT,  # latest time of those that passed
+    STREAM_SCAN,  # arena position from which requests are looked for (mode SEARCHING)
+    STREAM_REFUTED,  # 1: the candidate at STREAM_BEGIN is no frame by its body
+    STREAM_NEED,  # bytes from STREAM_BEGIN that must be there before anything can happen; 0: none known
+    STREAM_SKIPPED,  # captured bytes passed over since synchronisation was lost
+    STREAM_SEEN,  # 1: there was a row
+    STREAM_ENDING,  # 1: no contiguous bytes can follow
+    STREAM_COLUMNS,
+) = range(16)
+
+# Modes of a stream.
+UNDECIDED, SEARCHING, SYNCED, LOST, DROPPED = range(5)
+# UNDECIDED: not yet recognised, connection seen from its start. SEARCHING: not yet recognised, from the middle.
+# SYNCED: a frame begins at STREAM_BEGIN. LOST: Kafka, but where the next frame begins is unknown. DROPPED: not Kafka.
+
+
+@dataclass(slots=True)
+class Held:
+    """What a stream keeps from batch to batch: bytes in chunks, and the rows that brought them (ROW_START is from 0)."""
+
+    chunks: list[U8] = field(default_factory=list)
+    rows: list[I64] = field(default_factory=list)
+    size: int = 0
+    need: int = 0
+
+    def append(self, chunk: U8, rows: I64) -> None:
+        """Add rows whose bytes, one after the other, are the chunk."""
+        rows = rows.copy()
+        if rows.shape[0]:
+            rows[:, ROW_START] = self.size + np.cumsum(rows[:, ROW_BYTES]) - rows[:, ROW_BYTES]
+        self.chunks.append(chunk)
+        self.rows.append(rows)
+        self.size += chunk.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of the streams that can go on, in order of the streams; of each first the held ones, then the new."""
+
+    arena: U8  # held and new bytes; room for more behind `used`
+    used: int
+    rows: I64  # [n, ROW_COLUMNS]
+    connections: I64  # [c, 7]: slot; then for both directions first row, first new row, row behind the last
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _keys(streams: I64, numbers: I64, state: I64, keys: I64) -> None:
+    for row in range(streams.shape[0]):
+        stream = streams[row]
+        if numbers[row] > state[stream, STREAM_KEY]:
+            state[stream, STREAM_KEY] = numbers[row]
+        keys[row] = state[stream, STREAM_KEY]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _copy(source: U8, starts: I64, lengths: I64, target: U8, places: I64) -> None:
+    for row in range(starts.shape[0]):
+        start = starts[row]
+        place = places[row]
+        length = lengths[row]
+        if start < 0 or length <= 0 or start + length > source.shape[0] or place + length > target.shape[0]:
+            continue
+        target[place : place + length] = source[start : start + length]
+
+
+class Streams:
+    """State of all streams, two for each connection slot (2 * slot + direction), and the bytes that they hold."""
+
+    def __init__(self) -> None:
+        self.state: I64 = np.zeros((64, STREAM_COLUMNS), np.int64)
+        self.held: dict[int, Held] = {}
+
+    def reset(self, slot: int) -> None:
+        """Make both streams of a slot new; there is room for the slot afterwards."""
+        while self.state.shape[0] < 2 * slot + 2:
+            self.state = np.concatenate([self.state, np.zeros_like(self.state)])
+        self.state[2 * slot : 2 * slot + 2] = 0
+        self.forget(slot)
+
+    def forget(self, slot: int) -> None:
+        """Drop what the streams of a slot hold."""
+        self.held.pop(2 * slot, None)
+        self.held.pop(2 * slot + 1, None)
+
+    def gather(self, runs: Runs, slots: I64, room: int) -> Batch:
+        """Lay out a batch of runs, whose connections have the slots given (one for each row), and what is held before them.
+
+        A stream that waits for more bytes than there are now only keeps its new ones and is not in the batch. Room is how
+        many bytes the arena has behind those laid out.
+        """
+        streams = 2 * slots + runs.direction.astype(np.int64)
+        is_gap = runs.start < 0
+        rows = np.empty((streams.shape[0], ROW_COLUMNS), np.int64)
+        rows[:, ROW_BYTES] = np.where(is_gap, 0, runs.length)
+        rows[:, ROW_WIRE] = runs.length
+        rows[:, ROW_KIND] = is_gap
+        rows[:, ROW_NUMBER] = runs.number
+        rows[:, ROW_AT] = runs.at
+        rows[:, ROW_OFFSET] = runs.offset
+        rows[:, ROW_HEAD] = 1
+        keys = np.empty(streams.shape[0], np.int64)
+        _keys(streams, rows[:, ROW_NUMBER].copy(), self.state, keys)
+        rows[:, ROW_KEY] = keys
+        starts = np.ascontiguousarray(runs.start)
+        if np.any(streams[1:] < streams[:-1]):
+            order = np.argsort(streams, kind="stable")
+            rows, starts, streams = rows[order], starts[order], streams[order]
+        return self._lay_out(np.ascontiguousarray(runs.data), starts, rows, streams, room)
+
+    def ends(self, slots: list[int], room: int) -> Batch:
+        """A batch in which both streams of the slots end."""
+        streams = np.array([2 * slot + direction for slot in slots for direction in (0, 1)], np.int64)
+        rows = np.zeros((streams.shape[0], ROW_COLUMNS), np.int64)
+        rows[:, ROW_KIND] = END
+        key = self.state[streams, STREAM_KEY].reshape(-1, 2).max(axis=1)
+        rows[:, ROW_KEY] = np.repeat(key, 2)
+        rows[:, ROW_NUMBER] = rows[:, ROW_KEY]
+        nothing = np.full(streams.shape[0], -1, np.int64)
+        return self._lay_out(np.empty(0, np.uint8), nothing, rows, streams, room)
+
+    def _lay_out(self, data: U8, starts: I64, rows: I64, streams: I64, room: int) -> Batch:
+        held: list[tuple[int, Held]] = []
+        if self.held and streams.shape[0]:
+            asleep = np.zeros(streams.shape[0], np.bool_)
+            for slot in np.unique(streams >> 1).tolist():
+                for stream in (2 * slot, 2 * slot + 1):
+                    waiting = self.held.get(stream)
+                    if waiting is None:
+                        continue
+                    low, high = np.searchsorted(streams, [stream, stream + 1]).tolist()
+                    if low == high and self.state[stream, STREAM_MODE] not in (UNDECIDED, SEARCHING):
+                        continue
+                    more = rows[low:high]
+                    size = int(more[:, ROW_BYTES].sum())
+                    if waiting.size + size < waiting.need and not more[:, ROW_KIND].any():
+                        chunk = np.empty(size, np.uint8)
+                        lengths = more[:, ROW_BYTES].copy()
+                        _copy(data, starts[low:high].copy(), lengths, chunk, np.cumsum(lengths) - lengths)
+                        waiting.append(chunk, more)
+                        asleep[low:high] = True
+                    else:
+                        held.append((stream, waiting))
+                        del self.held[stream]
+            if asleep.any():
+                rows, starts, streams = rows[~asleep], starts[~asleep], streams[~asleep]
+        new = np.ones(rows.shape[0], np.bool_)
+        sources = starts
+        if held:
+            old = [np.concatenate(waiting.rows) for _, waiting in held]
+            rows = np.concatenate([*old, rows])
+            owner = [np.full(part.shape[0], stream, np.int64) for (stream, _), part in zip(held, old, strict=True)]
+            streams = np.concatenate([*owner, streams])
+            old_count = rows.shape[0] - new.shape[0]
+            new = np.concatenate([np.zeros(old_count, np.bool_), new])
+            sources = np.concatenate([np.full(old_count, -1, np.int64), starts])
+            order = np.lexsort((new, streams))
+            rows, streams, new, sources = rows[order], streams[order], new[order], sources[order]
+        ends = np.cumsum(rows[:, ROW_BYTES])
+        rows[:, ROW_START] = ends - rows[:, ROW_BYTES]
+        used = int(ends[-1]) if ends.shape[0] else 0
+        arena = np.empty(used + room, np.uint8)
+        _copy(data, sources, rows[:, ROW_BYTES].copy(), arena, rows[:, ROW_START].copy())
+        for stream, waiting in held:
+            place = int(rows[np.searchsorted(streams, stream), ROW_START])
+            for chunk in waiting.chunks:
+                arena[place : place + chunk.shape[0]] = chunk
+                place += chunk.shape[0]
+        return Batch(arena, used, np.ascontiguousarray(rows), _connections(streams, new))
+
+    def keep(self, batch: Batch) -> None:
+        """Hold what the kernel left of a batch's streams."""
+        table = batch.connections
+        if not table.shape[0]:
+            return
+        streams = np.concatenate([2 * table[:, 0], 2 * table[:, 0] + 1])
+        first_rows = np.concatenate([table[:, 1], table[:, 4]])
+        last_rows = np.concatenate([table[:, 3], table[:, 6]])
+        state = self.state[streams]
+        size = np.where(
+            state[:, STREAM_CUT] > 0, state[:, STREAM_CUT], state[:, STREAM_AVAILABLE] - state[:, STREAM_BEGIN]
+        )
+        laid_out = last_rows > first_rows
+        left = (size > 0) & laid_out
+        for index in np.flatnonzero(left).tolist():
+            stream = int(streams[index])
+            begin = int(state[index, STREAM_BEGIN])
+            end = begin + int(size[index])
+            rows = batch.rows[int(first_rows[index]) : int(last_rows[index])]
+            inside = (rows[:, ROW_START] + rows[:, ROW_BYTES] > begin) & (rows[:, ROW_START] < end)
+            rows = rows[inside & (rows[:, ROW_BYTES] > 0)].copy()
+            trimmed = np.maximum(begin - rows[:, ROW_START], 0)
+            rows[:, ROW_BYTES] = np.minimum(rows[:, ROW_START] + rows[:, ROW_BYTES], end) - rows[:, ROW_START] - trimmed
+            rows[:, ROW_WIRE] = rows[:, ROW_BYTES]
+            rows[:, ROW_OFFSET] += trimmed
+            rows[trimmed > 0, ROW_HEAD] = 0
+            waiting = Held(need=int(state[index, STREAM_NEED]))
+            waiting.append(batch.arena[begin:end].copy(), rows)
+            self.held[stream] = waiting
+            # Arena positions are made anew with each batch; the scan position is kept as a distance.
+            self.state[stream, STREAM_SCAN] = max(int(state[index, STREAM_SCAN]) - begin, 0)
+        self.state[streams[laid_out & ~left], STREAM_SCAN] = 0
+
+
+def _connections(streams: I64, new: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> I64:
+    """The table of Batch.connections, from the streams of sorted rows and which of the rows are new."""
+    if not streams.shape[0]:
+        return np.zeros((0, 7), np.int64)
+    slots = streams >> 1
+    first = np.flatnonzero(np.concatenate([[True], slots[1:] != slots[:-1]]))
+    unique = slots[first]
+    table = np.empty((unique.shape[0], 7), np.int64)
+    table[:, 0] = unique
+    old_before = np.concatenate([[0], np.cumsum(~new)])
+    for direction in (0, 1):
+        low = np.searchsorted(streams, 2 * unique + direction, side="left")
+        high = np.searchsorted(streams, 2 * unique + direction, side="right")
+        table[:, 1 + 3 * direction] = low
+        table[:, 2 + 3 * direction] = low + old_before[high] - old_before[low]
+        table[:, 3 + 3 * direction] = high
+    return table

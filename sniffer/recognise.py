@@ -1,0 +1,312 @@
+"""Which bytes are Kafka: credible headers, other protocols by their first bytes, and bodies that fit a layout.
+
+Request headers: int16 api key, int16 api version, int32 correlation id, and from header version 1 on a nullable client id
+with an int16 length, in header 2 tagged fields behind it (RequestHeader.json, KIP-482).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from decoders import apis
+from decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
+from decoders.program import ARRAY as ARRAY_OPERATION
+from decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
+from decoders.tape import Status, decode_bodies
+from sniffer.columns import I64, U8, Bool
+
+CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
+CREDIBLE_VERSION = 200
+LONGEST_CLIENT_ID = 1024  # that recognition believes; a synchronised stream may have longer ones
+
+# Columns of a header as read_request_header writes it.
+HEADER_KEY, HEADER_VERSION, HEADER_CORRELATION, HEADER_CLIENT_ID, HEADER_CLIENT_ID_LENGTH, HEADER_BODY = range(6)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def int16(data: U8, position: int) -> Any:
+    """A big-endian int16 as int64; the caller knows that two bytes are there."""
+    return np.int64(np.int16((np.uint16(data[position]) << np.uint16(8)) | np.uint16(data[position + 1])))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def int32(data: U8, position: int) -> Any:
+    """A big-endian int32 as int64; the caller knows that four bytes are there."""
+    value = np.int64(0)
+    for index in range(4):
+        value = (value << np.int64(8)) | np.int64(data[position + index])
+    return value - (np.int64(1) << np.int64(32)) if value >= np.int64(1) << np.int64(31) else value
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def varint(data: U8, position: int, end: int) -> Any:
+    """An unsigned varint of up to 5 bytes: value and the position behind it, or -1 and -1."""
+    value = np.int64(0)
+    for index in range(5):
+        if position + index >= end:
+            break
+        byte = np.int64(data[position + index])
+        value |= (byte & np.int64(127)) << np.int64(7 * index)
+        if byte < 128:
+            return value, np.int64(position + index + 1)
+    return np.int64(-1), np.int64(-1)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def behind_tags(data: U8, position: int, end: int) -> Any:
+    """Position behind a section of tagged fields, or -1 if it is not whole."""
+    count, position = varint(data, position, end)
+    if position < 0 or count > end - position:
+        return np.int64(-1)
+    for _ in range(count):
+        tag, position = varint(data, position, end)
+        if position < 0:
+            return np.int64(-1)
+        size, position = varint(data, position, end)
+        if position < 0 or size > end - position:
+            return np.int64(-1)
+        position += size
+    return np.int64(position)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I64) -> Any:
+    """Read the header of a request frame, as far as it is there; header takes the HEADER_ columns, positions in data.
+
+    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Flexible: for each API key the first
+    version with header 2. Returns False if fewer than 8 bytes are there or the client id's length cannot be.
+    """
+    header[HEADER_CLIENT_ID] = -1
+    header[HEADER_CLIENT_ID_LENGTH] = 0
+    header[HEADER_BODY] = -1
+    if end - start < 8:
+        return False
+    key = int16(data, start)
+    version = int16(data, start + 2)
+    header[HEADER_KEY] = key
+    header[HEADER_VERSION] = version
+    header[HEADER_CORRELATION] = int32(data, start + 4)
+    position = np.int64(start + 8)
+    if key == 7 and version == 0:  # ControlledShutdown 0 is the only one with header 0
+        header[HEADER_BODY] = position
+        return True
+    if end - position < 2:
+        return True
+    length = int16(data, position)
+    position += 2
+    if length < -1:
+        return False
+    if length >= 0:
+        if length > end - position:
+            return True
+        header[HEADER_CLIENT_ID] = position
+        header[HEADER_CLIENT_ID_LENGTH] = length
+        position += length
+    first = np.int64(0)
+    if 0 <= key < flexible.shape[0]:
+        first = flexible[key]
+    header[HEADER_BODY] = behind_tags(data, position, end) if version >= first else position
+    return True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def is_text(data: U8, start: int, end: int) -> Any:
+    """Whether bytes are UTF-8 without control characters."""
+    position = start
+    while position < end:
+        byte = data[position]
+        if byte < 0x20 or byte == 0x7F or 0x80 <= byte < 0xC2 or byte > 0xF4:
+            return False
+        more = 0 if byte < 0x80 else 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+        if position + more >= end:
+            return False
+        for index in range(1, more + 1):
+            if data[position + index] & 0xC0 != 0x80:
+                return False
+        position += more + 1
+    return True
+
+
+class Verdict(IntEnum):
+    """What the first bytes of a connection say."""
+
+    MORE = 0
+    NO = 1
+    REQUEST = 2
+    TOKEN = 3  # a SASL token of a client that starts with one (Kafka 0.9, GSSAPI)
+
+
+def begins_with_request(data: bytes, size_limit: int) -> Verdict:
+    """Judge the bytes at the start of a client's stream: a size that may be, and a credible request header."""
+    if len(data) < 4:
+        return Verdict.NO if data[:1] > b"\x7f" else Verdict.MORE
+    size = int.from_bytes(data[:4], "big", signed=True)
+    if not 8 <= size <= size_limit:
+        return Verdict.NO
+    if data[4:5] == b"\x60" and size > 20:
+        # A GSS-API token (RFC 2743, 3.1): 0x60, its length in DER, and the object identifier of Kerberos 5.
+        if len(data) < 19:
+            return Verdict.MORE
+        return Verdict.TOKEN if b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02" in data[5:24] else Verdict.NO
+    if len(data) < 8:
+        return Verdict.MORE
+    key = int.from_bytes(data[4:6], "big", signed=True)
+    version = int.from_bytes(data[6:8], "big", signed=True)
+    if not (0 <= key <= CREDIBLE_KEY and 0 <= version <= CREDIBLE_VERSION):
+        return Verdict.NO
+    if key == apis.CONTROLLED_SHUTDOWN and version == 0:
+        return Verdict.REQUEST if size < 64 else Verdict.NO
+    if size < 10:
+        return Verdict.NO
+    if len(data) < 14:
+        return Verdict.MORE
+    length = int.from_bytes(data[12:14], "big", signed=True)
+    if length < -1 or length > min(size - 10, LONGEST_CLIENT_ID):
+        return Verdict.NO
+    client_id = data[14 : 14 + max(length, 0)]
+    if len(client_id) < length:
+        return Verdict.MORE
+    return Verdict.REQUEST if is_text(np.frombuffer(client_id, np.uint8), 0, len(client_id)) else Verdict.NO
+
+
+METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE ", b"PRI * ")
+
+
+def _is_tls(data: bytes) -> bool:
+    return len(data) >= 3 and 0x14 <= data[0] <= 0x17 and data[1] == 3 and data[2] <= 4
+
+
+def _is_redis(data: bytes) -> bool:
+    # RESP: a type byte, a number, CRLF; or an answer such as +OK or -ERR.
+    if data[:1] in (b"*", b"$", b":"):
+        number = data[1:16].split(b"\r\n")[0]
+        return b"\r\n" in data[:16] and number.lstrip(b"-").isdigit()
+    return data[:1] in (b"+", b"-") and data[1:2].isupper() and b"\r\n" in data[:512]
+
+
+def _is_zookeeper(data: bytes) -> bool:
+    # ConnectRequest (size 44 or 45, protocol version 0, last zxid, timeout, session) or its answer; later requests have a
+    # size, an xid and a type.
+    if len(data) < 12:
+        return data[:4] in (b"ruok", b"srvr", b"mntr")
+    size = int.from_bytes(data[:4], "big")
+    if size in (44, 45, 36, 37) and data[4:8] == bytes(4) and len(data) >= 24:
+        return data[16:18] == bytes(2) or data[8:10] == bytes(2)
+    ping = bytes.fromhex("00000008fffffffe0000000b")
+    return data[:12] == ping
+
+
+def _is_postgresql(data: bytes) -> bool:
+    return data[4:8] in (b"\x00\x03\x00\x00", b"\x04\xd2\x16\x2f") and data[:2] == bytes(2)
+
+
+SIGNATURES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
+    ("tls", _is_tls),
+    ("http", lambda data: data.startswith((*METHODS, b"HTTP/1.", b"HTTP/2"))),
+    ("ssh", lambda data: data.startswith(b"SSH-")),
+    ("postgresql", _is_postgresql),
+    ("zookeeper", _is_zookeeper),
+    ("redis", _is_redis),
+)
+
+
+def signature(data: bytes) -> str | None:
+    """The protocol that the first bytes of a stream show beyond doubt, or None."""
+    return next((name for name, matches in SIGNATURES if matches(data)), None)
+
+
+def other_protocol(streams: tuple[bytes, bytes]) -> str:
+    """The name of what is not Kafka, by the first bytes of both streams: length_prefixed and unknown if there is no other."""
+    for data in streams:
+        name = signature(data)
+        if name is not None:
+            return name
+    for data in streams:
+        if len(data) >= 8 and 0 < int.from_bytes(data[:4], "big") <= 1 << 24:
+            return "length_prefixed"
+    return "unknown" if any(streams) else "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """All layouts of responses, once each: versions of an API with equal layouts are one reading, told by the lowest."""
+
+    program: I64
+    api_key: I64
+    api_version: I64
+    flexible: Bool  # tagged fields stand between the correlation id and the body
+
+
+def _shape(all_programs: Programs, program: int) -> tuple[tuple[int, ...], ...]:
+    """The rows of a program with jumps told from its own first row: equal for versions with one layout."""
+    first = int(all_programs.entry[program])
+    behind = int(all_programs.entry[program + 1]) if program + 1 < len(all_programs.entry) else len(all_programs.rows)
+    absolute = {
+        ARRAY_OPERATION: (2,),
+        COMPACT_ARRAY_OPERATION: (2,),
+        END_ARRAY: (2,),
+        STRUCT: (2,),
+        END_STRUCT: (2,),
+        TAGS: (3,),
+        TAG: (3,),
+        END_TAG: (2,),
+    }
+    shape = []
+    for row in all_programs.rows[first:behind].tolist():
+        for column in absolute.get(row[0], ()):
+            row[column] -= first
+        shape.append(tuple(row))
+    return tuple(shape)
+
+
+@functools.cache
+def readings() -> Readings:
+    """The readings of responses, made when first asked for."""
+    all_programs = programs()
+    known: set[tuple[int, bool, tuple[tuple[int, ...], ...]]] = set()
+    found = []
+    keys, versions = np.nonzero(all_programs.by_version[1] >= 0)
+    for key, version in zip(keys.tolist(), versions.tolist(), strict=True):
+        program = int(all_programs.by_version[1, key, version])
+        flexible = apis.response_header_version(key, version) == 1
+        shape = (key, flexible, _shape(all_programs, program))
+        if shape not in known:
+            known.add(shape)
+            found.append((program, key, version, flexible))
+    columns = np.array(found, np.int64).T
+    return Readings(columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].astype(np.bool_))
+
+
+def fits(data: U8, start: int, end: int, api_key: int, api_version: int, response: bool) -> bool:
+    """Whether a body is exactly, to its last byte, one of this API, version and direction; False for unknown ones."""
+    if start < 0 or end < start:
+        return False
+    program = programs().program_of([api_key], [api_version], [response])
+    if program[0] < 0:
+        return False
+    tape = decode_bodies(data[start:end], [0], [end - start], program)
+    return int(tape.status[0]) in (Status.OK, Status.AMBIGUOUS)
+
+
+def only_reading(data: U8, start: int, end: int) -> tuple[int, int, int] | None:
+    """The API key, version and body of a response (from its correlation id) that one reading alone fits, else None."""
+    table = readings()
+    bodies = np.full(table.program.shape[0], start + 4, np.int64)
+    tagged = behind_tags(data, start + 4, end)
+    bodies[table.flexible] = tagged
+    possible = np.flatnonzero(bodies >= 0)
+    frame = np.ascontiguousarray(data[start:end])
+    begin = bodies[possible] - start
+    tape = decode_bodies(frame, begin, np.full(begin.shape[0], end - start), table.program[possible])
+    fitting = possible[(tape.status == Status.OK) | (tape.status == Status.AMBIGUOUS)]
+    if fitting.shape[0] != 1:
+        return None
+    one = int(fitting[0])
+    return int(table.api_key[one]), int(table.api_version[one]), int(bodies[one])

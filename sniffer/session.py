@@ -1,0 +1,212 @@
+"""Segments to exchanges: the stages of the sniffer behind the link layer as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from sniffer import tcp
+from sniffer.columns import ConnectionRow, Exchanges, Runs, Segments
+from sniffer.exchanges import FRAME_LIMIT, Conversations, Start
+from sniffer.issues import Issue, IssueLog
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What those may say who know better than the bytes."""
+
+    ports: frozenset[int] = frozenset()  # only connections with one of these ports; empty: all
+    decode_as: frozenset[int] = frozenset()  # brokers' ports on which everything is Kafka
+    frame_limit: int = FRAME_LIMIT  # bytes of the largest frame that is believed
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The two ends of a connection by their parts in it."""
+
+    client: str
+    client_port: int
+    broker: str
+    broker_port: int
+
+
+class Session:
+    """Connections, frames and exchanges of one capture, or of one bucket of its connections.
+
+    Results do not depend on how segments are cut into batches, nor on what other connections there are.
+    """
+
+    def __init__(self, options: SessionOptions | None = None) -> None:
+        self.options = options or SessionOptions()
+        self._tcp = tcp.Connections()
+        self._conversations = Conversations(self._starts, self.options.frame_limit)
+        self.issues = IssueLog()
+        self._ended_now: dict[int, tcp.TcpConnection] = {}
+        self._rows: dict[int, ConnectionRow] = {}
+
+    def feed(self, segments: Segments) -> Exchanges:
+        """Take the next segments of the capture; return the exchanges that they completed, in order of completion."""
+        if self.options.ports:
+            segments = _with_ports(segments, self.options.ports)
+        return self._take(self._tcp.feed(segments))
+
+    def finish(self) -> Exchanges:
+        """End the capture: whatever is open is completed as it is."""
+        return self._take(self._tcp.finish())
+
+    def ended(self) -> list[ConnectionRow]:
+        """Return the connections that ended since the last call; no later exchanges, and no later issues, are of them."""
+        rows, self._rows = list(self._rows.values()), {}
+        return rows
+
+    def endpoints(self, connections: Iterable[int]) -> Mapping[int, Endpoint]:
+        """Who is who in connections that are open, or that `ended` has not returned yet; others are left out."""
+        found: dict[int, Endpoint] = {}
+        open_now: list[int] = []
+        for connection in np.unique(np.fromiter(connections, np.int64)).tolist():
+            row = self._rows.get(connection)
+            if row is None:
+                open_now.append(connection)
+            else:
+                found[connection] = Endpoint(row.client, row.client_port, row.broker, row.broker_port)
+        for connection, summary in self._look_up(open_now).items():
+            found[connection] = self._endpoint(summary)
+        return found
+
+    def _take(self, runs: Runs) -> Exchanges:
+        ended = self._tcp.ended()
+        self._ended_now = {connection.connection: connection for connection in ended}
+        exchanges = self._conversations.feed(runs)
+        if ended:
+            exchanges = _joined(exchanges, self._conversations.end(self._ended_now))
+            for summary in ended:
+                self._rows[summary.connection] = self._connection_row(summary)
+                self._conversations.forget(summary.connection)
+            self._ended_now = {}
+        for log in (self._tcp.issues, self._conversations.issues):
+            for issue in log:
+                self.issues.add(issue)
+        self._tcp.issues = IssueLog()
+        self._conversations.issues = IssueLog()
+        return exchanges
+
+    def _look_up(self, connections: list[int]) -> dict[int, tcp.TcpConnection]:
+        found = {c: self._ended_now[c] for c in connections if c in self._ended_now}
+        missing = [connection for connection in connections if connection not in found]
+        if missing:
+            found |= _still_open(self._tcp, missing)
+        return found
+
+    def _starts(self, connections: list[int]) -> dict[int, Start]:
+        starts = {}
+        for connection, summary in self._look_up(connections).items():
+            client = None
+            if summary.target_port in self.options.decode_as:
+                client = 0
+            elif summary.source_port in self.options.decode_as:
+                client = 1
+            starts[connection] = Start(summary.opened is not None, client)
+        return starts
+
+    def _client_is_source(self, summary: tcp.TcpConnection) -> bool:
+        """By the bytes; else the side that opened the connection; else the one with the higher port."""
+        client = self._conversations.client_direction(summary.connection)
+        if client is not None:
+            return client == 0
+        return summary.opened is not None or summary.source_port >= summary.target_port
+
+    def _endpoint(self, summary: tcp.TcpConnection) -> Endpoint:
+        source, target = (summary.source, summary.source_port), (summary.target, summary.target_port)
+        if self._client_is_source(summary):
+            return Endpoint(*source, *target)
+        return Endpoint(*target, *source)
+
+    def _connection_row(self, summary: tcp.TcpConnection) -> ConnectionRow:
+        connection = summary.connection
+        endpoint = self._endpoint(summary)
+        up, down = summary.source_bytes, summary.target_bytes
+        client = 0
+        if not self._client_is_source(summary):
+            up, down = down, up
+            client = 1
+        protocol = self._conversations.protocol(connection)
+        exchanges = self._conversations.count(connection)
+        if protocol == "kafka" and exchanges:
+            for direction, name in ((client, "requests"), (1 - client, "responses")):
+                if not self._conversations.seen(connection, direction):
+                    self.issues.add(
+                        Issue(
+                            "one_way_capture",
+                            f"the capture has no {name} of this connection at all",
+                            connection,
+                            summary.first_seen,
+                            connection,
+                        )
+                    )
+        return ConnectionRow(
+            connection=connection,
+            client=endpoint.client,
+            client_port=endpoint.client_port,
+            broker=endpoint.broker,
+            broker_port=endpoint.broker_port,
+            opened=summary.opened,
+            first_seen=summary.first_seen,
+            closed=summary.closed,
+            how_closed=summary.how_closed,
+            protocol=protocol,
+            client_id=self._conversations.client_id(connection),
+            packets=summary.packets,
+            bytes_up=up,
+            bytes_down=down,
+            retransmits=summary.retransmits,
+            out_of_order=summary.out_of_order,
+            gap_bytes=summary.gap_bytes,
+            exchanges=exchanges,
+        )
+
+
+def _still_open(connections: tcp.Connections, wanted: list[int]) -> dict[int, tcp.TcpConnection]:
+    """Summaries so far of those connections that have not ended, by id."""
+    table = connections._state.connections
+    rows = table[(table["used"] != 0) & np.isin(table["id"], np.array(wanted, np.int64))]
+    names = rows.dtype.names or ()
+    summaries = [tcp._summary(dict(zip(names, row, strict=True))) for row in rows.tolist()]
+    return {summary.connection: summary for summary in summaries}
+
+
+def _with_ports(segments: Segments, ports: frozenset[int]) -> Segments:
+    wanted_ports = np.array(sorted(ports), np.int64)
+    wanted = np.isin(segments.source_port, wanted_ports) | np.isin(segments.target_port, wanted_ports)
+    columns = {name.name: getattr(segments, name.name) for name in fields(Segments)}
+    return Segments(**{name: column if name == "data" else column[wanted] for name, column in columns.items()})
+
+
+POSITIONS = frozenset(
+    {
+        "client_id_start",
+        "request_start",
+        "request_body",
+        "request_end",
+        "response_start",
+        "response_body",
+        "response_end",
+    }
+)
+
+
+def _joined(first: Exchanges, second: Exchanges) -> Exchanges:
+    """Two batches as one."""
+    if not second.number.shape[0]:
+        return first
+    if not first.number.shape[0]:
+        return second
+    shift = first.data.shape[0]
+    columns = {}
+    for column in (field.name for field in fields(Exchanges)):
+        one, other = getattr(first, column), getattr(second, column)
+        if column in POSITIONS:
+            other = np.where(other >= 0, other + shift, -1)
+        columns[column] = np.concatenate([one, other])
+    return Exchanges(**columns)
