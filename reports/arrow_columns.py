@@ -50,11 +50,6 @@ def labels(codes: Numbers, names: Sequence[str | None]) -> pa.Array:
     return pa.array(names, pa.string()).take(pa.array(codes))
 
 
-def nulls(count: int, kind: pa.DataType) -> pa.Array:
-    """A column without values."""
-    return pa.nulls(count, kind)
-
-
 def strings(data: U8, start: Numbers, length: Numbers) -> pa.Array:
     r"""A column of text that lies in data as UTF-8; null where length is -1.
 

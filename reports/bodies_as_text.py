@@ -15,9 +15,10 @@ from decoders.json_text import bodies_as_json
 from decoders.nested import NOTHING_KNOWN, Knowledge, decode_nested
 from decoders.redaction import MESSAGES_WITH_SECRETS
 from decoders.sasl import decode_token
+from decoders.tape import Tape
 from reports.bodies import Bodies
 from reports.damage import Damage
-from sniffer.columns import Kind
+from sniffer.columns import Bool, Kind
 
 # (API, response): messages with bytes inside that are messages of their own.
 _NESTED = frozenset(
@@ -38,6 +39,8 @@ _ONE_BY_ONE = _NESTED | MESSAGES_WITH_SECRETS
 _TELLING = frozenset({(apis.SASL_HANDSHAKE, False), (apis.JOIN_GROUP, False), (apis.JOIN_GROUP, True)})
 
 _RECORDS_FIELDS = frozenset({"records", "unalignedRecords"})
+
+_SASL = int(Kind.SASL)
 
 REMEMBERED_TEXTS = 2000
 """Members say the same again and again; so many texts are kept, of bodies up to `REMEMBERED_BYTES`."""
@@ -72,7 +75,7 @@ class BodyTexts:
         looked_at = np.zeros(len(exchanges.number), bool)
         for key, _ in _ONE_BY_ONE | _TELLING:
             looked_at |= exchanges.api_key == key
-        looked_at |= exchanges.kind == Kind.SASL
+        looked_at |= exchanges.kind == _SASL
         looked_at[list(damage.requests.keys() | damage.responses.keys())] = True
         for index in np.flatnonzero(looked_at).tolist():
             for response, texts in enumerate(special):
@@ -80,8 +83,8 @@ class BodyTexts:
                 if text is not None:
                     texts[index] = text
         return BodyText(
-            _with(bodies_as_json(bodies.requests), special[0]),
-            _with(bodies_as_json(bodies.responses), special[1]),
+            _with(_by_kernel(bodies.requests, bodies.request_decoded), special[0]),
+            _with(_by_kernel(bodies.responses, bodies.response_decoded), special[1]),
         )
 
     def _one(self, bodies: Bodies, damage: Damage, index: int, response: bool) -> str | None:
@@ -90,7 +93,7 @@ class BodyTexts:
         connection = int(exchanges.connection[index])
         known = self._known.get(connection, self._nothing_known)
         key = int(exchanges.api_key[index])
-        if exchanges.kind[index] == Kind.SASL:
+        if exchanges.kind[index] == _SASL:
             return self._token(bodies, index, response, known)
         partial = (damage.responses if response else damage.requests).get(index)
         if partial is not None:
@@ -150,6 +153,14 @@ def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes)
     if (key, response) not in _ONE_BY_ONE:
         return known, None
     return known, to_json(decode_nested(key, body, response=response, known=known))
+
+
+def _by_kernel(tape: Tape, decoded: Bool) -> pa.Array:
+    """The text of frames read whole. One that the capture cut may look whole too; it gets none, lest it have secrets."""
+    texts = bodies_as_json(tape)
+    if (tape.whole & ~decoded).any():
+        texts = pc.if_else(pa.array(decoded), texts, pa.scalar(None, texts.type))
+    return texts
 
 
 def _records_by_size(value: Any) -> Any:

@@ -18,6 +18,8 @@ from sniffer.issues import Issue, IssueLog
 EXPLAINED_PER_CONNECTION = 1000
 """So many damaged frames of a connection are read again by the reference decoder, which names the field."""
 
+NAMELESS = "response: the capture lacks its request, and no single reading fits its bytes"
+
 
 @dataclass(slots=True)
 class Damage:
@@ -105,6 +107,10 @@ class DamageReader:
             found.count(sides[number], np.array(where), kind, details, np.arange(len(where)))
         for side in sides:
             _unknown(side, exchanges, found)
+        nameless = np.flatnonzero((exchanges.kind == Kind.KAFKA) & (exchanges.api_key == -1) & (found.text < 0))
+        if len(nameless):
+            found.text[nameless] = len(found.texts)
+            found.texts.append(NAMELESS)
         issue = pa.array(found.texts, pa.string()).take(pa.array(found.text, mask=found.text < 0))
         return Damage(issue, list(found.log), parts["request"], parts["response"])
 

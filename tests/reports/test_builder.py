@@ -15,6 +15,7 @@ from written_exchanges import START, Written, batch, exchanges, some
 
 from decoders import apis
 from reports.builder import TableBuilder
+from reports.damage import NAMELESS
 from reports.tables import SCHEMAS
 from sniffer.columns import ConnectionRow, Exchanges, Kind
 from sniffer.issues import Issue
@@ -167,6 +168,7 @@ def test_an_absent_side_is_null() -> None:
     assert orphan[:6] == ("orphan", None, None, None, "none", None)
     assert orphan[6] > 0
     assert orphan[7] is None
+    assert tables_of(batch_of)["exchanges"].column("issue").to_pylist() == [None, NAMELESS]
 
 
 def test_header_columns_take_no_bodies() -> None:
