@@ -156,7 +156,7 @@ def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes)
 
 
 def _by_kernel(tape: Tape, decoded: Bool) -> pa.Array:
-    """The text of frames read whole. One that the capture cut may look whole too; it gets none, lest it have secrets."""
+    """The text of frames read whole. One that the capture cut may look so too; it gets none, lest it have secrets."""
     texts = bodies_as_json(tape)
     if (tape.whole & ~decoded).any():
         texts = pc.if_else(pa.array(decoded), texts, pa.scalar(None, texts.type))
