@@ -26,7 +26,7 @@ from reports.roles import (
     SLOT_PARTITION,
     SLOT_RECORDS,
 )
-from reports.tables import BATCHES, PARTITIONS, RECORDS
+from reports.tables import PARTITIONS
 from reports.topics import TopicNames
 from sniffer.columns import I64, Bool
 from sniffer.issues import IssueLog
@@ -63,18 +63,20 @@ class PartitionTables:
         scanned = scan_fields(bodies.exchanges, fields)
         tables: dict[str, pa.Table | None] = {}
         if "records" in self._wanted:
-            chunks = list(read_records(scanned))
-            batches = [chunk.batches for chunk in chunks]
+            batches: list[BatchColumns] = []
+            parts: list[pa.Table | None] = []
             before = np.zeros(len(fields), np.int64)
-            tables["records"] = _joined(
-                [record_table(bodies.exchanges, fields, chunk, before, client_id, issues) for chunk in chunks], RECORDS
-            )
+            for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
+                parts.append(record_table(bodies.exchanges, fields, chunk, before, client_id, issues))
+                batches.append(chunk.batches)
+                del chunk
+            tables["records"] = _joined(parts)
         else:
             batches = [read_batches(scanned)]
         if "batches" in self._wanted:
             before = np.zeros(len(fields), np.int64)
             tables["batches"] = _joined(
-                [batch_table(bodies.exchanges, fields, part, before, issues) for part in batches], BATCHES
+                [batch_table(bodies.exchanges, fields, part, before, issues) for part in batches]
             )
         batch_issues(bodies.exchanges, fields, scanned, batches, issues)
         if "partitions" in self._wanted:
@@ -164,6 +166,6 @@ def _carried(
     return held, size
 
 
-def _joined(parts: list[pa.Table | None], schema: pa.Schema) -> pa.Table | None:
+def _joined(parts: list[pa.Table | None]) -> pa.Table | None:
     there = [part for part in parts if part is not None and part.num_rows]
     return pa.concat_tables(there) if there else None

@@ -4,6 +4,7 @@ import json
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from written_exchanges import START, Written, batch, exchanges, some
 
 from decoders import apis
+from decoders.record_columns import read_records
 from reports.builder import TableBuilder
 from reports.damage import NAMELESS
 from reports.tables import SCHEMAS
@@ -536,6 +538,16 @@ def test_large_batches_are_worked_off_in_parts(monkeypatch: pytest.MonkeyPatch) 
     at_once = observed(TableBuilder(ALL), whole)
     monkeypatch.setattr("reports.builder.BYTES_AT_ONCE", 100)
     assert observed(TableBuilder(ALL), whole) == at_once
+
+
+def test_records_come_the_same_in_chunks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = batch(b"a", b"b") + batch(b"c") + batch(b"d", b"e")
+    request = {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": records}]}]}
+    whole = exchanges(Written(apis.PRODUCE, 7, request, PRODUCE.response), FETCH)
+    at_once = observed(TableBuilder(ALL), whole)
+    monkeypatch.setattr("reports.partition_tables.read_records", partial(read_records, chunk_bytes=1))
+    assert observed(TableBuilder(ALL), whole) == at_once
+    assert at_once["records"].column("offset").to_pylist() == [40, 41, 42, 43, 44, 40, 41]
 
 
 def test_no_exchanges_no_tables() -> None:
