@@ -42,6 +42,9 @@ _RECORDS_FIELDS = frozenset({"records", "unalignedRecords"})
 
 _SASL = int(Kind.SASL)
 
+LONGEST_TEXT = 1 << 28
+"""Where the texts of a batch are more than a column holds (2 GiB), those of more bytes than this are left out."""
+
 REMEMBERED_TEXTS = 2000
 """Members say the same again and again; so many texts are kept, of bodies up to `REMEMBERED_BYTES`."""
 REMEMBERED_BYTES = 10_000
@@ -158,9 +161,13 @@ def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes)
 def _by_kernel(tape: Tape, decoded: Bool) -> pa.Array:
     """The text of frames read whole. One that the capture cut may look so too; it gets none, lest it have secrets."""
     texts = bodies_as_json(tape)
-    if (tape.whole & ~decoded).any():
-        texts = pc.if_else(pa.array(decoded), texts, pa.scalar(None, texts.type))
-    return texts
+    shown = decoded
+    if pa.types.is_large_string(texts.type):
+        length = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+        shown = decoded & (length <= LONGEST_TEXT)
+    if (tape.whole & ~shown).any():
+        texts = pc.if_else(pa.array(shown), texts, pa.scalar(None, texts.type))
+    return texts.cast(pa.string())
 
 
 def _records_by_size(value: Any) -> Any:

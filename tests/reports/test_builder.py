@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from written_exchanges import START, Written, batch, exchanges, some
 
 from decoders import apis
+from decoders.json_text import bodies_as_json
 from decoders.record_columns import read_records
 from reports.builder import TableBuilder
 from reports.damage import NAMELESS
@@ -548,6 +549,16 @@ def test_records_come_the_same_in_chunks_of_any_size(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("reports.partition_tables.read_records", partial(read_records, chunk_bytes=1))
     assert observed(TableBuilder(ALL), whole) == at_once
     assert at_once["records"].column("offset").to_pylist() == [40, 41, 42, 43, 44, 40, 41]
+
+
+def test_texts_that_no_column_holds_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = exchanges(heartbeat(0), METADATA)
+    texts = tables_of(whole)["exchanges"].column("response").to_pylist()
+    monkeypatch.setattr(
+        "reports.bodies_as_text.bodies_as_json", lambda tape: bodies_as_json(tape).cast(pa.large_string())
+    )
+    monkeypatch.setattr("reports.bodies_as_text.LONGEST_TEXT", len(texts[0]))
+    assert tables_of(whole)["exchanges"].column("response").to_pylist() == [texts[0], None]
 
 
 def test_no_exchanges_no_tables() -> None:
