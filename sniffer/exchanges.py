@@ -26,16 +26,34 @@ LEAST_GARBAGE = 1 << 20
 
 # What the kernel's events mean; value is a number of bytes (of requests and responses for too_many_waiting).
 EVENTS: dict[int, tuple[str, str]] = {
-    pairing.IMPLAUSIBLE_SIZE: ("implausible_size", "a frame at offset {offset} claims {value} bytes; looking for the next frame"),
+    pairing.IMPLAUSIBLE_SIZE: (
+        "implausible_size",
+        "a frame at offset {offset} claims {value} bytes; looking for the next frame",
+    ),
     pairing.LOST_SYNC: (
         "frame_sync_lost",
         "a gap of {value} bytes at offset {offset} hides where the next frame begins; looking for it",
     ),
-    pairing.BYTES_SKIPPED: ("bytes_skipped", "{value} bytes before offset {offset} belong to no frame that could be read"),
-    pairing.FRAME_CUT: ("frame_cut", "the frame at offset {offset} lacks {value} bytes or more, which are not in the capture"),
-    pairing.NO_HEADER: ("frame_without_header", "of the frame at offset {offset} ({value} bytes) not even the header was captured"),
-    pairing.TOO_MANY: ("too_many_waiting", "more than {value} frames wait for their other half; the oldest are given up"),
-    pairing.INCOMPLETE: ("frame_incomplete", "the stream ends {value} bytes before the end of the frame at offset {offset}"),
+    pairing.BYTES_SKIPPED: (
+        "bytes_skipped",
+        "{value} bytes before offset {offset} belong to no frame that could be read",
+    ),
+    pairing.FRAME_CUT: (
+        "frame_cut",
+        "the frame at offset {offset} lacks {value} bytes or more, which are not in the capture",
+    ),
+    pairing.NO_HEADER: (
+        "frame_without_header",
+        "of the frame at offset {offset} ({value} bytes) not even the header was captured",
+    ),
+    pairing.TOO_MANY: (
+        "too_many_waiting",
+        "more than {value} frames wait for their other half; the oldest are given up",
+    ),
+    pairing.INCOMPLETE: (
+        "frame_incomplete",
+        "the stream ends {value} bytes before the end of the frame at offset {offset}",
+    ),
     pairing.BAD_HEADER: ("bad_request_header", "no request header at offset {offset}, in a frame of {value} bytes"),
 }
 
@@ -154,11 +172,6 @@ class Conversations:
         slot = self._slots.get(connection)
         return 0 if slot is None else int(self._connections[slot, pairing.NUMBER])
 
-    def seen(self, connection: int, direction: int) -> bool:
-        """Whether payload of this direction, or a gap in it, was there."""
-        slot = self._slots.get(connection)
-        return slot is not None and bool(self._streams.state[2 * slot + direction, frames.STREAM_SEEN])
-
     def forget(self, connection: int) -> None:
         """Free what is kept of an ended connection."""
         slot = self._slots.pop(connection, None)
@@ -216,7 +229,7 @@ class Conversations:
                 self._make_room()
             elif code == pairing.ASK_START:
                 self._recognise(batch)
-                at[pairing.ANSWER] = pairing.YES
+                at[pairing.ANSWER] = pairing.LOOKED
             else:
                 at[pairing.ANSWER] = pairing.YES if self._is_frame(batch.arena, code) else pairing.NO
         self._streams.keep(batch)
@@ -247,7 +260,8 @@ class Conversations:
         begin = state[2 * slot : 2 * slot + 2, frames.STREAM_BEGIN].tolist()
         available = state[2 * slot : 2 * slot + 2, frames.STREAM_AVAILABLE].tolist()
         data = tuple(
-            batch.arena[low : min(high, low + START_BYTES)].tobytes() for low, high in zip(begin, available, strict=True)
+            batch.arena[low : min(high, low + START_BYTES)].tobytes()
+            for low, high in zip(begin, available, strict=True)
         )
         ending = bool(state[asked, frames.STREAM_ENDING])
         name = next((name for part in data if (name := recognise.signature(part)) is not None), None)
@@ -280,6 +294,8 @@ class Conversations:
         """Whether the body of a candidate fits its API and version to the last byte."""
         start = int(self._at[pairing.ASK_POSITION]) + 4
         end = start + int(self._at[pairing.ASK_SIZE])
+        if code == pairing.ASK_CHAIN:
+            return recognise.are_responses(arena, start - 4, end - 4, pairing.CHAIN)
         if code == pairing.ASK_REQUEST:
             header = np.zeros(6, np.int64)
             recognise.read_request_header(arena, start, end, self._flexible, header)

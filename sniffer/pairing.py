@@ -126,8 +126,8 @@ IMPLAUSIBLE_SIZE, LOST_SYNC, BYTES_SKIPPED, FRAME_CUT, NO_HEADER, TOO_MANY, INCO
     AT_COLUMNS,
 ) = range(20)
 NEXT_ROW, ADVANCE, BEFORE_BREAK = range(3)
-NO_ANSWER, YES, NO = range(3)
-DONE, ASK_START, ASK_REQUEST, ASK_RESPONSE, NEED_ROOM = range(5)
+NO_ANSWER, YES, NO, LOOKED = range(4)  # LOOKED: to ASK_START, the modes say what came of it
+DONE, ASK_START, ASK_REQUEST, ASK_RESPONSE, ASK_CHAIN, NEED_ROOM = range(6)
 
 OUTCOME_ANSWERED, OUTCOME_ONE_WAY, OUTCOME_UNANSWERED, OUTCOME_ORPHAN = range(4)
 KIND_KAFKA, KIND_SASL = range(2)
@@ -139,6 +139,7 @@ RESYNC_LIMIT = 16 << 20
 SEARCH_LIMIT = 64 << 20
 CHAIN = 4  # frames in a row with correlation ids that rise by no more than CHAIN_STEP make a stream of responses
 CHAIN_STEP = 64
+CHAIN_ASKED = 3  # in STREAM_REFUTED, while the answer is out
 CLIENT_ID_KEPT = 64
 
 
@@ -691,12 +692,18 @@ def converse(
                     continue
                 stream[STREAM_BEGIN] = rows[first, ROW_START]
                 stream[STREAM_SCAN] += rows[first, ROW_START]
-                stream[STREAM_AVAILABLE] = rows[new, ROW_START] if new < behind else stream[STREAM_BEGIN]
+                stream[STREAM_AVAILABLE] = stream[STREAM_BEGIN]
+                if new > first:
+                    stream[STREAM_AVAILABLE] = rows[new - 1, ROW_START] + rows[new - 1, ROW_BYTES]
                 stream[STREAM_ROW] = first
                 stream[STREAM_LAST] = max(first, new - 1)
             at[AT_PHASE] = NEXT_ROW
         while True:
-            if out.shape[0] - at[AT_OUT] < ROOM or events.shape[0] - at[AT_EVENT] < ROOM or nodes.shape[0] - at[AT_NODES] < 8:
+            if (
+                out.shape[0] - at[AT_OUT] < ROOM
+                or events.shape[0] - at[AT_EVENT] < ROOM
+                or nodes.shape[0] - at[AT_NODES] < 8
+            ):
                 return np.int64(NEED_ROOM)
             if at[AT_PHASE] == NEXT_ROW:
                 more_0 = at[AT_ROW_0] < table[index, 3]
@@ -865,7 +872,7 @@ def converse(
                         _found(rows, stream, events, at, slot, direction, begin)
                         continue
                     if answer == NO:
-                        stream[STREAM_REFUTED] = 1
+                        stream[STREAM_REFUTED] += 1
                     code = np.int64(DONE)
                     waiting = False
                     while begin < available:
@@ -903,7 +910,7 @@ def converse(
                                             if not ending:
                                                 waiting = True
                                                 break
-                                    if _is_head(rows, stream, begin):
+                                    if stream[STREAM_REFUTED] < 2 and _is_head(rows, stream, begin):
                                         chain = _chain_at(arena, begin, available, ending, connection, nodes)
                                         if chain == 0:
                                             # The first half of the test above must not see other requests later.
@@ -911,7 +918,10 @@ def converse(
                                             waiting = True
                                             break
                                         if chain > 0:
-                                            _found(rows, stream, events, at, slot, direction, begin)
+                                            stream[STREAM_REFUTED] = 1
+                                            at[ASK_POSITION] = begin
+                                            at[ASK_SIZE] = available - begin
+                                            code = np.int64(ASK_CHAIN)
                                             break
                         stream[STREAM_REFUTED] = 0
                         begin += 1
@@ -923,8 +933,11 @@ def converse(
                         at[AT_TODO] &= ~(np.int64(1) << direction)
                 else:  # SEARCHING
                     position = max(stream[STREAM_SCAN], begin)
-                    found = answer == YES
-                    if answer == NO:
+                    of_chain = at[ASK_POSITION] == begin and stream[STREAM_REFUTED] == CHAIN_ASKED
+                    if of_chain:
+                        stream[STREAM_REFUTED] = 1 if answer == NO else 0
+                    found = answer == YES and not of_chain
+                    if answer == NO and not of_chain:
                         position += 1
                     while not found and position < available:
                         size = _request_at(
@@ -946,15 +959,17 @@ def converse(
                         at[AT_TODO] = 3
                         continue
                     # No request: a chain of responses from the start of a packet on?
-                    chained = False
-                    while begin < available:
+                    chained = answer == YES and of_chain
+                    while not chained and begin < available:
                         if not stream[STREAM_REFUTED] and _is_head(rows, stream, begin):
                             chain = _chain_at(arena, begin, available, ending, connection, nodes)
                             if chain == 0:
                                 break
                             if chain > 0:
-                                chained = True
-                                break
+                                stream[STREAM_REFUTED] = CHAIN_ASKED
+                                at[ASK_POSITION] = begin
+                                at[ASK_SIZE] = available - begin
+                                return np.int64(ASK_CHAIN)
                         stream[STREAM_REFUTED] = 1
                         row = _row_of(rows, stream[STREAM_ROW], stream[STREAM_LAST], begin)
                         following = rows[row, ROW_START] + rows[row, ROW_BYTES]
@@ -991,6 +1006,7 @@ def converse(
             wire = rows[row, ROW_WIRE]
             at[AT_PHASE] = NEXT_ROW
             stream[STREAM_ENDING] = 0
+            stream[STREAM_NEED] = 0
             if mode == SYNCED:
                 captured = stream[STREAM_CUT] if stream[STREAM_CUT] > 0 else available - begin
                 left = np.int64(-1)

@@ -295,6 +295,41 @@ def fits(data: U8, start: int, end: int, api_key: int, api_version: int, respons
     return int(tape.status[0]) in (Status.OK, Status.AMBIGUOUS)
 
 
+def are_responses(data: U8, start: int, end: int, most: int) -> bool:
+    """Whether up to so many size-prefixed frames, those that are whole, can each be a response of some API.
+
+    ZooKeeper's frames have a size and a number that rises as well; a path in a request, or the transaction id and error of
+    a reply, tell them.
+    """
+    all_readings = readings()
+    position = start
+    transactions = []
+    for _ in range(most):
+        if end - position < 8:
+            break
+        size = int(int32(data, position))
+        low, high = position + 4, position + 4 + size
+        if high > end:
+            break
+        frame = np.ascontiguousarray(data[low:high])
+        if size >= 13 and int(int32(frame, 8)) == size - 13 - (frame[-1] <= 1) and frame[12:13].tobytes() == b"/":
+            return False
+        if size >= 13 and frame[12] == 0x2F and int(int32(frame, 4)) in range(1, 110):
+            return False
+        if size >= 16:
+            transactions.append((int.from_bytes(frame[4:12].tobytes(), "big", signed=True), int(int32(frame, 12))))
+        bodies = np.full(all_readings.program.shape[0], 4, np.int64)
+        bodies[all_readings.flexible] = behind_tags(frame, 4, size)
+        possible = np.flatnonzero(bodies >= 0)
+        begin = bodies[possible]
+        tape = decode_bodies(frame, begin, np.full(begin.shape[0], size), all_readings.program[possible])
+        if not np.any((tape.status == Status.OK) | (tape.status == Status.AMBIGUOUS)):
+            return False
+        position = high
+    replies = [0 < zxid < 1 << 56 and -125 <= error <= 0 for zxid, error in transactions]
+    return not (len(replies) >= 2 and all(replies) and transactions == sorted(transactions))
+
+
 def only_reading(data: U8, start: int, end: int) -> tuple[int, int, int] | None:
     """The API key, version and body of a response (from its correlation id) that one reading alone fits, else None."""
     table = readings()

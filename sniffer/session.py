@@ -134,8 +134,9 @@ class Session:
         protocol = self._conversations.protocol(connection)
         exchanges = self._conversations.count(connection)
         if protocol == "kafka" and exchanges:
+            packets = (summary.source_packets, summary.target_packets)
             for direction, name in ((client, "requests"), (1 - client, "responses")):
-                if not self._conversations.seen(connection, direction):
+                if not packets[direction]:
                     self.issues.add(
                         Issue(
                             "one_way_capture",
