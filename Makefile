@@ -29,7 +29,7 @@ check: setup-test  ## what CI runs: lint, types, import contracts, tests
 
 check-deep: setup-test  ## check, then long fuzzing, fresh samples from Kafka's own classes, real brokers
 	$(MAKE) check
-	$(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
+	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
 	$(PY) benchmarks/bench.py

@@ -63,13 +63,13 @@ def decode_records(data: bytes, *, limit: int = OUTPUT_LIMIT) -> list[Batch]:
 
     Names of a batch: base_offset, last_offset, magic, compression, first_timestamp, max_timestamp, timestamp_type,
     producer_id, producer_epoch, base_sequence, is_transactional, is_control, partition_leader_epoch, crc,
-    delete_horizon_ms, size_in_bytes, records, crc_ok. Times are milliseconds; what a magic does not have is -1 (first
+    delete_horizon_ms, size_in_bytes, records; and crc_ok, False, only where the CRC is wrong. Times are milliseconds; what a magic does not have is -1 (first
     timestamp and delete horizon: None). first_timestamp is the field on the wire, which is the delete horizon where
     there is one. Names of a record: offset, timestamp, key, value, headers (a list of [key, value]); of a control
     record control_type as well. Keys and values are bytes or None.
 
     A batch that is cut off at the end is left out: it is what the ``size_in_bytes`` of all batches leave of the data.
-    A wrong CRC is no error: crc_ok is False. limit: bytes that one batch may hold in the clear.
+    A wrong CRC is no error. limit: bytes that one batch may hold in the clear.
 
     Raises DecodeError for the first damage. Its partial is the list of all batches, each with the records before its
     own damage. Offsets count from data's first byte, or, inside a compressed batch, as the message says.
@@ -148,9 +148,10 @@ def _read_batch(data: bytes, start: int, end: int, limit: int, batches: list[Bat
             "delete_horizon_ms": base_timestamp if attributes & DELETE_HORIZON_BIT else None,
             "size_in_bytes": end - start,
             "records": records,
-            "crc_ok": crc32c.crc32c(memoryview(data)[start + 21 : end]) == crc,
         }
     )
+    if crc32c.crc32c(memoryview(data)[start + 21 : end]) != crc:
+        batches[-1]["crc_ok"] = False
     payload, origin, place = data[start + LEAST_BYTES[2] : end], start + LEAST_BYTES[2], ""
     if codec and payload:
         payload, origin, place = _clear(codec, payload, limit, magic, origin), 0, " of the uncompressed records"
@@ -202,8 +203,9 @@ def _read_message(data: bytes, start: int, end: int, limit: int, batches: list[B
         "delete_horizon_ms": None,
         "size_in_bytes": end - start,
         "records": records,
-        "crc_ok": zlib.crc32(memoryview(data)[start + 16 : end]) == crc,
     }
+    if zlib.crc32(memoryview(data)[start + 16 : end]) != crc:
+        batch["crc_ok"] = False
     batches.append(batch)
     outer, _ = _message(data, start)
     if not codec:

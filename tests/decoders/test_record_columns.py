@@ -61,7 +61,7 @@ def plain_batch(columns: BatchColumns, row: int) -> dict[str, Any]:
     magic = int(columns.magic[row])
     horizon = int(columns.delete_horizon[row])
     kind = TIMESTAMP_TYPES[columns.timestamp_type[row]]
-    return {
+    batch = {
         "base_offset": int(columns.base_offset[row]),
         "last_offset": int(columns.last_offset[row]),
         "magic": magic,
@@ -79,8 +79,8 @@ def plain_batch(columns: BatchColumns, row: int) -> dict[str, Any]:
         "delete_horizon_ms": None if horizon == -1 else horizon,
         "size_in_bytes": int(columns.bytes[row]),
         "records": [],
-        "crc_ok": bool(columns.crc_ok[row]),
     }
+    return batch if columns.crc_ok[row] else batch | {"crc_ok": False}
 
 
 def plain_batches(fields: Fields, count: int, **options: int) -> list[list[dict[str, Any]]]:

@@ -1,0 +1,243 @@
+"""The notebook's view of a capture: ``kafkascope.read(...)`` and the tables it gives as pandas DataFrames."""
+
+from __future__ import annotations
+
+import html
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
+from kafkascope.reading import Reading
+from reports.summary import Summary
+from reports.tables import SCHEMAS
+from reports.topics import TopicNames
+from sniffer.session import SessionOptions
+
+# Numbers that can be absent stay whole numbers (an offset beyond 2**53 is one), text stays in Arrow's memory.
+_PANDAS_TYPES: dict[pa.DataType, Any] = {
+    pa.int8(): pd.Int8Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.string(): pd.StringDtype("pyarrow"),
+}
+
+# The order of a table's rows, whatever way they were made.
+_ORDER: dict[str, list[str]] = {
+    "connections": ["connection"],
+    "exchanges": ["completed", "connection", "number"],
+    "errors": ["at", "connection", "number"],
+    "partitions": ["at", "connection", "number"],
+    "batches": ["at", "connection", "number"],
+    "records": ["at", "connection", "number"],
+    "issues": ["connection", "packet", "kind"],
+}
+
+
+def ordered(name: str, table: pa.Table) -> pa.Table:
+    """The rows of a table in the order in which people read them: by time of completion."""
+    keys = _ORDER[name]
+    if "completed" in keys:
+        done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
+        table = table.append_column("completed", done)
+    table = table.append_column("_row", pa.array(range(len(table)), pa.int64()))
+    order = pc.sort_indices(table, [(key, "ascending") for key in [*keys, "_row"]])
+    return table.take(order).select(SCHEMAS[name].names)
+
+
+class Spool:
+    """Tables on their way out of memory: one Arrow file each in a directory of its own, until they are looked at."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="kafkascope-")
+        self._writers: dict[str, pa.ipc.RecordBatchFileWriter] = {}
+
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
+        """Append rows."""
+        for name, rows in tables.items():
+            if name not in self._writers:
+                self._writers[name] = pa.ipc.new_file(self._path(name), SCHEMAS[name])
+            self._writers[name].write_table(rows)
+
+    def finish(self) -> None:
+        """No more rows come."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def table(self, name: str) -> pa.Table:
+        """All rows of one table, mapped from disk; empty if none were written."""
+        if name not in self._writers:
+            return SCHEMAS[name].empty_table()
+        return pa.ipc.open_file(pa.memory_map(self._path(name))).read_all()
+
+    def _path(self, name: str) -> str:
+        return str(Path(self._directory.name) / f"{name}.arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeView:
+    """One exchange: its row of the exchanges table, and both bodies decoded (None where there is none)."""
+
+    row: dict[str, Any]
+    request: dict[str, Any] | None
+    response: dict[str, Any] | None
+    records: pd.DataFrame | None
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in self.row.items()
+            if value is not None and name not in ("request", "response")
+        )
+        bodies = "".join(
+            f"<details open><summary>{title}</summary><pre>{html.escape(json.dumps(body, indent=2))}</pre></details>"
+            for title, body in (("request", self.request), ("response", self.response))
+            if body is not None
+        )
+        return f"<table>{head}</table>{bodies}"
+
+
+class Capture:
+    """The tables of a capture. Each is a property: ``cap.exchanges``, ``cap.errors``, and so on.
+
+    They are pandas DataFrames, made when first asked for. ``arrow(name)`` gives a table as it is.
+    """
+
+    def __init__(self, spool: Spool, names: TopicNames, summary: Summary, wanted: frozenset[str], source: str) -> None:
+        self._spool = spool
+        self._names = names
+        self._wanted = wanted
+        self._frames: dict[str, pd.DataFrame] = {}
+        self._source = source
+        self.summary = summary.result()
+
+    def arrow(self, name: str) -> pa.Table:
+        """One table with its Arrow schema; KeyError for a name that is no table, or was not asked for."""
+        if name not in self._wanted:
+            why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
+            raise KeyError(f"{name}: {why}")
+        return ordered(name, self._names.resolve(self._spool.table(name)))
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """One table as a DataFrame."""
+        if name not in self._frames:
+            self._frames[name] = self.arrow(name).to_pandas(types_mapper=_PANDAS_TYPES.get)
+        return self._frames[name]
+
+    @property
+    def connections(self) -> pd.DataFrame:
+        """TCP connections."""
+        return self.frame("connections")
+
+    @property
+    def exchanges(self) -> pd.DataFrame:
+        """Requests with their responses."""
+        return self.frame("exchanges")
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        """Every error code that is not 0, wherever it stood."""
+        return self.frame("errors")
+
+    @property
+    def partitions(self) -> pd.DataFrame:
+        """What fetch and produce said of each partition."""
+        return self.frame("partitions")
+
+    @property
+    def batches(self) -> pd.DataFrame:
+        """Record batches."""
+        return self.frame("batches")
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """Records; only with ``read(..., records=True)``."""
+        return self.frame("records")
+
+    @property
+    def issues(self) -> pd.DataFrame:
+        """Damage and oddities met while reading."""
+        return self.frame("issues")
+
+    def exchange(self, n: int) -> ExchangeView:
+        """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
+        table = self.exchanges
+        if not 0 <= n < len(table):
+            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
+        row = {name: None if pd.isna(value) else value for name, value in table.iloc[n].items()}
+        records = None
+        if "records" in self._wanted:
+            of = self.records
+            records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
+        bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
+        return ExchangeView({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+
+    def __repr__(self) -> str:
+        s = self.summary
+        return (
+            f"<Capture {self._source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
+            f"{sum(s['exchanges'].values())} exchanges, {sum(s['errors'].values())} errors, "
+            f"{s['first'] or '-'} to {s['last'] or '-'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(api['api'])}</td><td>{api['exchanges']}</td><td>{api['errors']}</td>"
+            f"<td>{api['latency_ms']['p50']}</td><td>{api['latency_ms']['p99']}</td></tr>"
+            for api in self.summary["apis"]
+        )
+        return (
+            f"<p>{html.escape(repr(self)[1:-1])}</p><table><tr><th>API</th><th>exchanges</th><th>errors</th>"
+            f"<th>p50 ms</th><th>p99 ms</th></tr>{rows}</table>"
+        )
+
+
+def read(
+    path: str | Path | Iterable[str | Path],
+    records: bool = False,
+    spark: Any = None,
+    *,
+    ports: Iterable[int] = (),
+    decode_as: Iterable[int] = (),
+    reveal_secrets: bool = False,
+) -> Any:
+    """Read captures (files, directories, globs) into tables.
+
+    In this process by default: a ``Capture`` of pandas DataFrames. With ``spark=session`` a ``SparkCapture`` whose
+    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read.
+
+    >>> import kafkascope
+    >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
+    >>> cap.exchanges[cap.exchanges.api == "JoinGroup"][["client_id", "api_version", "latency_ms"]]
+    """
+    paths = [str(path)] if isinstance(path, str | Path) else [str(p) for p in path]
+    options = EngineOptions(
+        tables=ALL_TABLES if records else WITHOUT_RECORDS,
+        session=SessionOptions(ports=frozenset(ports), decode_as=frozenset(decode_as)),
+        reveal_secrets=reveal_secrets,
+    )
+    if spark is not None:
+        from kafkascope.spark import read as read_on_spark
+
+        return read_on_spark(paths, spark=spark, options=options)
+    reading = Reading(paths, options)
+    spool, summary = Spool(), Summary()
+    for tables in reading.tables():
+        spool.write(tables)
+        summary.observe(tables)
+    spool.finish()
+    summary.packets = reading.packets
+    summary.rename_topics(reading.topic_names.learned())
+    return Capture(spool, reading.topic_names, summary, options.tables, ", ".join(paths))
+
+
+__all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Spool", "Tables", "ordered", "read"]

@@ -1,0 +1,297 @@
+"""The command line: ``kafkascope`` with its subcommands, and ``sniff``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from kafkascope import __version__
+
+DONE, NOTHING_READ, WRONG_USE = 0, 1, 2
+
+app = typer.Typer(
+    name="kafkascope",
+    help="Network sniffer and analyzer for the Apache Kafka protocol.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+sniff_app = typer.Typer(
+    name="sniff",
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def remark(text: str) -> None:
+    """Say something that is not a result: on stderr."""
+    print(f"kafkascope: {text}", file=sys.stderr)
+
+
+def _ports(values: list[str] | None) -> frozenset[int]:
+    ports = set()
+    for value in ",".join(values or []).split(","):
+        if not value:
+            continue
+        if not value.isdecimal() or not 0 < int(value) < 65536:
+            raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
+        ports.add(int(value))
+    return frozenset(ports)
+
+
+PortOption = Annotated[
+    list[str] | None,
+    typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
+]
+DecodeAsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
+    ),
+]
+SecretsOption = Annotated[
+    bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
+]
+
+SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
+
+Examples:
+
+- `sniff -r capture.pcap` : every exchange of a file
+- `sniff -r 'logs/*.pcap.gz' --api Fetch --slower-than 100` : slow fetches out of many files
+- `ssh host tcpdump -U -w - port 9092 | sniff -r -` : another machine, live
+- `sniff --iface eth0 --port 9092 -v` : this machine, live, with key fields
+- `sniff -r capture.pcap --json --records | jq .` : everything, one object a line
+- `sniff -r capture.pcap --fields requested,api,client_id,latency_ms` : chosen columns, tabs between
+"""
+
+
+@sniff_app.command(help=SNIFF_HELP, no_args_is_help=True)
+@app.command("sniff", help=SNIFF_HELP, no_args_is_help=True)
+def sniff(
+    read: Annotated[
+        list[str] | None,
+        typer.Option("-r", "--read", metavar="FILE", help="Capture file, directory or pattern; `-` is standard input."),
+    ] = None,
+    iface: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--iface", metavar="NAME", help="Network interface, or `any`; may be repeated."),
+    ] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files to read.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", help="Add key fields: group, member, packets, ids.")] = False,
+    tree: Annotated[bool, typer.Option("-V", help="Show the whole of both messages, as a tree.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    fields: Annotated[
+        str | None,
+        typer.Option("--fields", metavar="A,B,C", help="These columns of the exchanges table, with tabs between."),
+    ] = None,
+    records: Annotated[bool, typer.Option("--records", help="Show the records that exchanges carry.")] = False,
+    payload: Annotated[
+        bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
+    ] = True,
+    api: Annotated[
+        list[str] | None, typer.Option("--api", metavar="NAME", help="Only this API; may be repeated.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="Only what names this topic; may be repeated.")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="ID", help="Only this group; may be repeated.")
+    ] = None,
+    client_id: Annotated[
+        list[str] | None, typer.Option("--client-id", metavar="ID", help="Only this client id; may be repeated.")
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="ADDRESS", help="Only connections of this host; may be repeated."),
+    ] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Only exchanges with an error code, or damaged.")] = False,
+    slower_than: Annotated[
+        float | None, typer.Option("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
+    ] = None,
+    count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+    colour: Annotated[
+        bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
+    ] = None,
+    show_secrets: SecretsOption = False,
+) -> None:
+    """Show Kafka exchanges (the help is SNIFF_HELP)."""
+    from kafkascope import sniffing
+
+    sources = [*(read or []), *(files or [])]
+    if bool(sources) == bool(iface):
+        raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    view = sniffing.View(
+        style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+        fields=tuple(fields.split(",")) if fields else (),
+        records=records,
+        payload=payload,
+        colour=_colour(colour),
+        limit=count,
+    )
+    wanted = sniffing.Filters(
+        apis=frozenset(api or []),
+        topics=frozenset(topic or []),
+        groups=frozenset(group or []),
+        client_ids=frozenset(client_id or []),
+        hosts=frozenset(host or []),
+        errors=errors,
+        slower_than_ms=slower_than,
+    )
+    raise typer.Exit(
+        sniffing.run(sources, iface or [], view, wanted, _ports(port), _ports(decode_as), show_secrets, remark)
+    )
+
+
+@app.command()
+def analyze(
+    captures: Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")],
+    out: Annotated[
+        str, typer.Option("-o", "--out", metavar="OUT", help="Directory to make; tables go to OUT/tables/NAME/.")
+    ],
+    records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark master; default: what spark-submit says, else local[*]."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A spark.* setting; may be repeated.")
+    ] = None,
+    split_bytes: Annotated[
+        int | None,
+        typer.Option("--split-bytes", metavar="N", help="Size of the pieces that files are split into.", min=4096),
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", metavar="N", help="Number of tasks that decode.", min=1)
+    ] = None,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+    show_secrets: SecretsOption = False,
+) -> None:
+    """Decode captures on Spark into tables (Parquet) and print a summary.
+
+    Examples:
+
+    - `kafkascope analyze capture.pcap -o out/`
+    - `kafkascope analyze /captures --records -o out/ --overwrite`
+    - `kafkascope analyze 'hdfs://nn/captures/*.pcap' -o hdfs://nn/out --master spark://host:7077`
+    """
+    from kafkascope import analysis
+
+    settings = {}
+    for setting in conf or []:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise typer.BadParameter(f"--conf {setting}: give spark.something=value")
+        settings[key] = value
+    raise typer.Exit(
+        analysis.run(
+            captures,
+            out,
+            records=records,
+            overwrite=overwrite,
+            master=master,
+            settings=settings,
+            split_bytes=split_bytes,
+            partitions=partitions,
+            ports=_ports(port),
+            decode_as=_ports(decode_as),
+            reveal_secrets=show_secrets,
+            remark=remark,
+        )
+    )
+
+
+@app.command()
+def decode(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: raw, or as hex text.")],
+    api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],
+    version: Annotated[int, typer.Option("--version", metavar="N", help="Version of the API.")],
+    response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
+    frame: Annotated[bool, typer.Option("--frame", help="The bytes are a whole frame: size, header, body.")] = False,
+    show_secrets: SecretsOption = False,
+) -> None:
+    """Decode the body of one message and print it as JSON.
+
+    Examples:
+
+    - `kafkascope decode --api Fetch --version 12 --response body.bin`
+    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 -`
+    """
+    from kafkascope import messages
+
+    raise typer.Exit(messages.decode(file, api, version, response, frame, show_secrets, remark))
+
+
+@app.command()
+def apis(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|KEY]", help="One API, with its messages as trees.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
+    ] = None,
+) -> None:
+    """List the APIs of the Kafka protocol, or show one: its versions, the releases that know them, its messages.
+
+    Examples:
+
+    - `kafkascope apis`
+    - `kafkascope apis Fetch`
+    - `kafkascope apis JoinGroup --version 5`
+    """
+    from kafkascope import messages
+
+    raise typer.Exit(messages.apis(name, version, remark))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"kafkascope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Network sniffer and analyzer for the Apache Kafka protocol."""
+
+
+def _colour(wanted: bool | None) -> bool:
+    if wanted is not None:
+        return wanted
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def _run(command: Callable[..., Any]) -> None:
+    """Run a command; a closed pipe and Ctrl-C end it quietly."""
+    try:
+        command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (`| head`): let nothing be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def main() -> None:
+    """Entry point of ``kafkascope``."""
+    _run(app)
+
+
+def sniff_main() -> None:
+    """Entry point of ``sniff``."""
+    _run(sniff_app)

@@ -1,0 +1,76 @@
+"""The stages from segments to tables as one object: the same in this process, live, and in a Spark task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from reports.builder import TableBuilder
+from reports.tables import SCHEMAS
+from reports.topics import TopicNames
+from sniffer.columns import Exchanges, Segments
+from sniffer.issues import Issue
+from sniffer.session import Endpoint, Session, SessionOptions
+
+Tables = dict[str, pa.Table]
+ALL_TABLES = frozenset(SCHEMAS)
+WITHOUT_RECORDS = ALL_TABLES - {"records"}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What to look at, and what to make of it."""
+
+    tables: frozenset[str] = WITHOUT_RECORDS
+    exchange_columns: frozenset[str] | None = None  # None: all; without bodies far less work is done
+    session: SessionOptions = field(default_factory=SessionOptions)
+    reveal_secrets: bool = False
+
+
+class Engine:
+    """Segments in, tables out. What comes out does not depend on how the segments were cut into batches."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._session = Session(options.session)
+        self._builder = TableBuilder(
+            options.tables, exchange_columns=options.exchange_columns, reveal_secrets=options.reveal_secrets
+        )
+
+        self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
+        self.exchanges = 0  # so far
+        self.protocols: Counter[str] = Counter()  # of the connections that have ended
+
+    @property
+    def issues(self) -> list[Issue]:
+        """What was met outside of any connection."""
+        return [
+            issue for log in (self._session.issues, self._builder.issues) for issue in log if issue.connection is None
+        ]
+
+    @property
+    def topic_names(self) -> TopicNames:
+        """The names of topic ids that were seen so far."""
+        return self._builder.topic_names
+
+    def feed(self, segments: Segments) -> Tables:
+        """The rows that became complete with these segments, by table; tables without rows are absent."""
+        return self._tables(self._session.feed(segments))
+
+    def finish(self) -> Tables:
+        """The rows of all that was still open."""
+        return self._tables(self._session.finish())
+
+    def _tables(self, exchanges: Exchanges) -> Tables:
+        self.endpoints = self._session.endpoints(exchanges.connection)
+        self.exchanges += len(exchanges.number)
+        tables = self._builder.observe(exchanges, self.endpoints)
+        ended = self._session.ended()
+        if ended:
+            self.protocols.update(row.protocol for row in ended)
+            issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
+            for name, rows in self._builder.end_connections(ended, issues).items():
+                tables[name] = pa.concat_tables([tables[name], rows]) if name in tables else rows
+        return tables

@@ -1,0 +1,275 @@
+"""``sniff``: exchanges on the terminal, out of files or live, as lines, trees, JSON or columns."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.engine import EngineOptions, Tables
+from kafkascope.reading import Listening, Reading
+from reports.json_lines import glued, joined, json_lines
+from reports.lines import fields as field_lines
+from reports.lines import lines, safe, safe_text
+from reports.tables import EXCHANGES
+from reports.text import json_members
+from sniffer.session import Endpoint, SessionOptions
+from sniffer.sources.errors import SourceError
+
+Remark = Callable[[str], None]
+LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
+
+# Columns that a line shows; the bodies as JSON are far more work than all of them.
+_BODIES = frozenset({"request", "response"})
+_LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
+# Columns that are more than a column of the exchanges table, for --fields and --json.
+_MORE_COLUMNS = ("client", "broker", "topics")
+
+
+class WrongUse(Exception):  # noqa: N818 (it is said to a person, not raised at a caller)
+    """What was asked for makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How exchanges are shown."""
+
+    style: str = LINES
+    fields: tuple[str, ...] = ()
+    records: bool = False
+    payload: bool = True
+    colour: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which exchanges are shown: those that pass every filter that is set."""
+
+    apis: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    client_ids: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    errors: bool = False
+    slower_than_ms: float | None = None
+
+    def columns(self) -> frozenset[str]:
+        """Columns of the exchanges table that the filters look at."""
+        needed = {"api"} if self.apis else set()
+        needed |= {"group_id"} if self.groups else set()
+        needed |= {"client_id"} if self.client_ids else set()
+        needed |= {"error_code", "issue"} if self.errors else set()
+        needed |= {"latency_ms"} if self.slower_than_ms is not None else set()
+        needed |= {"topics"} if self.topics else set()
+        return frozenset(needed)
+
+    def choose(self, exchanges: pa.Table) -> pa.Table:
+        """Those that pass."""
+        masks = []
+        if self.apis:
+            masks.append(_among(pc.utf8_lower(exchanges["api"]), {api.lower() for api in self.apis}))
+        for column, values in (("group_id", self.groups), ("client_id", self.client_ids)):
+            if values:
+                masks.append(_among(exchanges[column], values))
+        if self.hosts:
+            hosts = [pc.replace_substring_regex(exchanges[side], r":\d+$", "") for side in ("client", "broker")]
+            masks.append(pc.or_(*(_among(host, self.hosts) for host in hosts)))
+        if self.topics:
+            wanted = pa.array(sorted(self.topics))
+            named = exchanges["topics"].combine_chunks()
+            hits = pc.is_in(named.flatten(), wanted).to_numpy(zero_copy_only=False)
+            rows = pc.list_parent_indices(named).to_numpy()
+            masks.append(pa.array(np.bincount(rows[hits], minlength=len(exchanges)) > 0))
+        if self.errors:
+            code = pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0)
+            masks.append(pc.or_(code, pc.is_valid(exchanges["issue"])))
+        if self.slower_than_ms is not None:
+            masks.append(pc.fill_null(pc.greater(exchanges["latency_ms"], self.slower_than_ms), False))
+        for mask in masks:
+            if len(masks) > 1:
+                masks[0] = pc.and_(masks[0], mask)
+        return exchanges.filter(masks[0]) if masks else exchanges
+
+
+def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
+    """The one style that the flags ask for."""
+    return JSON if as_json else FIELDS if fields else TREE if tree else VERBOSE if verbose else LINES
+
+
+def run(
+    files: list[str],
+    interfaces: list[str],
+    view: View,
+    filters: Filters,
+    ports: frozenset[int],
+    decode_as: frozenset[int],
+    show_secrets: bool,
+    remark: Remark,
+) -> int:
+    """Show the exchanges of files or interfaces on stdout; returns the exit status."""
+    try:
+        options = _options(view, filters, ports, decode_as, show_secrets)
+    except WrongUse as error:
+        remark(str(error))
+        return 2
+    source: Reading | Listening
+    shown = 0
+    try:
+        source = Listening(interfaces, options) if interfaces else Reading(files, options, names_ahead=True)
+        with source:
+            for tables in source.tables():
+                shown += show(tables, source.endpoints, view, filters, sys.stdout.buffer, shown)
+                sys.stdout.buffer.flush()
+                if view.limit is not None and shown >= view.limit:
+                    break
+            for line in source.remarks():
+                remark(line)
+    except SourceError as error:
+        sys.stdout.buffer.flush()
+        remark(str(error))
+        return 1
+    return 0
+
+
+def show(
+    tables: Tables,
+    endpoints: Mapping[int, Endpoint],
+    view: View,
+    filters: Filters,
+    out: BinaryIO,
+    shown: int,
+) -> int:
+    """Write the exchanges of some tables that pass the filters; returns how many."""
+    exchanges = tables.get("exchanges")
+    if exchanges is None or not len(exchanges):
+        return 0
+    exchanges = filters.choose(_with_endpoints(exchanges, endpoints))
+    if view.limit is not None:
+        exchanges = exchanges.slice(0, view.limit - shown)
+    if not len(exchanges):
+        return 0
+    records = tables.get("records") if view.records else None
+    if view.records and records is None:
+        records = _no_records()
+    _write(out, _texts(exchanges, records, view))
+    return len(exchanges)
+
+
+def _texts(exchanges: pa.Table, records: pa.Table | None, view: View) -> Any:
+    if view.style == FIELDS:
+        return field_lines(exchanges.select(view.fields))
+    if view.style == JSON:
+        return json_lines(exchanges, records, view.payload)
+    texts = lines(exchanges, view.colour, verbose=view.style == VERBOSE)
+    if view.style == TREE:
+        texts = pa.array(list(_trees(texts, exchanges)), pa.large_string())
+    if records is None:
+        return texts
+    below = joined(records, exchanges, _record_lines(records, view.payload), "")
+    return glued(texts, below)
+
+
+def _record_lines(records: pa.Table, payload: bool) -> Any:
+    where = pc.binary_join_element_wise(
+        pc.fill_null(safe(records["topic"]), "?"), pc.fill_null(records["partition"].cast(pa.string()), "?"), "-"
+    )
+    offset = pc.fill_null(records["offset"].cast(pa.string()), "?")
+    parts = ["\n    ", records["direction"], " ", where, " @ ", offset]
+    for name in ("key", "value"):
+        if payload:
+            parts += [" ", json_members(name, records[name])]
+        else:
+            parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
+    return glued(*parts)
+
+
+def _trees(heads: Any, exchanges: pa.Table) -> Iterator[str]:
+    bodies = zip(heads.to_pylist(), *(exchanges[side].to_pylist() for side in ("request", "response")), strict=True)
+    for head, *sides in bodies:
+        branches = [head]
+        for title, text in zip(("request", "response"), sides, strict=True):
+            if text is not None:
+                branches.append(f"    {title}")
+                branches += _branches(json.loads(text), 8)
+        yield "\n".join(branches)
+
+
+def _branches(value: Any, indent: int) -> Iterator[str]:
+    items: Iterable[tuple[str, Any]]
+    items = value.items() if isinstance(value, dict) else ((f"[{i}]", item) for i, item in enumerate(value))
+    for name, item in items:
+        lead = " " * indent + safe_text(str(name))
+        if isinstance(item, dict | list) and item:
+            yield lead
+            yield from _branches(item, indent + 4)
+        else:
+            yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
+
+
+def _options(
+    view: View, filters: Filters, ports: frozenset[int], decode_as: frozenset[int], show_secrets: bool
+) -> EngineOptions:
+    """No more work than what is shown needs."""
+    known = (*EXCHANGES.names, *_MORE_COLUMNS)
+    unknown = [name for name in view.fields if name not in known]
+    if unknown:
+        raise WrongUse(f"--fields: there is no column {unknown[0]!r}; columns are {', '.join(known)}")
+    if view.style == FIELDS and view.records:
+        raise WrongUse(
+            "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
+        )
+    if view.style == FIELDS:
+        columns = frozenset(view.fields)
+    elif view.style in (JSON, TREE):
+        columns = frozenset(known)
+    else:
+        columns = _LINE_COLUMNS | {"topics"}
+    return EngineOptions(
+        tables=frozenset({"exchanges", "records"} if view.records else {"exchanges"}),
+        exchange_columns=columns | filters.columns() | {"connection", "number"},
+        session=SessionOptions(ports=ports, decode_as=decode_as),
+        reveal_secrets=show_secrets,
+    )
+
+
+def _with_endpoints(exchanges: pa.Table, endpoints: Mapping[int, Endpoint]) -> pa.Table:
+    encoded = exchanges["connection"].combine_chunks().dictionary_encode()
+    ids = encoded.dictionary.to_pylist()
+    sides = {
+        "client": [f"{endpoints[i].client}:{endpoints[i].client_port}" for i in ids],
+        "broker": [f"{endpoints[i].broker}:{endpoints[i].broker_port}" for i in ids],
+    }
+    for name, texts in sides.items():
+        exchanges = exchanges.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
+    return exchanges
+
+
+def _among(values: Any, wanted: Iterable[str]) -> Any:
+    return pc.is_in(values, pa.array(sorted(wanted), pa.string()))
+
+
+def _no_records() -> pa.Table:
+    from reports.tables import RECORDS
+
+    return RECORDS.empty_table()
+
+
+def _write(out: BinaryIO, texts: Any) -> None:
+    """All texts, each ended by a line feed."""
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        ended = glued(chunk, "\n")
+        if isinstance(ended, pa.ChunkedArray):
+            ended = ended.combine_chunks()
+        offsets = np.frombuffer(ended.buffers()[1], np.int64, len(ended) + 1, ended.offset * 8)
+        if len(ended):
+            out.write(memoryview(ended.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
+
+
+__all__ = ["Filters", "View", "WrongUse", "run", "show", "style_of"]

@@ -1,0 +1,229 @@
+"""Values as text, by kernels: times, and bytes that may be text or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from sniffer.columns import I64, U8, Bool
+
+_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_ISO = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
+_DAY_SECONDS = 86_400
+_BILLION = 1_000_000_000
+
+
+def iso_times(times: Any) -> pa.Array:
+    """UTC times as ``2026-11-21T07:02:00.123456789Z``; null stays null."""
+    return _fixed(times, _write_iso, _ISO)
+
+
+def epoch_times(times: Any) -> pa.Array:
+    """Times as seconds since 1970 with nine decimals, ``1795244520.123456789``; null stays null."""
+    return _fixed(times, _write_epoch, np.frombuffer(b"0000000000.000000000", np.uint8))
+
+
+def _fixed(times: Any, write: Any, pattern: U8) -> pa.Array:
+    values = times.cast(pa.int64())
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    valid = values.is_valid()
+    # Times outside the pattern (before 1970, after 2286) cannot come from a capture's clock in int64 nanoseconds
+    # but for damage; they are clipped rather than misprinted.
+    numbers = np.clip(values.fill_null(0).to_numpy(zero_copy_only=False), 0, 9_223_372_036_000_000_000)
+    out = np.tile(pattern, len(numbers))
+    write(numbers, out)
+    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * len(pattern)
+    text = pa.LargeStringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(out))
+    if values.null_count:
+        text = pc.if_else(valid, text, None)
+    return text.cast(pa.string())
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _digits(out: U8, end: int, value: int, count: int) -> None:
+    for i in range(count):
+        out[end - 1 - i] = 48 + value % 10
+        value //= 10
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _write_epoch(times: I64, out: U8) -> None:
+    for row in range(times.shape[0]):
+        at = row * 20
+        _digits(out, at + 10, times[row] // _BILLION, 10)
+        _digits(out, at + 20, times[row] % _BILLION, 9)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _write_iso(times: I64, out: U8) -> None:
+    known_day = np.int64(-1)
+    year = month = day = np.int64(0)
+    for row in range(times.shape[0]):
+        seconds = times[row] // _BILLION
+        days = seconds // _DAY_SECONDS
+        if days != known_day:
+            # Days since 1970 to the civil calendar: years that begin in March, in eras of 400 years.
+            known_day = days
+            shifted = days + 719_468
+            era = shifted // 146_097
+            day_of_era = shifted - era * 146_097
+            year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+            day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+            month_from_march = (5 * day_of_year + 2) // 153
+            day = day_of_year - (153 * month_from_march + 2) // 5 + 1
+            month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
+            year = year_of_era + era * 400 + (1 if month <= 2 else 0)
+        at = row * 30
+        of_day = seconds % _DAY_SECONDS
+        _digits(out, at + 4, year, 4)
+        _digits(out, at + 7, month, 2)
+        _digits(out, at + 10, day, 2)
+        _digits(out, at + 13, of_day // 3600, 2)
+        _digits(out, at + 16, of_day // 60 % 60, 2)
+        _digits(out, at + 19, of_day % 60, 2)
+        _digits(out, at + 29, times[row] % _BILLION, 9)
+
+
+def json_members(name: str, values: Any) -> pa.Array:
+    """``"name":"text"`` where the bytes are UTF-8, else ``"name_hex":"00ff"``; ``"name":null`` for null."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    values = values.cast(pa.large_binary())
+    valid = np.asarray(values.is_valid())
+    buffers = values.buffers()
+    offsets = np.frombuffer(buffers[1], np.int64, len(values) + 1, values.offset * 8)
+    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.zeros(0, np.uint8)
+    label = np.frombuffer(name.encode(), np.uint8)
+    is_text = np.zeros(len(values), np.bool_)
+    places = np.zeros(len(values) + 1, np.int64)
+    _measure(data, offsets, valid, len(label), is_text, places)
+    out = np.empty(int(places[-1]), np.uint8)
+    _write(data, offsets, valid, label, is_text, places, out)
+    return pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(places), pa.py_buffer(out))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _sequence(data: U8, at: int, end: int) -> int:
+    """Length of the UTF-8 sequence that begins at a byte of 0x80 or more; 0 if it is none (RFC 3629)."""
+    lead = data[at]
+    if 0xC2 <= lead <= 0xDF:
+        length = 2
+    elif 0xE0 <= lead <= 0xEF:
+        length = 3
+    elif 0xF0 <= lead <= 0xF4:
+        length = 4
+    else:
+        return 0
+    if at + length > end:
+        return 0
+    for i in range(at + 1, at + length):
+        if data[i] & 0xC0 != 0x80:
+            return 0
+    second = data[at + 1]
+    if (lead == 0xE0 and second < 0xA0) or (lead == 0xED and second > 0x9F):
+        return 0
+    if (lead == 0xF0 and second < 0x90) or (lead == 0xF4 and second > 0x8F):
+        return 0
+    return length
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _measure(data: U8, offsets: I64, valid: Bool, label: int, is_text: Bool, places: I64) -> None:
+    """Whether each value is text, and where its member ends."""
+    for row in range(valid.shape[0]):
+        if not valid[row]:
+            places[row + 1] = places[row] + label + 7  # "label":null
+            continue
+        at = offsets[row]
+        end = offsets[row + 1]
+        size = np.int64(0)
+        text = True
+        while at < end:
+            byte = data[at]
+            if byte >= 0x80:
+                length = _sequence(data, at, end)
+                if length == 0:
+                    text = False
+                    break
+                # C1 controls and the like are escaped as \u00XX so that a terminal never sees them.
+                size += 6 if byte == 0xC2 and data[at + 1] < 0xA0 else length
+                at += length
+                continue
+            if byte < 0x20 or byte == 0x7F:
+                size += 6
+            elif byte == 0x22 or byte == 0x5C:
+                size += 2
+            else:
+                size += 1
+            at += 1
+        is_text[row] = text
+        if text:
+            places[row + 1] = places[row] + label + 3 + 2 + size
+        else:
+            places[row + 1] = places[row] + label + 7 + 2 + 2 * (end - offsets[row])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _escape(out: U8, to: int, byte: int) -> int:
+    out[to] = 0x5C
+    out[to + 1] = 0x75
+    out[to + 2] = 0x30
+    out[to + 3] = 0x30
+    out[to + 4] = _DIGITS[byte >> 4]
+    out[to + 5] = _DIGITS[byte & 15]
+    return to + 6
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _write(data: U8, offsets: I64, valid: Bool, label: U8, is_text: Bool, places: I64, out: U8) -> None:
+    for row in range(valid.shape[0]):
+        to = places[row]
+        out[to] = 0x22
+        to += 1
+        for i in range(label.shape[0]):
+            out[to] = label[i]
+            to += 1
+        if valid[row] and not is_text[row]:
+            for byte in (0x5F, 0x68, 0x65, 0x78):  # _hex
+                out[to] = byte
+                to += 1
+        out[to] = 0x22
+        out[to + 1] = 0x3A
+        to += 2
+        if not valid[row]:
+            for byte in (0x6E, 0x75, 0x6C, 0x6C):  # null
+                out[to] = byte
+                to += 1
+            continue
+        out[to] = 0x22
+        to += 1
+        at = offsets[row]
+        end = offsets[row + 1]
+        if not is_text[row]:
+            while at < end:
+                out[to] = _DIGITS[data[at] >> 4]
+                out[to + 1] = _DIGITS[data[at] & 15]
+                to += 2
+                at += 1
+        while at < end:
+            byte = data[at]
+            if byte == 0xC2 and data[at + 1] < 0xA0:
+                to = _escape(out, to, data[at + 1])
+                at += 2
+                continue
+            if byte < 0x20 or byte == 0x7F:
+                to = _escape(out, to, byte)
+            elif byte == 0x22 or byte == 0x5C:
+                out[to] = 0x5C
+                out[to + 1] = byte
+                to += 2
+            else:
+                out[to] = byte
+                to += 1
+            at += 1
+        out[to] = 0x22

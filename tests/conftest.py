@@ -1,0 +1,25 @@
+"""Options of the suite."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# Kernels are compiled in the midst of the first example, so there is no deadline. A failure prints its seed.
+settings.register_profile("quick", deadline=None, print_blob=True, max_examples=60)
+settings.register_profile("deep", deadline=None, print_blob=True, max_examples=3000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="write golden files anew instead of comparing with them")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("-m"):
+        return
+    for item in items:
+        if "deep" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="long: `make check-deep` runs it"))

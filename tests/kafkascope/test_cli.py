@@ -1,0 +1,203 @@
+"""The commands as a user calls them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+BIN = Path(sys.executable).parent
+JOINS = str(PCAPS / "eager-three-joins" / "capture.pcap")
+
+
+def run(*command: str, data: bytes = b"") -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [str(BIN / command[0]), *command[1:]],
+        input=data,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "120"},
+    )
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_sniff_prints_a_line_an_exchange() -> None:
+    done = run("sniff", "-r", JOINS)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 426
+    assert sum(" JoinGroup v9 " in line for line in lines) == 11
+    assert "\x1b" not in done.stdout
+
+
+def test_the_two_commands_are_one() -> None:
+    assert run("sniff", "-r", JOINS, "-c", "9").stdout == run("kafkascope", "sniff", "-r", JOINS, "-c", "9").stdout
+
+
+def test_standard_input_is_a_capture_too() -> None:
+    from_file = run("sniff", "-r", JOINS, "--json", "--api", "Heartbeat")
+    from_pipe = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=Path(JOINS).read_bytes())
+    compressed = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=gzip.compress(Path(JOINS).read_bytes()))
+    assert from_file.stdout == from_pipe.stdout == compressed.stdout
+    assert from_file.stdout.count("\n") == 16
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--api", "joingroup"], lambda o: o["api"] == "JoinGroup"),
+        (["--group", "orders-app"], lambda o: o["group_id"] == "orders-app"),
+        (["--client-id", "orders-2"], lambda o: o["client_id"] == "orders-2"),
+        (["--host", "10.77.1.13"], lambda o: o["client"].startswith("10.77.1.13:")),
+        (["--errors"], lambda o: o["error_code"] or o["issue"]),
+        (["--slower-than", "100"], lambda o: o["latency_ms"] is not None and o["latency_ms"] > 100),
+        (["--topic", "orders"], lambda o: "orders" in o["topics"]),
+        (["--api", "Fetch", "--client-id", "orders-1"], lambda o: (o["api"], o["client_id"]) == ("Fetch", "orders-1")),
+    ],
+)
+def test_a_filter_shows_those_that_pass_and_no_others(flags: list[str], expected: object) -> None:
+    every = [json.loads(line) for line in run("sniff", "-r", JOINS, "--json").stdout.splitlines()]
+    shown = [json.loads(line) for line in run("sniff", "-r", JOINS, "--json", *flags).stdout.splitlines()]
+    assert callable(expected)
+    if flags[0] == "--group":
+        flags[1] = next(o["group_id"] for o in every if o["group_id"])
+        shown = [json.loads(line) for line in run("sniff", "-r", JOINS, "--json", *flags).stdout.splitlines()]
+        assert shown == [o for o in every if o["group_id"] == flags[1]]
+    else:
+        assert shown == [o for o in every if expected(o)]
+    assert 0 < len(shown) < len(every)
+
+
+def test_json_lines_have_decoded_bodies_and_records() -> None:
+    out = run(
+        "sniff", "-r", str(PCAPS / "clients_codecs" / "capture.pcap"), "--json", "--records", "--api", "Produce"
+    ).stdout
+    first = json.loads(out.splitlines()[0])
+    assert first["request"]["acks"] in (-1, 0, 1)
+    assert first["records"][0].keys() >= {"topic", "partition", "offset", "headers"}
+    assert any("key" in r or "key_hex" in r for r in first["records"])
+    hidden = run(
+        "sniff", "-r", str(PCAPS / "clients_codecs" / "capture.pcap"), "--json", "--records", "--no-payload", "-c", "30"
+    ).stdout
+    assert '"value_bytes"' in hidden
+    assert '"value":' not in hidden
+
+
+def test_fields_are_columns_with_tabs_between() -> None:
+    out = run("sniff", "-r", JOINS, "--fields", "number,api,client_id", "-c", "2").stdout
+    assert out == "1\tApiVersions\torders-1\n1\tApiVersions\tp1\n"
+
+
+def test_the_tree_shows_every_field() -> None:
+    out = run("sniff", "-r", JOINS, "-V", "--api", "Heartbeat", "-c", "1").stdout
+    for name in ("groupId", "generationId", "memberId", "throttleTimeMs", "errorCode"):
+        assert f"        {name}: " in out
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        (["sniff", "-r", "missing.pcap"], 1, "no such file"),
+        (["sniff"], 2, ""),
+        (["sniff", "-r", JOINS, "-i", "lo"], 2, "--iface"),
+        (["sniff", "-r", JOINS, "--fields", "nonsense"], 2, "there is no column 'nonsense'"),
+        (["sniff", "-r", JOINS, "--port", "99999"], 2, "no port"),
+        (["sniff", "-r", __file__], 1, "this is text, not a capture"),
+        (["kafkascope", "decode", "--api", "Nonsense", "--version", "1", "-"], 2, "no API is called 'Nonsense'"),
+        (["kafkascope", "decode", "--api", "Fetch", "--version", "99", "-"], 2, "has versions"),
+        (["kafkascope", "apis", "Nonsense"], 2, "no API is called"),
+        (["kafkascope", "analyze", "missing.pcap", "-o", "/nonexistent/out"], 1, "no such file"),
+    ],
+)
+def test_wrong_use_and_unreadable_files_are_told_apart(command: list[str], status: int, words: str) -> None:
+    done = run(*command)
+    assert done.returncode == status, done
+    assert words in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+    assert not done.stdout or command == ["sniff"]
+
+
+def test_a_closed_pipe_ends_it_quietly() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{BIN}/sniff -r {JOINS} | head -n 1"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_capture_without_kafka_says_what_it_holds(tmp_path: Path) -> None:
+    from scapy.all import DNS, IP, UDP, Ether, wrpcap
+
+    wrpcap(str(tmp_path / "dns.pcap"), [Ether() / IP(dst="10.0.0.1") / UDP(dport=53) / DNS()] * 3)
+    done = run("sniff", "-r", str(tmp_path / "dns.pcap"))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no Kafka was found in 3 packets" in done.stderr
+    assert "3 packets of udp" in done.stderr
+
+
+def test_tls_is_named_with_its_ports() -> None:
+    done = run("sniff", "-r", str(PCAPS / "net_noise" / "capture.pcap"), "--host", "10.77.66.14")
+    assert done.returncode == 0
+
+
+def test_decode_prints_json_from_hex_and_from_raw_bytes(tmp_path: Path) -> None:
+    body = bytes.fromhex("000000010003666f6f")
+    (tmp_path / "body").write_bytes(body)
+    from_hex = run(
+        "kafkascope", "decode", "--api", "metadata", "--version", "0", "-", data=b"0x00000001 0003 66:6f:6f\n"
+    )
+    from_raw = run("kafkascope", "decode", "--api", "3", "--version", "0", str(tmp_path / "body"))
+    assert json.loads(from_hex.stdout) == {"topics": [{"name": "foo"}]}
+    assert from_raw.stdout == from_hex.stdout
+    more = run("kafkascope", "decode", "--api", "3", "--version", "0", "-", data=body.hex().encode() + b"ffff")
+    assert "2 bytes left over" in more.stderr
+    less = run("kafkascope", "decode", "--api", "3", "--version", "0", "-", data=body.hex().encode()[:-2])
+    assert less.returncode == 1
+    assert "topics[0].name" in less.stderr
+
+
+def test_apis_lists_every_api_and_shows_one() -> None:
+    rows = run("kafkascope", "apis").stdout.splitlines()
+    assert len(rows) == 94
+    out = run("kafkascope", "apis", "fetch").stdout
+    assert out.startswith("Fetch key 1, versions 0-18")
+    assert "Apache Kafka 3.9.1: versions 0-17" in out
+    assert "highWatermark: int64" in out
+
+
+def test_help_has_examples_and_completion_is_offered() -> None:
+    for command in (
+        ["sniff"],
+        ["kafkascope", "sniff"],
+        ["kafkascope", "analyze"],
+        ["kafkascope", "decode"],
+        ["kafkascope", "apis"],
+    ):
+        done = run(*command, "--help")
+        assert done.returncode == 0
+        assert "Examples" in done.stdout
+    assert "--install-completion" in run("kafkascope", "--help").stdout
+    assert run("kafkascope", "--version").stdout.startswith("kafkascope ")
+
+
+def test_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [str(BIN / "sniff"), "-r", str(fifo)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with fifo.open("wb") as writer:
+        writer.write(Path(JOINS).read_bytes()[:200_000])
+        writer.flush()
+        assert process.stdout is not None
+        assert "ApiVersions" in process.stdout.readline()  # it shows what came, though the pipe is still open
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors

@@ -1,0 +1,55 @@
+"""One capture, one answer: in this process, and on Spark with any size of split and any number of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import kafkascope
+from reports.tables import SCHEMAS
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[object]:
+    spark_module = pytest.importorskip("kafkascope.spark")
+    if reason := spark_module.unavailable():
+        pytest.skip(reason)
+    session = spark_module.session(master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
+
+
+def comparable(name: str, table: pa.Table) -> pa.Table:
+    """Rows in an order of their own, whatever way they were written."""
+    table = table.select(SCHEMAS[name].names)
+    flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+    return table.take(pc.sort_indices(table, [(column, "ascending") for column in flat])).combine_chunks()
+
+
+@pytest.mark.parametrize("file", CAPTURES)
+def test_spark_gives_the_tables_of_one_process(file: str, spark: object, tmp_path: Path) -> None:
+    from kafkascope.spark import analyze
+
+    here = kafkascope.read(PCAPS / file, records=True)
+    size = (PCAPS / file).stat().st_size
+    for split_bytes, partitions in ((65536, 7), (max(size, 4096), 1)):
+        if size > 4_000_000 and split_bytes == 65536:
+            split_bytes = 1_000_000  # a hundred tasks say no more than eight
+        out = tmp_path / f"{split_bytes}-{partitions}"
+        analyze(
+            [str(PCAPS / file)], str(out), spark=spark, records=True, split_bytes=split_bytes, partitions=partitions
+        )
+        for name in SCHEMAS:
+            mine = comparable(name, here.arrow(name))
+            theirs = comparable(name, pq.read_table(out / "tables" / name).cast(SCHEMAS[name]))
+            assert mine.num_rows == theirs.num_rows, (name, split_bytes, partitions)
+            different = [c for c in mine.column_names if not mine[c].equals(theirs[c])]
+            assert not different, (name, split_bytes, partitions, different)

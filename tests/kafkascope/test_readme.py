@@ -1,0 +1,50 @@
+"""What the README shows is what the commands print: each ```console block is run again and compared.
+
+`make golden` writes the blocks anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+README = ROOT / "README.md"
+BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:.*\n)*?)```\n")
+
+
+def output_of(command: str) -> str:
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (command, done.stderr)
+    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+
+
+def test_the_readme_shows_what_the_commands_print(pytestconfig: pytest.Config) -> None:
+    text = README.read_text()
+    blocks = list(BLOCK.finditer(text))
+    assert len(blocks) >= 5
+    for block in blocks:
+        printed = output_of(block["command"])
+        if pytestconfig.getoption("--golden"):
+            text = text.replace(block[0], f"```console\n$ {block['command']}\n{printed}```\n")
+        else:
+            assert block["output"] == printed, block["command"]
+    if pytestconfig.getoption("--golden"):
+        README.write_text(text)

@@ -1,0 +1,123 @@
+"""The tables against what clients and brokers themselves logged (truth.json beside each capture of pcaps/)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkascope
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+NAMES = sorted(p.parent.name for p in PCAPS.glob("*/truth.json"))
+
+
+def truth_of(name: str) -> dict[str, Any]:
+    return json.loads((PCAPS / name / "truth.json").read_text())
+
+
+@cache
+def read(name: str) -> kafkascope.Capture:
+    truth = truth_of(name)
+    files = truth.get("analyse") or ["capture.pcap"]
+    return kafkascope.read([PCAPS / name / file for file in files], records=True)
+
+
+def fingerprint(data: bytes | None, digest: str | None = None) -> str | None:
+    """Truth has long values as a digest only."""
+    if digest is not None:
+        return digest
+    if data is None:
+        return None
+    return hashlib.sha256(data).hexdigest() if len(data) > 2048 else data.hex()
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if truth_of(n).get("produced")])
+def test_every_produced_record_is_there(name: str) -> None:
+    truth = truth_of(name)
+    rows = read(name).arrow("records").to_pylist()
+    produced = [r for r in rows if r["direction"] == "produce"]
+
+    def of_row(r: dict[str, Any]) -> tuple[object, ...]:
+        headers = tuple((h["key"], None if h["value"] is None else h["value"].hex()) for h in r["headers"] or [])
+        return (r["topic"], r["partition"], fingerprint(r["key"]), fingerprint(r["value"]), headers)
+
+    def of_truth(p: dict[str, Any]) -> tuple[object, ...]:
+        key, value = (p.get(f"{side}_sha256") or p[side] for side in ("key", "value"))
+        return (p["topic"], p["partition"], key, value, tuple(map(tuple, p.get("headers") or [])))
+
+    with_offset = Counter((of_row(r), r["offset"]) for r in produced)
+    without = Counter(of_row(r) for r in produced if r["offset"] is None)
+    any_offset = Counter(map(of_row, produced))
+    wrong = []
+    for p in truth["produced"]:
+        key = of_truth(p)
+        if p["offset"] is None:
+            right = any_offset[key]
+        else:
+            right = with_offset[key, p["offset"]] or (truth.get("offsets_may_be_unknown") and without[key])
+        if not right:
+            wrong.append(p)
+    assert not wrong, f"{len(wrong)} of {len(truth['produced'])} produced records are missing: {wrong[:2]}"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if truth_of(n)["consumed"]["by_client"]])
+def test_every_consumed_offset_is_there(name: str) -> None:
+    truth = truth_of(name)
+    rows = read(name).arrow("records")
+    offsets: dict[str, set[int]] = {}
+    for direction, topic, partition, offset in zip(
+        *(rows[c].to_pylist() for c in ("direction", "topic", "partition", "offset")), strict=True
+    ):
+        if direction == "fetch":
+            offsets.setdefault(f"{topic}-{partition}", set()).add(offset)
+    wanted = [(tp, a, b) for tp, ranges in truth.get("fetched_offsets", {}).items() for a, b in ranges]
+    for client in truth["consumed"]["by_client"].values():
+        wanted += [
+            (tp, first, last)
+            for tp, (first, last) in client["first_last"].items()
+            if client["counts"][tp] == last - first + 1
+        ]
+    missing = [(tp, a, b) for tp, a, b in wanted if not offsets.get(tp, set()).issuperset(range(a, b + 1))]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if isinstance(truth_of(n).get("errors_expected"), dict)])
+def test_errors_are_exact(name: str) -> None:
+    truth = truth_of(name)
+    rows = read(name).arrow("errors")
+    have = Counter(
+        f"{api} {error}" for api, error in zip(rows["api"].to_pylist(), rows["error"].to_pylist(), strict=True)
+    )
+    expected = dict(truth["errors_expected"])
+    assert {key: have[key] for key in expected} == expected
+    for key, count in (truth.get("errors_at_least_by_client_logs") or {}).items():
+        assert have[key] >= count, key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_whole_frame_is_decoded(name: str) -> None:
+    rows = read(name).exchanges
+    bad = rows[(rows.decoded != "full") & (rows.outcome != "orphan")]
+    if name == "net_capture_drops":  # truth counts the frames that the capture does not hold whole
+        assert len(bad) <= truth_of(name)["frames_with_missing_bytes"]
+        bad = bad[~bad.issue.fillna("").str.contains("lack")]
+    assert bad.empty, bad[["connection", "number", "api", "api_version", "decoded", "issue"]].head().to_string()
+
+
+def test_no_secret_is_shown() -> None:
+    truth = truth_of("clients_sasl")
+    capture = read("clients_sasl")
+    shown = "\n".join(
+        text
+        for name in ("exchanges", "errors", "issues", "connections")
+        for text in capture.frame(name).astype(str).agg(" ".join, axis=1)
+    )
+    assert shown
+    for secret in truth["secrets"] + truth["secrets_raw_hex"]:
+        assert secret not in shown

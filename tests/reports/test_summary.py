@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reports.summary import Latency, Summary
+from reports.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES
+
+
+def table(schema: pa.Schema, rows: list[dict[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist([{f.name: row.get(f.name) for f in schema} for row in rows], schema=schema)
+
+
+def tables(count: int, first: int) -> dict[str, pa.Table]:
+    return {
+        "exchanges": table(
+            EXCHANGES,
+            [
+                {
+                    "api": "Fetch" if i % 2 else "Produce",
+                    "api_version": 12 + i % 2,
+                    "client_id": f"c{i % 3}",
+                    "requested": (first + i) * 1_000_000_000,
+                    "response_done": (first + i) * 1_000_000_000 + 5,
+                    "latency_ms": float(i + 1),
+                    "request_bytes": 10,
+                    "response_bytes": 100,
+                    "outcome": "answered",
+                    "decoded": "full",
+                }
+                for i in range(count)
+            ],
+        ),
+        "errors": table(ERRORS, [{"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"}]),
+        "connections": table(CONNECTIONS, [{"protocol": "kafka"}, {"protocol": "http"}]),
+        "batches": table(BATCHES, [{"topic": "id:x", "direction": "fetch", "records": 7, "bytes": 70}]),
+        "issues": table(ISSUES, [{"kind": "tcp_gap", "count": 3}]),
+    }
+
+
+def test_parts_merged_are_the_whole() -> None:
+    whole, left, right = Summary(), Summary(), Summary()
+    for part, to in ((tables(5, 0), left), (tables(8, 100), right)):
+        whole.observe(part)
+        to.observe(part)
+    left.merge(right)
+    assert left.result() == whole.result()
+
+
+def test_what_it_says() -> None:
+    summary = Summary()
+    summary.observe(tables(4, 0))
+    summary.rename_topics({"id:x": "orders"})
+    result = json.loads(json.dumps(summary.result()))
+    assert result["first"] == "1970-01-01T00:00:00.000000000Z"
+    assert result["last"] == "1970-01-01T00:00:03.000000005Z"
+    assert result["exchanges"] == {"answered": 4}
+    assert result["connections"] == {"kafka": 1, "http": 1}
+    fetch = next(api for api in result["apis"] if api["api"] == "Fetch")
+    assert (fetch["exchanges"], fetch["errors"], fetch["versions"], fetch["request_bytes"]) == (2, 1, [13], 20)
+    assert result["topics"] == [{"topic": "orders", "direction": "fetch", "records": 7, "bytes": 70, "batches": 1}]
+    assert result["errors"] == {"Fetch NOT_LEADER_OR_FOLLOWER": 1}
+    assert result["issues"] == {"tcp_gap": 3}
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.5, 0.9, 0.99, 1.0])
+def test_percentiles_are_right_within_a_hundredth(fraction: float) -> None:
+    values = np.random.default_rng(1).lognormal(2, 2, 10_001)
+    latency = Latency()
+    latency.add(values[:5000])
+    other = Latency()
+    other.add(values[5000:])
+    latency.merge(other)
+    exact = np.sort(values)[max(int(np.ceil(fraction * len(values))) - 1, 0)]
+    assert latency.percentile(fraction) == pytest.approx(exact, rel=0.0101)
+
+
+def test_an_empty_capture_has_a_summary() -> None:
+    result = Summary().result()
+    assert result["first"] is None
+    assert result["apis"] == []
+    assert Latency().percentile(0.5) is None
