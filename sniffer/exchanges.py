@@ -1,6 +1,7 @@
 """Requests and their responses: the state of all Kafka conversations, and exchanges out of it in batches.
 
-The kernel is in pairing.py. Here it is fed, asked back, and what it wrote becomes Exchanges and issues. A request waits with a
+The kernel is in pairing.py. Here it is fed, asked back, and what it wrote becomes Exchanges and issues. A request
+waits with a
 copy of its bytes until it is answered, until its connection ends, or until more than pairing.MOST_WAITING requests or
 pairing.MOST_WAITING_BYTES of one connection wait: then the oldest one is given up.
 """
@@ -15,7 +16,7 @@ from numba import njit
 
 from decoders import apis
 from sniffer import frames, pairing, recognise
-from sniffer.columns import I64, NO_TIME, U8, Exchanges, Runs
+from sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
 from sniffer.issues import Issue, IssueLog
 
 FRAME_LIMIT = 256 << 20
@@ -266,7 +267,8 @@ class Conversations:
         ending = bool(state[asked, frames.STREAM_ENDING])
         name = next((name for part in data if (name := recognise.signature(part)) is not None), None)
         verdict = recognise.begins_with_request(data[0], self._frame_limit) if start.opened else recognise.Verdict.NO
-        if verdict in (recognise.Verdict.REQUEST, recognise.Verdict.TOKEN):
+        # ZooKeeper's first frame reads as a Produce 0, too small to be one.
+        if name != "zookeeper" and verdict in (recognise.Verdict.REQUEST, recognise.Verdict.TOKEN):
             self._connections[slot, pairing.CLIENT] = 0
             self._connections[slot, pairing.SASL] = int(verdict is recognise.Verdict.TOKEN)
             mode = frames.SYNCED
@@ -345,7 +347,8 @@ class Conversations:
             )
 
     def _hold(self, batch: frames.Batch) -> None:
-        """Copy the bytes of frames that still wait out of the arena, and drop what no frame needs from those held before."""
+        """Copy the bytes of frames that still wait out of the arena, and drop what no frame needs from those held
+        before."""
         found = np.empty(1024, np.int64)
         count = _waiting_in_arena(batch.connections, self._connections, self._nodes, found)
         if count > found.shape[0]:
@@ -393,11 +396,11 @@ class Conversations:
         has_response = response[:, pairing.NODE_LENGTH] >= 0
         asked = np.where(has_request[:, None], request, response)
 
-        def place(side: I64, there: I64, column: int) -> I64:
+        def place(side: I64, there: Bool, column: int) -> I64:
             start = side[:, pairing.NODE_START]
             return np.where(there & (side[:, column] >= 0), start + side[:, column], -1).astype(np.int64)
 
-        def value(side: I64, there: I64, column: int, absent: int) -> I64:
+        def value(side: I64, there: Bool, column: int, absent: int) -> I64:
             return np.where(there, side[:, column], absent).astype(np.int64)
 
         return Exchanges(
@@ -433,7 +436,8 @@ class Conversations:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _move(source: U8, nodes: I64, which: I64, target: U8, used: int) -> int:
-    """Copy the bytes of nodes behind `used` bytes of target and point the nodes there; returns how many are used then."""
+    """Copy the bytes of nodes behind `used` bytes of target and point the nodes there; returns how many are used
+    then."""
     for index in range(which.shape[0]):
         node = which[index]
         start = nodes[node, pairing.NODE_START]

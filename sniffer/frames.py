@@ -1,7 +1,8 @@
 """Bytes of streams as rows: what arrives is laid out in one arena, and what no frame could use yet is kept for later.
 
 A Kafka frame is an int32 size and as many bytes. The kernel in exchanges.py finds the frames; here is what it works on:
-the state of a stream, the rows of a batch, and the bytes that wait for the rest of their frame. Those stay in chunks as they came
+the state of a stream, the rows of a batch, and the bytes that wait for the rest of their frame. Those stay in chunks
+as they came
 until the frame can be whole: a frame of many batches is copied once more, not once for each batch.
 """
 
@@ -17,9 +18,12 @@ from sniffer.columns import I64, U8, Runs
 # Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.
 ROW_START, ROW_BYTES, ROW_WIRE, ROW_KIND, ROW_NUMBER, ROW_AT, ROW_OFFSET, ROW_KEY, ROW_HEAD = range(9)
 ROW_COLUMNS = 9
-# ROW_START, ROW_BYTES: place in the arena (a gap has no bytes there). ROW_WIRE: length in the stream. ROW_OFFSET: in the stream.
-# ROW_KEY: the packet at which the bytes could be used, which is the highest number so far in the stream; it orders the rows of
-# both directions in one way, however the capture was cut into batches. ROW_HEAD: 1 if the first byte is the packet's first.
+# ROW_START, ROW_BYTES: place in the arena (a gap has no bytes there). ROW_WIRE: length in the stream. ROW_OFFSET: in
+# the stream.
+# ROW_KEY: the packet at which the bytes could be used, which is the highest number so far in the stream; it orders the
+# rows of
+# both directions in one way, however the capture was cut into batches. ROW_HEAD: 1 if the first byte is the packet's
+# first.
 BYTES, GAP, END = range(3)
 
 # Columns of a stream's state.
@@ -50,7 +54,8 @@ UNDECIDED, SEARCHING, SYNCED, LOST, DROPPED = range(5)
 
 @dataclass(slots=True)
 class Held:
-    """What a stream keeps from batch to batch: bytes in chunks, and the rows that brought them (ROW_START is from 0)."""
+    """What a stream keeps from batch to batch: bytes in chunks, and the rows that brought them (ROW_START is from
+    0)."""
 
     chunks: list[U8] = field(default_factory=list)
     rows: list[I64] = field(default_factory=list)
@@ -117,9 +122,11 @@ class Streams:
         self.held.pop(2 * slot + 1, None)
 
     def gather(self, runs: Runs, slots: I64, room: int) -> Batch:
-        """Lay out a batch of runs, whose connections have the slots given (one for each row), and what is held before them.
+        """Lay out a batch of runs, whose connections have the slots given (one for each row), and what is held before
+        them.
 
-        A stream that waits for more bytes than there are now only keeps its new ones and is not in the batch. Room is how
+        A stream that waits for more bytes than there are now only keeps its new ones and is not in the batch. Room is
+        how
         many bytes the arena has behind those laid out.
         """
         streams = 2 * slots + runs.direction.astype(np.int64)

@@ -1,8 +1,11 @@
 """The kernel between rows of streams and exchanges: finds frames, pairs them, finds them again after gaps.
 
-It takes the rows of each connection in the order in which their bytes became usable, both directions as one sequence, so that
-what it does is the same however the capture was cut into batches. Where a decision needs more than it can see (is this the
-start of Kafka? is this body a Fetch response?) it stops, says what it asks, and goes on at that place when it is called again.
+It takes the rows of each connection in the order in which their bytes became usable, both directions as one sequence,
+so that
+what it does is the same however the capture was cut into batches. Where a decision needs more than it can see (is this
+the
+start of Kafka? is this body a Fetch response?) it stops, says what it asks, and goes on at that place when it is
+called again.
 """
 
 from __future__ import annotations
@@ -65,11 +68,13 @@ from sniffer.recognise import (
 # Columns of a connection. A list has four: first and last node (0: none), number of nodes, bytes they hold.
 CLIENT, REQUESTS, RESPONSES, SASL, NUMBER, CLIENT_ID_LENGTH, CLIENT_IDS, SEARCHED, ENDS = 0, 1, 5, 9, 10, 11, 12, 13, 14
 CONNECTION_COLUMNS = 15
-# CLIENT: direction of requests, -1 if unknown. SASL: 1 while raw tokens may follow. CLIENT_ID_LENGTH: -2 if none was seen.
+# CLIENT: direction of requests, -1 if unknown. SASL: 1 while raw tokens may follow. CLIENT_ID_LENGTH: -2 if none was
+# seen.
 # CLIENT_IDS: 1 if there were several. SEARCHED: bytes looked at in vain. ENDS: directions that have ended.
 HEAD, TAIL, COUNT, HELD_BYTES = range(4)
 
-# Columns of a node: a frame that waits for its other half. Positions are relative to NODE_START but for NODE_START itself.
+# Columns of a node: a frame that waits for its other half. Positions are relative to NODE_START but for NODE_START
+# itself.
 (
     NODE_NEXT,
     NODE_KIND,
@@ -90,7 +95,8 @@ HEAD, TAIL, COUNT, HELD_BYTES = range(4)
     NODE_SKIPPED,
     NODE_COLUMNS,
 ) = range(18)
-# NODE_HELD: 1 if the bytes are in the held buffer, 0 if in the arena. NODE_SKIPPED: 1 if a later request has been answered.
+# NODE_HELD: 1 if the bytes are in the held buffer, 0 if in the arena. NODE_SKIPPED: 1 if a later request has been
+# answered.
 
 # Columns of an exchange: these, then those of the request's node, then those of the response's.
 OUT_SLOT, OUT_NUMBER, OUT_KEY, OUT_OUTCOME, OUT_RESPONSE_VERSION, OUT_REQUEST = range(6)
@@ -157,7 +163,7 @@ def _event(events: I64, at: I64, slot: int, direction: int, kind: int, offset: i
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _row_of(rows: I64, row: int, last: int, position: int) -> Any:
+def _row_of(rows: I64, row: Any, last: Any, position: Any) -> Any:
     while row < last and position >= rows[row, ROW_START] + rows[row, ROW_BYTES]:
         row += 1
     return np.int64(row)
@@ -308,7 +314,8 @@ def _request(
     flexible: I64,
     flexible_response: I64,
 ) -> Any:
-    """Take a request. Known: first and last version of each API. Returns NO_ANSWER, or the kind of event if it is bad."""
+    """Take a request. Known: first and last version of each API. Returns NO_ANSWER, or the kind of event if it is
+    bad."""
     start = nodes[node, NODE_START]
     end = start + nodes[node, NODE_LENGTH]
     good = read_request_header(arena, start, end, flexible, header)
@@ -476,7 +483,8 @@ def _frame(
     flexible: I64,
     flexible_response: I64,
 ) -> Any:
-    """Take the frame at STREAM_BEGIN, of which `captured` bytes (prefix included) are there. False if it is no frame."""
+    """Take the frame at STREAM_BEGIN, of which `captured` bytes (prefix included) are there. False if it is no
+    frame."""
     begin = stream[STREAM_BEGIN]
     first = _row_of(rows, stream[STREAM_ROW], stream[STREAM_LAST], begin)
     stream[STREAM_ROW] = first
@@ -576,7 +584,7 @@ def _request_at(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _outstanding(connection: I64, nodes: I64, correlation: int) -> Any:
+def _outstanding(connection: I64, nodes: I64, correlation: Any) -> Any:
     request = connection[REQUESTS + HEAD]
     found = np.int64(0)
     while request:
@@ -668,7 +676,8 @@ def converse(
 ) -> Any:
     """Take the rows of a batch from where `at` says; returns DONE, or what it needs before it can go on there.
 
-    table: Batch.connections. streams, connections, nodes: the state that stays. out, events: what comes of it. known: first and
+    table: Batch.connections. streams, connections, nodes: the state that stays. out, events: what comes of it. known:
+    first and
     last version of each API; flexible, flexible_response: first version with tagged fields in the header.
     """
     header = np.zeros(6, np.int64)
@@ -1059,7 +1068,7 @@ def converse(
                     _event(events, at, slot, direction, LOST_SYNC, rows[row, ROW_OFFSET], wire, rows[row])
                     _lose(stream, stream[STREAM_AVAILABLE])
                     stream[STREAM_ROW] = row
-            elif mode == LOST or mode == SEARCHING:
+            elif mode in (LOST, SEARCHING):
                 stream[STREAM_SKIPPED] += available - begin
                 stream[STREAM_BEGIN] = available
                 stream[STREAM_SCAN] = available

@@ -1,6 +1,7 @@
 """Which bytes are Kafka: credible headers, other protocols by their first bytes, and bodies that fit a layout.
 
-Request headers: int16 api key, int16 api version, int32 correlation id, and from header version 1 on a nullable client id
+Request headers: int16 api key, int16 api version, int32 correlation id, and from header version 1 on a nullable client
+id
 with an int16 length, in header 2 tagged fields behind it (RequestHeader.json, KIP-482).
 """
 
@@ -16,9 +17,9 @@ import numpy as np
 from numba import njit
 
 from decoders import apis
-from decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
 from decoders.program import ARRAY as ARRAY_OPERATION
 from decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
+from decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
 from decoders.tape import Status, decode_bodies
 from sniffer.columns import I64, U8, Bool
 
@@ -66,7 +67,7 @@ def behind_tags(data: U8, position: int, end: int) -> Any:
     if position < 0 or count > end - position:
         return np.int64(-1)
     for _ in range(count):
-        tag, position = varint(data, position, end)
+        _tag, position = varint(data, position, end)
         if position < 0:
             return np.int64(-1)
         size, position = varint(data, position, end)
@@ -80,7 +81,8 @@ def behind_tags(data: U8, position: int, end: int) -> Any:
 def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I64) -> Any:
     """Read the header of a request frame, as far as it is there; header takes the HEADER_ columns, positions in data.
 
-    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Flexible: for each API key the first
+    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Flexible: for each API key the
+    first
     version with header 2. Returns False if fewer than 8 bytes are there or the client id's length cannot be.
     """
     header[HEADER_CLIENT_ID] = -1
@@ -192,13 +194,15 @@ def _is_redis(data: bytes) -> bool:
 
 
 def _is_zookeeper(data: bytes) -> bool:
-    # ConnectRequest (size 44 or 45, protocol version 0, last zxid, timeout, session) or its answer; later requests have a
+    # ConnectRequest (size 44 or 45, protocol version 0, last zxid, timeout, session) or its answer; later requests
+    # have a
     # size, an xid and a type.
     if len(data) < 12:
         return data[:4] in (b"ruok", b"srvr", b"mntr")
     size = int.from_bytes(data[:4], "big")
-    if size in (44, 45, 36, 37) and data[4:8] == bytes(4) and len(data) >= 24:
-        return data[16:18] == bytes(2) or data[8:10] == bytes(2)
+    password_length = data[28:32] if size in (44, 45) else data[20:24] if size in (36, 37) else b""
+    if data[4:8] == bytes(4) and password_length == b"\x00\x00\x00\x10":
+        return True
     ping = bytes.fromhex("00000008fffffffe0000000b")
     return data[:12] == ping
 
@@ -223,7 +227,8 @@ def signature(data: bytes) -> str | None:
 
 
 def other_protocol(streams: tuple[bytes, bytes]) -> str:
-    """The name of what is not Kafka, by the first bytes of both streams: length_prefixed and unknown if there is no other."""
+    """The name of what is not Kafka, by the first bytes of both streams: length_prefixed and unknown if there is no
+    other."""
     for data in streams:
         name = signature(data)
         if name is not None:
@@ -236,7 +241,7 @@ def other_protocol(streams: tuple[bytes, bytes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """All layouts of responses, once each: versions of an API with equal layouts are one reading, told by the lowest."""
+    """All layouts of responses, once each: versions of an API with equal layouts are one, told by the lowest."""
 
     program: I64
     api_key: I64
@@ -298,8 +303,8 @@ def fits(data: U8, start: int, end: int, api_key: int, api_version: int, respons
 def are_responses(data: U8, start: int, end: int, most: int) -> bool:
     """Whether up to so many size-prefixed frames, those that are whole, can each be a response of some API.
 
-    ZooKeeper's frames have a size and a number that rises as well; a path in a request, or the transaction id and error of
-    a reply, tell them.
+    ZooKeeper's frames have a size and a number that rises as well; a path in a request, or the transaction id and error
+    of a reply, tell them.
     """
     all_readings = readings()
     position = start

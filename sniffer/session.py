@@ -57,7 +57,7 @@ class Session:
         return self._take(self._tcp.finish())
 
     def ended(self) -> list[ConnectionRow]:
-        """Return the connections that ended since the last call; no later exchanges, and no later issues, are of them."""
+        """Return the connections that ended since the last call; no later exchanges or issues are of them."""
         rows, self._rows = list(self._rows.values()), {}
         return rows
 

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sniffer.recognise import Verdict, are_responses, begins_with_request, fits, other_protocol, readings, signature
+
+REQUEST = bytes.fromhex("00000016 0003 0001 00000007 0003 616263 00000001 0003") + b"abc"
+
+
+@pytest.mark.parametrize("length", range(17))
+def test_a_request_is_told_by_its_header_alone(length: int) -> None:
+    assert begins_with_request(REQUEST[:length], 1 << 20) is Verdict.MORE
+
+
+def test_a_whole_header_is_enough() -> None:
+    assert begins_with_request(REQUEST[:17], 1 << 20) is Verdict.REQUEST
+    assert begins_with_request(REQUEST, 1 << 20) is Verdict.REQUEST
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n",
+        bytes.fromhex("7fffffff 0003 0001 00000007 ffff"),
+        bytes.fromhex("00000016 00ff 0001 00000007 ffff"),
+        bytes.fromhex("00000016 0003 0001 00000007 0003 610062"),
+        bytes.fromhex("00000016 0003 0001 00000007 7fff 616263"),
+    ],
+)
+def test_what_is_no_request(data: bytes) -> None:
+    assert begins_with_request(data, 1 << 20) is Verdict.NO
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01", "tls"),
+        (b"GET / HTTP/1.1\r\n", "http"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "ssh"),
+        (b"*1\r\n$4\r\nPING\r\n", "redis"),
+        (bytes.fromhex("00000008fffffffe0000000b"), "zookeeper"),
+    ],
+)
+def test_signatures(data: bytes, name: str) -> None:
+    assert signature(data) == name
+    assert other_protocol((b"", data)) == name
+
+
+def test_nothing_else_is_known() -> None:
+    assert signature(REQUEST) is None
+    assert other_protocol((b"", b"")) == "empty"
+    assert other_protocol((b"\xff\xfe", b"")) == "unknown"
+
+
+def test_a_body_fits_to_its_last_byte() -> None:
+    body = np.frombuffer(bytes.fromhex("0000 00000001"), np.uint8)  # Heartbeat 0 has the error code alone
+    assert fits(body, 0, 2, 12, 0, True)
+    assert not fits(body, 0, 3, 12, 0, True)
+    assert not fits(body, 0, 2, 9999, 0, True)
+
+
+def test_readings_are_told_apart() -> None:
+    table = readings()
+    pairs = list(zip(table.api_key.tolist(), table.api_version.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+    assert set(table.api_key.tolist()) == set(range(93))
+
+
+def test_zookeeper_is_no_chain_of_responses() -> None:
+    frames = b"".join(
+        (21).to_bytes(4, "big") + xid.to_bytes(4, "big") + (4).to_bytes(4, "big") + b"\0\0\0\x08/brokers" + b"\0"
+        for xid in range(1, 5)
+    )
+    assert not are_responses(np.frombuffer(frames, np.uint8), 0, len(frames), 4)
