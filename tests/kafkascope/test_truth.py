@@ -59,14 +59,17 @@ def test_every_produced_record_is_there(name: str) -> None:
         key = of_truth(p)
         if p["offset"] is None:
             right = any_offset[key]
+        elif truth.get("offsets_may_be_unknown"):
+            # Truth knows by their content which records are in the capture, so of those without any it cannot tell.
+            right = with_offset[key, p["offset"]] or without[key] or not p["value"]
         else:
-            right = with_offset[key, p["offset"]] or (truth.get("offsets_may_be_unknown") and without[key])
+            right = with_offset[key, p["offset"]]
         if not right:
             wrong.append(p)
     assert not wrong, f"{len(wrong)} of {len(truth['produced'])} produced records are missing: {wrong[:2]}"
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if truth_of(n)["consumed"]["by_client"]])
+@pytest.mark.parametrize("name", [n for n in NAMES if truth_of(n).get("consumed", {}).get("by_client")])
 def test_every_consumed_offset_is_there(name: str) -> None:
     truth = truth_of(name)
     rows = read(name).arrow("records")
@@ -103,11 +106,15 @@ def test_errors_are_exact(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_whole_frame_is_decoded(name: str) -> None:
     rows = read(name).exchanges
-    bad = rows[(rows.decoded != "full") & (rows.outcome != "orphan")]
-    if name == "net_capture_drops":  # truth counts the frames that the capture does not hold whole
-        assert len(bad) <= truth_of(name)["frames_with_missing_bytes"]
-        bad = bad[~bad.issue.fillna("").str.contains("lack")]
+    bad = rows[rows.decoded != "full"]
+    cut = bad.issue.fillna("").str.contains("the capture holds [0-9]+ of its [0-9]+ bytes")
+    # Sent on purpose: franz-go asks for an ApiVersions that no release has yet, raw sockets for version 99.
+    unknown = (bad.api_version == 99) | ((bad.api == "ApiVersions") & (bad.api_version == 5))
+    orphan = (bad.outcome == "orphan") & (name in ("clients_admin", "net_capture_drops", "zk-2.8.2"))
+    bad = bad[~(cut | unknown | orphan)]
     assert bad.empty, bad[["connection", "number", "api", "api_version", "decoded", "issue"]].head().to_string()
+    if name == "net_capture_drops":  # truth counts the frames that the capture does not hold whole
+        assert cut.sum() <= truth_of(name)["frames_with_missing_bytes"]
 
 
 def test_no_secret_is_shown() -> None:
