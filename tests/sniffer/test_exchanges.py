@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+
+from sniffer.columns import Exchanges, Outcome, Runs
+from sniffer.exchanges import Conversations, Start
+from sniffer.issues import Issue
+
+
+def request(correlation: int, key: int = 12, version: int = 0, body: bytes = b"") -> bytes:
+    header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big") + b"\0\1c"
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
+
+
+def response(correlation: int, body: bytes = b"\0\0") -> bytes:
+    return (4 + len(body)).to_bytes(4, "big") + correlation.to_bytes(4, "big") + body
+
+
+def talk(*parts: tuple[int, bytes | int], limit: int = 1 << 20) -> tuple[list[tuple[int, int]], list[Issue], Exchanges]:
+    """Packets of (direction, bytes or length of a gap), one batch each, then all of them as one: both must be equal."""
+    found = []
+    for size in (1, len(parts)):
+        conversations = Conversations(lambda ids: {one: Start(True) for one in ids}, limit)
+        offsets = [0, 0]
+        rows = []
+        for number, (direction, part) in enumerate(parts, 1):
+            length = part if isinstance(part, int) else len(part)
+            rows.append((number, direction, offsets[direction], part, length))
+            offsets[direction] += length
+        outcome = []
+        last = None
+        for low in range(0, len(rows), size):
+            batch = sorted(rows[low : low + size], key=lambda row: (row[1], row[2]))
+            data = b"".join(row[3] for row in batch if isinstance(row[3], bytes))
+            lengths = np.array([row[4] for row in batch], np.int64)
+            inside = np.array([isinstance(row[3], bytes) for row in batch])
+            start = np.cumsum(lengths * inside) - lengths * inside
+            numbers = np.array([row[0] for row in batch], np.int64)
+            last = conversations.feed(
+                Runs(
+                    np.frombuffer(data, np.uint8),
+                    np.ones(len(batch), np.int64),
+                    np.array([row[1] for row in batch], np.int8),
+                    np.array([row[2] for row in batch], np.int64),
+                    np.where(inside, start, -1),
+                    lengths,
+                    numbers,
+                    numbers * 1000,
+                )
+            )
+            outcome += list(zip(last.correlation_id.tolist(), last.outcome.tolist(), strict=True))
+        end = conversations.end([1])
+        outcome += list(zip(end.correlation_id.tolist(), end.outcome.tolist(), strict=True))
+        assert last is not None
+        found.append((outcome, list(conversations.issues), last))
+    assert found[0][0] == found[1][0]
+    assert list(map(str, found[0][1])) == list(map(str, found[1][1]))
+    return found[1]
+
+
+def test_equal_ids_are_answered_in_order() -> None:
+    outcome, issues, exchanges = talk((0, request(7) + request(7)), (1, response(7)), (1, response(7)))
+    assert outcome == [(7, Outcome.ANSWERED)] * 2
+    assert exchanges.response_packet.tolist() == [2, 3]
+    assert not issues
+
+
+def test_a_response_before_its_request_needs_an_earlier_time() -> None:
+    outcome, _, _ = talk((0, request(1)), (1, response(2)), (0, request(2)), (1, response(2)))
+    assert outcome == [(2, Outcome.ORPHAN), (2, Outcome.ANSWERED), (1, Outcome.UNANSWERED)]
+
+
+def test_acks_0_is_complete_at_once() -> None:
+    outcome, _, _ = talk((0, request(1, 0, 2, bytes(2) + bytes(8))), (0, request(2, 0, 3, b"\xff\xff" + bytes(10))))
+    assert outcome == [(1, Outcome.ONE_WAY), (2, Outcome.ONE_WAY)]
+
+
+def test_api_versions_falls_back_to_version_0() -> None:
+    _, _, exchanges = talk((0, request(1, 18, 3, b"\0")), (1, response(1, b"\0\x23" + bytes(4))))
+    assert exchanges.response_version.tolist() == [0]
+    assert exchanges.api_version.tolist() == [3]
+
+
+def test_a_gap_in_a_frame_keeps_the_next() -> None:
+    whole = response(1, bytes(100))
+    outcome, issues, exchanges = talk(
+        (0, request(1) + request(2)), (1, whole[:30]), (1, 40), (1, whole[70:] + response(2))
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+    assert exchanges.response_whole.tolist() == [False, True]
+    assert (exchanges.response_end - exchanges.response_start).tolist() == [26, 6]
+    assert exchanges.response_bytes.tolist() == [108, 10]
+    assert [issue.kind for issue in issues] == ["frame_cut"]
+
+
+def test_sync_is_found_again_by_an_answer() -> None:
+    outcome, issues, _ = talk((0, request(1) + request(2)), (1, 17), (1, b"xyz" + response(2)))
+    assert outcome == [(2, Outcome.ANSWERED), (1, Outcome.UNANSWERED)]
+    assert {issue.kind for issue in issues} == {"frame_sync_lost", "bytes_skipped"}
+
+
+def test_a_frame_of_2_gib_is_an_issue() -> None:
+    outcome, issues, _ = talk((0, request(1)), (1, response(1)), (0, b"\x7f\xff\xff\xff" + bytes(100)))
+    assert outcome == [(1, Outcome.ANSWERED)]
+    assert {issue.kind for issue in issues} == {"implausible_size", "bytes_skipped"}
+
+
+def test_raw_sasl_tokens_are_paired_in_order() -> None:
+    token = b"\0user\0secret"
+    outcome, _, exchanges = talk(
+        (0, request(1, 17, 0, b"\0\5PLAIN")),
+        (1, response(1, b"\0\0\0\0\0\1\0\5PLAIN")),
+        (0, len(token).to_bytes(4, "big") + token),
+        (1, bytes(4)),
+        (0, request(2, 3, 1, bytes(4))),
+        (1, response(2)),
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+    assert exchanges.kind.tolist() == [0, 1, 0]
