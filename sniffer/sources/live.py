@@ -1,0 +1,338 @@
+"""Packets of live interfaces (Linux): a ring shared with the kernel (packet(7), TPACKET_V3), read block by block.
+
+The kernel filters, stamps and collects; a block that is full, or 100 ms old, is copied out and indexed by a kernel of
+ours. VLAN tags that the interface takes off stay off: segments do not depend on them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import select
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sniffer.columns import I32, I64, U8, Packets
+from sniffer.issues import Issue, IssueLog
+from sniffer.link import ETHERNET, RAW_IP
+from sniffer.sources.errors import SourceError
+
+ANY = "any"
+PROMPT_MS = 100  # after which the kernel hands over a block that is not full
+BLOCK_BYTES = 1 << 20
+BLOCKS = 64
+MOST_PORTS = 100  # in the kernel's filter: its jumps reach 255 instructions; more ports: all of TCP
+
+# linux/if_packet.h, linux/if_ether.h, linux/if_arp.h, asm-generic/socket.h
+SOL_PACKET, ADD_MEMBERSHIP, RX_RING, STATISTICS, VERSION, TPACKET_V3 = 263, 1, 5, 6, 10, 2
+MEMBERSHIP_PROMISCUOUS = 1
+ETH_P_ALL = 3
+HARDWARE_ETHERNET, HARDWARE_LOOPBACK = 1, 772
+SO_ATTACH_FILTER = 26
+BLOCK_STATUS, STATUS_USER = 2, 1  # index of 32-bit words in a block's header
+
+# linux/filter.h: opcodes of the classic filter machine, and the bases of special offsets
+LOAD_WORD, LOAD_HALF, LOAD_BYTE, LOAD_HALF_INDEXED = 0x20, 0x28, 0x30, 0x48
+AND, SHIFT_LEFT, TO_INDEX, EQUAL, RETURN = 0x54, 0x64, 0x07, 0x15, 0x06
+NETWORK_HEADER = 0x100000000 - 0x100000
+PROTOCOL_OF_PACKET = 0x100000000 - 0x1000
+
+int64: Any = np.int64
+
+
+class LiveSource:
+    """Packets of one or several interfaces, ``any`` standing for all; iterate until ``stop`` is called.
+
+    A batch comes every 100 ms or sooner, also an empty one, so that the caller can look after other things.
+    """
+
+    def __init__(self, interfaces: Sequence[str], ports: Sequence[int] = ()) -> None:
+        """Open the interfaces for TCP traffic of the ports (none: all); raises SourceError saying what to do."""
+        if not sys.platform.startswith("linux"):
+            advice = "Use `tcpdump -U -w - -i NAME | sniff -r -`"
+            raise SourceError(interfaces[0], None, "live capture of an interface needs Linux", advice)
+        self.issues = IssueLog()
+        self.number = 1  # of the packet that comes next
+        self.received = 0  # packets that passed the filter, as the kernel counts
+        self.dropped = 0  # of those, packets for which the ring had no room
+        self._stopped = False
+        self._rings: list[_Ring] = []
+        try:
+            for name in dict.fromkeys(interfaces):
+                self._rings.append(_Ring(name, ports))
+        except BaseException:
+            self.close()
+            raise
+
+    def stop(self) -> None:
+        """End the iteration once what the kernel has is read; may be called by a signal handler or another thread."""
+        self._stopped = True
+
+    def __iter__(self) -> Iterator[Packets]:
+        poll = select.poll()
+        for ring in self._rings:
+            poll.register(ring.socket, select.POLLIN | select.POLLERR)
+        ending = 0
+        # After a stop: wait until the blocks begun before it have been handed over.
+        while ending < 3:
+            ending += self._stopped
+            for descriptor, event in poll.poll(PROMPT_MS):
+                if event & select.POLLERR:
+                    self._failed(poll, descriptor)
+            yield self._gather()
+        self.close()
+
+    def _gather(self) -> Packets:
+        """All packets in blocks that are ready, in order of time."""
+        data: list[U8] = []
+        size = 0
+        starts, ats, captureds, originals, link_types = ([] for _ in range(5))
+        for ring in self._rings:
+            for block in ring.blocks():
+                at, start, captured, original = _index(block, ring.cooked)
+                starts.append(start + size)
+                ats.append(at)
+                captureds.append(captured)
+                originals.append(original)
+                link_types.append(np.full(len(at), RAW_IP if ring.cooked else ETHERNET, np.int32))
+                data.append(block)
+                size += len(block)
+        if not data:
+            none, none_32 = np.empty(0, np.int64), np.empty(0, np.int32)
+            return Packets(np.empty(0, np.uint8), none, none, none, none_32, none_32, none_32)
+        at = np.concatenate(ats)
+        order = np.argsort(at, kind="stable") if len(self._rings) > 1 else np.arange(len(at))
+        number = np.arange(self.number, self.number + len(at), dtype=np.int64)
+        self.number += len(at)
+        return Packets(
+            np.concatenate(data),
+            number,
+            at[order],
+            np.concatenate(starts)[order],
+            np.concatenate(captureds)[order],
+            np.concatenate(originals)[order],
+            np.concatenate(link_types)[order],
+        )
+
+    def _failed(self, poll: Any, descriptor: int) -> None:
+        """Interface went away or down: an issue; the capture goes on, as the interface may come back."""
+        for ring in self._rings:
+            if ring.socket.fileno() != descriptor:
+                continue
+            code = ring.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                detail = f"{ring.name}: {os.strerror(code)}"
+                self.issues.add(Issue("interface_failed", detail, packet=self.number))
+                if code == errno.ENODEV:
+                    poll.unregister(descriptor)
+
+    def statistics(self) -> tuple[int, int]:
+        """Packets that passed the filter so far, and how many of them the kernel had to drop."""
+        for ring in self._rings:
+            received, dropped = ring.statistics()
+            self.received += received
+            self.dropped += dropped
+        return self.received, self.dropped
+
+    def close(self) -> None:
+        """Take the last statistics (drops become an issue) and close the sockets; again is harmless."""
+        if self._rings:
+            self.statistics()
+            if self.dropped:
+                detail = f"the kernel dropped {self.dropped} of {self.received} packets: reading was too slow"
+                self.issues.add(Issue("kernel_drops", detail, count=self.dropped))
+        for ring in self._rings:
+            ring.close()
+        self._rings = []
+
+    def __enter__(self) -> LiveSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Ring:
+    """A packet socket with its ring."""
+
+    def __init__(self, name: str, ports: Sequence[int]) -> None:
+        self.name = name
+        hardware = _hardware(name)
+        # Ethernet comes as it is; of all else (tunnels, PPP, any) the kernel takes off the link layer.
+        self.cooked = hardware not in (HARDWARE_ETHERNET, HARDWARE_LOOPBACK)
+        self._memory: mmap.mmap | None = None
+        self._next = 0
+        try:
+            kind = socket.SOCK_DGRAM if self.cooked else socket.SOCK_RAW
+            # With protocol 0 nothing comes before bind. Python cannot bind to all interfaces: a socket made with the
+            # protocol hears them all; what comes before the ring is there stays out of it.
+            self.socket = socket.socket(socket.AF_PACKET, kind, socket.htons(ETH_P_ALL) if name == ANY else 0)
+        except PermissionError:
+            advice = (
+                "Run it with sudo, or give Python the right with `sudo setcap cap_net_raw+ep $(readlink -f "
+                "$(which python3))`, or pipe: `sudo tcpdump -U -w - -i NAME | sniff -r -`"
+            )
+            raise SourceError(name, None, "capturing needs the right CAP_NET_RAW", advice) from None
+        try:
+            self._set_up(name, ports)
+        except OSError as error:
+            self.socket.close()
+            message = f"the interface cannot be captured ({error.strerror or error})"
+            raise SourceError(name, None, message, "Pipe instead: `tcpdump -U -w - -i NAME | sniff -r -`") from None
+
+    def _set_up(self, name: str, ports: Sequence[int]) -> None:
+        code = filter_program(ports)
+        buffer = ctypes.create_string_buffer(code)
+        program = struct.pack("HL", len(code) // 8, ctypes.addressof(buffer))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+        self.socket.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
+        self._blocks = BLOCKS
+        while True:
+            sizes = (BLOCK_BYTES, self._blocks, BLOCK_BYTES, self._blocks, PROMPT_MS, 0, 0)
+            try:
+                self.socket.setsockopt(SOL_PACKET, RX_RING, struct.pack("7I", *sizes))
+                break
+            except OSError as error:
+                if error.errno != errno.ENOMEM or self._blocks <= 4:
+                    raise
+                self._blocks //= 2
+        self._memory = mmap.mmap(self.socket.fileno(), BLOCK_BYTES * self._blocks)
+        if name != ANY:
+            membership = struct.pack("IHH8s", socket.if_nametoindex(name), MEMBERSHIP_PROMISCUOUS, 0, b"")
+            self.socket.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, membership)
+            self.socket.bind((name, ETH_P_ALL))
+
+    def blocks(self) -> Iterator[U8]:
+        """Copies of the blocks that are ready, each given back to the kernel at once; once around at most."""
+        if self._memory is None:
+            return
+        for _ in range(self._blocks):
+            begin = self._next * BLOCK_BYTES
+            words = np.frombuffer(self._memory, np.uint32, 6, begin)
+            if not words[BLOCK_STATUS] & STATUS_USER:
+                return
+            size = min(int(words[5]), BLOCK_BYTES)
+            block = np.frombuffer(self._memory, np.uint8, size, begin).copy()
+            words[BLOCK_STATUS] = 0
+            self._next = (self._next + 1) % self._blocks
+            yield block
+
+    def statistics(self) -> tuple[int, int]:
+        """Packets and drops since the last call."""
+        received, dropped, _ = struct.unpack("3I", self.socket.getsockopt(SOL_PACKET, STATISTICS, 12))
+        return received, dropped
+
+    def close(self) -> None:
+        self.socket.close()
+        self._memory = None  # unmapped when the last view is gone
+
+
+def _hardware(name: str) -> int:
+    """Hardware type of an interface, 0 for any; raises SourceError if there is no such interface."""
+    if name == ANY:
+        return 0
+    names = [interface for _, interface in socket.if_nameindex()]
+    if name not in names:
+        raise SourceError(name, None, "no such interface", f"There are: {', '.join([*names, ANY])}")
+    try:
+        with open(f"/sys/class/net/{name}/type", encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):  # no sysfs, or that of another network namespace
+        return HARDWARE_LOOPBACK if name == "lo" else HARDWARE_ETHERNET
+
+
+def filter_program(ports: Sequence[int] = ()) -> bytes:
+    """Program for the kernel's classic filter machine: TCP over IPv4 or IPv6, of any of the ports (none: all).
+
+    Offsets count from the network header, so one program serves every link layer. What the program cannot look into
+    (second VLAN tag, MPLS, PPPoE, fragments, IPv6 extension headers) passes.
+    """
+    ports = tuple(ports) if len(ports) <= MOST_PORTS else ()
+    accept, drop = "accept", "drop"
+    net = NETWORK_HEADER
+    code: list[tuple[int, int, str, str] | str] = [(LOAD_WORD, PROTOCOL_OF_PACKET, "", "")]
+    code += [(EQUAL, 0x0800, "ipv4", ""), (EQUAL, 0x86DD, "ipv6", "")]
+    code += [(EQUAL, ether, accept, "") for ether in (0x8100, 0x88A8, 0x9100, 0x8847)]
+    code += [(EQUAL, 0x8864, accept, drop)]
+    code += ["ipv4", (LOAD_BYTE, net + 9, "", ""), (EQUAL, 6, "", drop)]
+    code += [(LOAD_HALF, net + 6, "", ""), (AND, 0x1FFF, "", ""), (EQUAL, 0, "", accept)]
+    code += [(LOAD_BYTE, net, "", ""), (AND, 15, "", ""), (SHIFT_LEFT, 2, "", ""), (TO_INDEX, 0, "", "")]
+    code += _ports(LOAD_HALF_INDEXED, net, ports)
+    code += ["ipv6", (LOAD_BYTE, net + 6, "", ""), (EQUAL, 6, "tcp6", "")]
+    code += [(EQUAL, header, accept, "") for header in (0, 43, 44, 51)]
+    code += [(EQUAL, 60, accept, drop), "tcp6", *_ports(LOAD_HALF, net + 40, ports)]
+    code += [accept, (RETURN, 0x7FFFFFFF, "", ""), drop, (RETURN, 0, "", "")]
+    places: dict[str, int] = {}
+    rows: list[tuple[int, int, str, str]] = []
+    for row in code:
+        if isinstance(row, str):
+            places[row] = len(rows)
+        else:
+            rows.append(row)
+    return b"".join(
+        struct.pack("HBBI", op, *(places[to] - at - 1 if to else 0 for to in (yes, no)), value)
+        for at, (op, value, yes, no) in enumerate(rows)
+    )
+
+
+def _ports(load: int, offset: int, ports: Sequence[int]) -> list[tuple[int, int, str, str] | str]:
+    """Compare source and target port, which stand at offset, with all ports; no ports: accept."""
+    if not ports:
+        return [(EQUAL, 0, "accept", "accept")]
+    rows: list[tuple[int, int, str, str] | str] = []
+    for field in (offset, offset + 2):
+        rows.append((load, field, "", ""))
+        rows += [(EQUAL, port, "accept", "") for port in ports]
+    last = rows[-1]
+    assert not isinstance(last, str)
+    return [*rows[:-1], (*last[:3], "drop")]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _little(data: U8, at: int, size: int) -> Any:
+    value = int64(0)
+    for byte in range(size):
+        value |= int64(data[at + byte]) << (8 * byte)
+    return value
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _index(block: U8, cooked: bool) -> tuple[I64, I64, I32, I32]:
+    """Packets of a ring block (struct tpacket_block_desc, tpacket3_hdr, sockaddr_ll): time, start, sizes.
+
+    Left out: what a host sends on its loopback (it comes a second time, as received), and of cooked packets those
+    that are not IP.
+    """
+    rows = _little(block, 12, 4)
+    at = np.empty(rows, np.int64)
+    start = np.empty(rows, np.int64)
+    captured = np.empty(rows, np.int32)
+    original = np.empty(rows, np.int32)
+    count = 0
+    position = _little(block, 16, 4)
+    for _ in range(rows):
+        if position + 68 > block.size:
+            break
+        begin = position + (_little(block, position + 26, 2) if cooked else _little(block, position + 24, 2))
+        size = _little(block, position + 12, 4)
+        ether = int64(block[position + 50]) << 8 | int64(block[position + 51])
+        echo = _little(block, position + 56, 2) == HARDWARE_LOOPBACK and block[position + 58] == 4
+        if begin + size <= block.size and not echo and (not cooked or ether in (0x0800, 0x86DD)):
+            at[count] = _little(block, position + 4, 4) * 1_000_000_000 + _little(block, position + 8, 4)
+            start[count] = begin
+            captured[count] = size
+            original[count] = _little(block, position + 16, 4)
+            count += 1
+        following = _little(block, position, 4)
+        if following == 0:
+            break
+        position += following
+    return at[:count], start[:count], captured[:count], original[:count]
