@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks
-from kafkascope.spark.output import Output, Part
+from kafkascope.spark.output import Output, Part, PartWriter
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
+from reports.connection_table import issue_table
 from reports.summary import Summary
 from reports.topics import TopicNames
-from sniffer.issues import Issue
+from sniffer.issues import Issue, IssueLog
 from sniffer.sources import SourceError
 from sniffer.sources.files import STANDARD_INPUT, find_files
 from sniffer.sources.split import Split, chain_files, ranges
@@ -85,7 +86,7 @@ def analyze(
         try:
             run = _Run(own_session(session), staging, options, progress)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
-            output.commit(run.parts, options.tables)
+            output.commit(run.parts, options.tables, analysis.summary.result())
         except BaseException:
             output.abort()
             raise
@@ -124,11 +125,19 @@ class _Run:
         summary = Summary()
         names = TopicNames()
         other: Counter[str] = Counter()
+        log = IssueLog()
         for written in self._decode(splits, issues, split_bytes, into):
             self.parts += written.parts
             names.merge(written.topic_names)
             summary.merge(written.summary)
             other.update(written.other)
+            for issue in written.issues:
+                log.add(issue)
+        if len(log) and "issues" in self._options.tables:
+            writer = PartWriter(self._staging, into)
+            writer.write({"issues": issue_table(log)})
+            self.parts += writer.finish()
+            summary.merge(writer.summary)
         known = names.learned()
         summary.rename_topics(known)
         self._resolve(known)

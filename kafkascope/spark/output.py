@@ -8,11 +8,13 @@ Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a 
 
 from __future__ import annotations
 
+import json
 import posixpath
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,9 +25,10 @@ from reports.tables import SCHEMAS
 from reports.topics import ID_PREFIX, TopicNames
 
 TABLES = "tables"
+SUMMARY = "summary.json"
 _STAGING = ".staging-"
 # What a finished or broken run leaves; a directory that has anything else is not ours to replace.
-_OWN = frozenset({TABLES, "summary.json"})
+_OWN = frozenset({TABLES, SUMMARY})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
 # Text of many values and payloads gain nothing by a dictionary, and building one takes time.
@@ -98,8 +101,11 @@ class Output:
             return self._staging
         return posixpath.join(self.place, posixpath.basename(self._staging))
 
-    def commit(self, parts: Iterable[Part], tables: Iterable[str]) -> None:
-        """Put the parts in place, instead of what was there; files of attempts that did not count are removed."""
+    def commit(self, parts: Iterable[Part], tables: Iterable[str], summary: Mapping[str, Any] | None = None) -> None:
+        """Put the parts in place, instead of what was there; files of attempts that did not count are removed.
+
+        The summary comes last: where it is, the tables are whole.
+        """
         staged = posixpath.join(self._staging, TABLES)
         kept: dict[str, set[str]] = {name: set() for name in tables}
         for part in parts:
@@ -124,6 +130,9 @@ class Output:
         for entry in self._system.get_file_info(fs.FileSelector(self._path)):
             if posixpath.basename(entry.path).startswith(_STAGING):
                 self._remove(entry.path)
+        if summary is not None:
+            with self._system.open_output_stream(posixpath.join(self._path, SUMMARY)) as stream:
+                stream.write(json.dumps(summary, indent=2).encode())
 
     def abort(self) -> None:
         """Remove what this run made."""

@@ -21,7 +21,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.spark import parcels
 from kafkascope.spark.output import Part, PartWriter, resolve_part
-from reports.connection_table import issue_table
 from reports.summary import Summary
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import dissect
@@ -162,6 +161,7 @@ class Written:
     topic_names: dict[str, str] = field(default_factory=dict)
     summary: Summary = field(default_factory=Summary)
     other: Counter[str] = field(default_factory=Counter)
+    issues: IssueLog = field(default_factory=IssueLog)  # of no connection: tasks may have the same kind
 
 
 def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: EngineOptions) -> Iterator[Written]:
@@ -174,10 +174,12 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
     written = Written(summary=writer.summary)
     try:
         engine = Engine(options)
-        remaining = _take_remarks(chain([first], rows), writer, written)
+        remaining = _take_remarks(chain([first], rows), written)
         for segments in parcels.merged(remaining, _FEED_BYTES):
             writer.write(engine.feed(segments))
         writer.write(engine.finish())
+        for issue in engine.issues:
+            written.issues.add(issue)
         written.topic_names = engine.topic_names.learned()
         written.parts = writer.finish()
     except BaseException:
@@ -193,23 +195,18 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, pa.Buffer]]:
 
 
 def _take_remarks(
-    rows: Iterator[tuple[int, int, int, pa.Buffer]], writer: PartWriter, written: Written
+    rows: Iterator[tuple[int, int, int, pa.Buffer]], written: Written
 ) -> Iterator[tuple[int, int, pa.Buffer]]:
     """Take the remarks out, which come first; the parcels go on."""
-    log = IssueLog()
-    noted = False
     for _, merge_at, number, parcel in rows:
         if number:
             yield merge_at, number, parcel
             continue
-        noted = True
         issues, other, packets = parcels.read_remarks(parcel)
         for issue in issues:
-            log.add(issue)
+            written.issues.add(issue)
         written.other.update(other)
-        writer.summary.packets += packets
-    if noted and len(log):
-        writer.write({"issues": issue_table(log)})
+        written.summary.packets += packets
 
 
 def resolve(parts: Iterable[Part], staging: str, names: dict[str, str]) -> Iterator[Part]:

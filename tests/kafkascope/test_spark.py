@@ -5,6 +5,7 @@ That the tables are those of one process is held by test_parity.py.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -204,9 +205,9 @@ def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path: Path)
         Output(str(out), overwrite=False)
     (out / "summary.json").write_text("{}")
     output = Output(str(out), overwrite=True)
-    output.commit(fill(output, 7), NAMES)
+    output.commit(fill(output, 7), NAMES, {"packets": 7})
     assert pq.read_table(out / "tables" / "issues").num_rows == 7
-    assert not (out / "summary.json").exists()
+    assert json.loads((out / "summary.json").read_text()) == {"packets": 7}
 
 
 @pytest.mark.parametrize("strange", ["photo.jpg", "tables/letters/a.txt"])
