@@ -207,6 +207,9 @@ class Conversations:
         at = self._at
         at[[pairing.AT_CONNECTION, pairing.AT_OUT, pairing.AT_EVENT, pairing.ANSWER, pairing.AT_TODO]] = 0
         at[[pairing.AT_ROW_0, pairing.AT_ROW_1]] = -1
+        likely = batch.rows.shape[0] // 2 + 2 * pairing.ROOM  # small frames: a packet each
+        if self._out.shape[0] < likely:
+            self._out = np.empty((likely, pairing.OUT_COLUMNS), np.int64)
         while True:
             code = pairing.converse(
                 batch.arena,
@@ -238,7 +241,7 @@ class Conversations:
         out = self._out[: int(at[pairing.AT_OUT])]
         result = self._exchanges(batch.arena, batch.used, out)
         self._hold(batch)
-        if self._out.shape[0] > 8 * pairing.ROOM:
+        if self._out.shape[0] > 64 * pairing.ROOM:
             self._out = np.empty((2 * pairing.ROOM, pairing.OUT_COLUMNS), np.int64)
         return result
 

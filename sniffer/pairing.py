@@ -689,11 +689,11 @@ def converse(
         if at[AT_ROW_0] < 0:
             at[AT_ROW_0] = table[index, 2]
             at[AT_ROW_1] = table[index, 5]
-            for direction in range(2):
-                first = table[index, 1 + 3 * direction]
-                new = table[index, 2 + 3 * direction]
-                behind = table[index, 3 + 3 * direction]
-                stream = streams[2 * slot + direction]
+            for side in range(2):
+                first = table[index, 1 + 3 * side]
+                new = table[index, 2 + 3 * side]
+                behind = table[index, 3 + 3 * side]
+                stream = streams[2 * slot + side]
                 if behind == first:
                     # Nothing of it is laid out: what it holds, if anything, is not touched.
                     stream[STREAM_BEGIN] = 0
