@@ -44,6 +44,10 @@ class Stream:
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer from its beginning with one read; 0 at the end."""
+        if self.compression and not self._ahead:
+            # Pieces of one size, so that where damage stops the decompressor does not depend on what was asked for.
+            data = bytearray(CHUNK)
+            self._ahead = bytes(data[: self._source.readinto(memoryview(data)) or 0])
         if self._ahead:
             count = min(len(buffer), len(self._ahead))
             buffer[:count] = self._ahead[:count]
@@ -69,7 +73,7 @@ class Stream:
         while len(self._ahead) < size:
             ahead, self._ahead = self._ahead, b""
             more = self.read(size - len(ahead))
-            self._ahead = ahead + more
+            self._ahead = ahead + more + self._ahead
             if not more:
                 break
         return self._ahead[:size]

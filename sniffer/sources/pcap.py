@@ -142,7 +142,7 @@ class PcapReader:
         """Go to the next credible record; cut is the size of a record that the file's end cuts, or 0."""
         window, origin, begin = self.window, self.window.offset, self.window.begin
         window.begin += 1
-        settings = (self.header.big_endian, self.header.unit, self.header.record_header)
+        settings = (self.header.big_endian, self.header.unit, self.header.record_header, CHAIN if cut else 1)
         while True:
             found, window.begin = _scan(window.data, window.begin, window.end, window.finished, *settings)
             if found or window.finished:
@@ -178,7 +178,14 @@ def find_record(header: PcapHeader, window: Window) -> bool:
     """Move a window that stands anywhere to the first credible record at or behind it; False if there is none."""
     while True:
         found, window.begin = _scan(
-            window.data, window.begin, window.end, window.finished, header.big_endian, header.unit, header.record_header
+            window.data,
+            window.begin,
+            window.end,
+            window.finished,
+            header.big_endian,
+            header.unit,
+            header.record_header,
+            1,
         )
         if found or window.finished:
             return bool(found)
@@ -240,10 +247,11 @@ def _walk(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _scan(
-    data: U8, position: int, end: int, finished: bool, big_endian: bool, unit: int, record_header: int
+    data: U8, position: int, end: int, finished: bool, big_endian: bool, unit: int, record_header: int, least: int
 ) -> tuple[bool, int]:
     """Search the first place from which a chain of credible records leads on.
 
+    At the end of the file least records are enough, if they end exactly there.
     Returns (True, place), or (False, place from which to search again when more of the file is there).
     """
     units = 1_000_000_000 // unit
@@ -256,7 +264,7 @@ def _scan(
             if place + record_header > end:
                 if not finished:
                     return False, position
-                credible = links > 0 and place == end
+                credible = links >= least and place == end
                 break
             seconds = _word(data, place, big_endian)
             size = _word(data, place + 8, big_endian)

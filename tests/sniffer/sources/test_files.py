@@ -1,0 +1,172 @@
+"""Files in every format, in batches and splits of any size, merged, cut and damaged."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sniffer.sources import SourceError, open_capture
+from sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
+
+PCAPS = Path(__file__).parents[3] / "pcaps" / "net_formats"
+Row = tuple[int, int, bytes, int, int]
+
+
+def rows(source: object) -> list[Row]:
+    """Number, time, bytes, size on the wire and link type of every packet."""
+    found: list[Row] = []
+    for batch in source:  # type: ignore[attr-defined]
+        columns = (batch.number, batch.at, batch.start, batch.captured, batch.original, batch.link_type)
+        for number, at, start, captured, original, link in zip(*(c.tolist() for c in columns), strict=True):
+            found.append((number, at, batch.data[start : start + captured].tobytes(), original, link))
+    return found
+
+
+def record(at: int, data: bytes) -> bytes:
+    return struct.pack("<IIII", at, 0, len(data), len(data)) + data
+
+
+HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
+EXPECTED = rows(open_capture(str(PCAPS / "capture.pcap.zst")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "capture.pcap.gz",
+        "bigendian.pcap.gz",
+        "nano.pcap.gz",
+        "nano.pcapng.gz",
+        "two-sections.pcapng.gz",
+        "comment.pcapng.gz",
+    ],
+)
+def test_all_formats_give_the_same_packets(name: str) -> None:
+    found = rows(open_capture(str(PCAPS / name)))
+    assert [(row[0], row[2:]) for row in found] == [(row[0], row[2:]) for row in EXPECTED]
+    # Recorded by several programs at the same time, on one clock.
+    assert max(abs(one[1] - other[1]) for one, other in zip(found, EXPECTED, strict=True)) < 100_000_000
+
+
+@pytest.mark.parametrize("name", ["capture.pcap", "two-sections.pcapng"])
+@pytest.mark.parametrize("size", [777, 65_536, 10**9])
+def test_batches_and_splits_of_any_size_give_the_same_packets(tmp_path: Path, name: str, size: int) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.decompress((PCAPS / f"{name}.gz").read_bytes()))
+    assert rows(open_capture(str(path), batch_bytes=size)) == EXPECTED
+    splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), max(size, 5000))])
+    assert [row for split in splits for row in rows(read_split(split, size))] == EXPECTED
+
+
+def test_a_capture_inside_packets_does_not_fool_splits(tmp_path: Path) -> None:
+    inner = b"".join(record(50 + n, bytes(60)) for n in range(15))
+    path = tmp_path / "nested.pcap"
+    path.write_bytes(HEADER + b"".join(record(9 + n, b"\xff" * 30 + inner) for n in range(200)))
+    expected = rows(open_capture(str(path)))
+    assert len(expected) == 200
+    splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), 1000)])
+    assert [row for split in splits for row in rows(read_split(split))] == expected
+
+
+def test_overlapping_files_are_merged_by_time_whatever_the_batches(tmp_path: Path) -> None:
+    seed = 5
+    print("seed", seed)
+    chance = random.Random(seed)
+    paths = []
+    for index in range(3):
+        times = [100 + index] + [chance.randint(100, 160) for _ in range(50)]
+        paths.append(str(tmp_path / f"{index}.pcap"))
+        Path(paths[-1]).write_bytes(HEADER + b"".join(record(at, bytes([index]) * 40) for at in times))
+    expected = rows(open_capture(paths))
+    assert rows(open_capture(paths[::-1], batch_bytes=100)) == expected
+    assert sorted(row[0] for row in expected) == list(range(1, 154))
+    keys = []
+    for index in range(3):
+        own = [row for row in expected if row[2][0] == index]
+        assert [row[0] for row in own] == list(range(51 * index + 1, 51 * index + 52))
+        keys += zip(np.maximum.accumulate([row[1] for row in own]).tolist(), (row[0] for row in own), strict=True)
+    assert [number for _, number in sorted(keys)] == [row[0] for row in expected]
+    capture = open_capture(paths)
+    rows(capture)
+    assert capture.locate(60) == (paths[1], 9)
+    splits = chain_files([[index_split(path, *piece) for piece in ranges(path, 500)] for path in paths])
+    found = [row for split in splits for row in rows(read_split(split))]
+    assert sorted(found) == sorted(expected)
+
+
+def test_rotated_files_follow_each_other() -> None:
+    capture = open_capture(str(PCAPS / "rotated-*.pcap"))
+    found = rows(capture)
+    assert [row[0] for row in found] == list(range(1, 1784))
+    assert [row[2] for row in found] == [row[2] for row in EXPECTED]
+
+
+@pytest.mark.parametrize("name", ["capture.pcap", "two-sections.pcapng"])
+def test_every_truncation_keeps_what_was_before(tmp_path: Path, name: str) -> None:
+    data = gzip.decompress((PCAPS / f"{name}.gz").read_bytes())[:1500]
+    path = tmp_path / name
+    for cut in range(len(data)):
+        path.write_bytes(data[:cut])
+        try:
+            capture = open_capture(str(path))
+            found = rows(capture)
+        except SourceError:
+            assert cut < 28
+            continue
+        assert found == EXPECTED[: len(found)]
+        assert {issue.kind for issue in capture.issues} <= {"truncated_capture"}
+
+
+def test_a_lying_record_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "lies.pcap"
+    for size in (0xFFFFFFFF, 300 << 20, 900_000):
+        bad = struct.pack("<IIII", 5, 0, size, size) + bytes(50)
+        path.write_bytes(HEADER + record(1, b"a" * 40) + bad + b"".join(record(9, b"b" * 40) for _ in range(4)))
+        capture = open_capture(str(path))
+        assert [row[2][:1] for row in rows(capture)] == [b"a", b"b", b"b", b"b", b"b"]
+        (issue,) = capture.issues
+        assert (issue.kind, issue.packet) == ("damaged_packet_record", 2)
+        assert "offset 80" in issue.detail
+        assert "66 bytes" in issue.detail
+
+
+def test_mutations_never_raise_anything_but_source_errors(tmp_path: Path) -> None:
+    seed = 6
+    print("seed", seed)
+    chance = random.Random(seed)
+    path = tmp_path / "mutated"
+    for name in ("capture.pcap.gz", "nano.pcapng.gz", "capture.pcap.zst"):
+        whole = (PCAPS / name).read_bytes()
+        plain = gzip.decompress(whole)[:6000] if name.endswith(".gz") else whole
+        for data in (whole, plain):
+            for _ in range(15):
+                changed = bytearray(data)
+                for _ in range(chance.randint(1, 8)):
+                    changed[chance.randrange(len(changed))] = chance.randrange(256)
+                path.write_bytes(changed)
+                try:
+                    once, twice = open_capture(str(path)), open_capture(str(path), batch_bytes=999)
+                    assert rows(once) == rows(twice)
+                    assert list(once.issues) == list(twice.issues)
+                except SourceError:
+                    pass
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "empty"), (b"hello world\n", "text"), (b"\xfd7zXZ\0", "xz"), (b"\0\1\2\3" * 9, "not a capture")],
+)
+def test_other_files_are_named_for_what_they_are(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=words):
+        open_capture(str(path))
+    with pytest.raises(SourceError, match="no captures"):
+        open_capture(str(tmp_path))
+    with pytest.raises(SourceError, match="no such file"):
+        open_capture(str(tmp_path / "other"))
