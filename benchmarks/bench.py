@@ -34,10 +34,12 @@ DATA = HERE / "bench-data"
 KINDS = ("mixed-versions", "bench_batches")
 FIELDS = "requested,client_id,api_key,api_version,correlation_id,request_bytes,response_bytes,latency_ms"
 TSHARK_FIELDS = [
-    x
-    for name in ("frame.time_epoch", "ip.src", "tcp.srcport", "kafka.len", "kafka.api_key", "kafka.api_version")
-    + ("kafka.correlation_id", "kafka.client_id", "kafka.response_time")
-    for x in ("-e", name)
+    argument
+    for name in (
+        *("frame.time_epoch", "ip.src", "tcp.srcport", "kafka.len", "kafka.api_key", "kafka.api_version"),
+        *("kafka.correlation_id", "kafka.client_id", "kafka.request_frame", "kafka.response_frame"),
+    )
+    for argument in ("-e", name)
 ]
 READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True); [cap.arrow(n) for n in cap.tables]"
 
@@ -101,7 +103,9 @@ def main() -> None:
     small, large = (int(x) for x in args.sizes.split(","))
     DATA.mkdir(exist_ok=True)
     figures: list[dict[str, object]] = []
-    print(f"{os.cpu_count()} cores, {platform.machine()}; {subprocess.getoutput('tshark --version').splitlines()[0]}")
+    print(
+        f"{os.cpu_count()} cores, {platform.machine()}; {subprocess.getoutput('tshark --version 2>/dev/null').splitlines()[0]}"
+    )
     for kind in args.kinds.split(","):
         files = [made(kind, megabytes) for megabytes in (small, large)]
         sizes = [file.stat().st_size / 1e6 for file in files]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +50,7 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     if "completed" in keys:
         done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
         table = table.append_column("completed", done)
-    table = table.append_column("_row", pa.array(range(len(table)), pa.int64()))
+    table = table.append_column("_row", pa.array(np.arange(len(table))))
     order = pc.sort_indices(table, [(key, "ascending") for key in [*keys, "_row"]])
     return table.take(order).select(SCHEMAS[name].names)
 
@@ -120,17 +121,22 @@ class Capture:
         self._source = source
         self.summary = summary.result()
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that were asked for."""
+        return tuple(name for name in SCHEMAS if name in self._wanted)
+
     def arrow(self, name: str) -> pa.Table:
-        """One table with its Arrow schema; KeyError for a name that is no table, or was not asked for."""
+        """One table with its Arrow schema, rows as they became complete; KeyError if it was not asked for."""
         if name not in self._wanted:
             why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
             raise KeyError(f"{name}: {why}")
-        return ordered(name, self._names.resolve(self._spool.table(name)))
+        return self._names.resolve(self._spool.table(name))
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""
         if name not in self._frames:
-            self._frames[name] = self.arrow(name).to_pandas(types_mapper=_PANDAS_TYPES.get)
+            self._frames[name] = ordered(name, self.arrow(name)).to_pandas(types_mapper=_PANDAS_TYPES.get)
         return self._frames[name]
 
     @property
@@ -231,9 +237,10 @@ def read(
         return read_on_spark(paths, spark=spark, options=options)
     reading = Reading(paths, options)
     spool, summary = Spool(), Summary()
-    for tables in reading.tables():
-        spool.write(tables)
-        summary.observe(tables)
+    with reading:
+        for batch in reading.batches():
+            spool.write(batch.tables)
+            summary.observe(batch.tables)
     spool.finish()
     summary.packets = reading.packets
     summary.rename_topics(reading.topic_names.learned())

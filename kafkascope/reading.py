@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from reports.connection_table import issue_table
 from reports.topic_mentions import TOPICS, resolve_mentions
@@ -23,6 +24,14 @@ from sniffer.sources.live import LiveSource
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that became complete, by table, and both ends of the connections of their exchanges."""
+
+    tables: Tables
+    endpoints: Mapping[int, Endpoint]
+
+
 class Reading:
     """Capture files, read once from begin to end. Raises ``sniffer.sources.SourceError`` if nothing can be read."""
 
@@ -34,31 +43,31 @@ class Reading:
         self._engine = Engine(options)
         self._issues = IssueLog()
         self.capture: Capture = open_capture(self._paths)
-        self.packets = 0
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
-
-    @property
-    def endpoints(self) -> Mapping[int, Endpoint]:
-        """Both ends of the connections of the last tables."""
-        return self._engine.endpoints
 
     @property
     def topic_names(self) -> TopicNames:
         """Names of topic ids, as far as they are known."""
         return self._engine.topic_names
 
-    def tables(self) -> Iterator[Tables]:
-        """Rows as they become complete, by table."""
-        for packets in self.capture:
-            self.packets += len(packets.number)
-            dissected = dissect(packets)
+    def batches(self) -> Iterator[Batch]:
+        """Rows as they become complete. Reading, decoding and the caller's work go on side by side."""
+        return ahead(self._batches())
+
+    def _batches(self) -> Iterator[Batch]:
+        for dissected in ahead(map(dissect, self.capture)):
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
             yield self._named(self._engine.feed(dissected.segments))
         yield self._named(self._engine.finish())
         if "issues" in self._options.tables and (rows := self.issues()):
-            yield {"issues": issue_table(rows)}
+            yield Batch({"issues": issue_table(rows)}, {})
+
+    @property
+    def packets(self) -> int:
+        """Packets read so far."""
+        return sum(file.packets for file in self.capture.files)
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
@@ -80,7 +89,10 @@ class Reading:
         seen += [f"{count:,} packets of {kind.replace('_', ' ')}" for kind, count in self.other.most_common()]
         return f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
 
-    def _named(self, tables: Tables) -> Tables:
+    def _named(self, tables: Tables) -> Batch:
+        return Batch(self._with_names(tables), self._engine.endpoints)
+
+    def _with_names(self, tables: Tables) -> Tables:
         if not self._names_ahead or not any(map(_has_ids, tables.values())):
             return tables
         self._names_ahead = False
@@ -102,7 +114,7 @@ class Reading:
 
 
 class Listening:
-    """Interfaces, listened to until they are closed (Ctrl-C). Raises ``sniffer.sources.SourceError``."""
+    """Interfaces, listened to until ``stop`` is called. Raises ``sniffer.sources.SourceError``."""
 
     def __init__(self, interfaces: Sequence[str], options: EngineOptions) -> None:
         self._options = options
@@ -111,30 +123,27 @@ class Listening:
         self._source = LiveSource(interfaces, ports=sorted(options.session.ports))
         self.packets = 0
 
-    @property
-    def endpoints(self) -> Mapping[int, Endpoint]:
-        """Both ends of the connections of the last tables."""
-        return self._engine.endpoints
+    def batches(self) -> Iterator[Batch]:
+        """Rows as they become complete; ends when the source does."""
+        for packets in self._source:
+            self.packets += len(packets.number)
+            dissected = dissect(packets)
+            for issue in dissected.issues:
+                self._issues.add(issue)
+            yield Batch(self._engine.feed(dissected.segments), self._engine.endpoints)
+        yield Batch(self._engine.finish(), self._engine.endpoints)
 
-    def tables(self) -> Iterator[Tables]:
-        """Rows as they become complete, by table; ends when the source does."""
-        try:
-            for packets in self._source:
-                self.packets += len(packets.number)
-                dissected = dissect(packets)
-                for issue in dissected.issues:
-                    self._issues.add(issue)
-                yield self._engine.feed(dissected.segments)
-        except KeyboardInterrupt:
-            pass
-        yield self._engine.finish()
+    def stop(self) -> None:
+        """End ``batches`` once what has been captured is read; for signal handlers and other threads."""
+        self._source.stop()
 
     def remarks(self) -> Iterator[str]:
         """What was captured, and what the kernel dropped."""
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
-        for issue in self._issues:
-            yield issue.detail
+        for issue in IssueLog([*self._source.issues, *self._issues, *self._engine.issues]):
+            if issue.kind != "kernel_drops":
+                yield issue.detail + (f" ({issue.count} times)" if issue.count > 1 else "")
 
     def __enter__(self) -> Listening:
         return self

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import select
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -12,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.engine import EngineOptions, Tables
-from kafkascope.reading import Listening, Reading
+from kafkascope.engine import EngineOptions
+from kafkascope.reading import Batch, Listening, Reading
 from reports.json_lines import glued, joined, json_lines
 from reports.lines import fields as field_lines
 from reports.lines import lines, safe, safe_text
@@ -119,43 +122,74 @@ def run(
     except WrongUse as error:
         remark(str(error))
         return 2
-    source: Reading | Listening
-    shown = 0
     try:
-        source = Listening(interfaces, options) if interfaces else Reading(files, options, names_ahead=True)
-        with source:
-            for tables in source.tables():
-                shown += show(tables, source.endpoints, view, filters, sys.stdout.buffer, shown)
-                sys.stdout.buffer.flush()
-                if view.limit is not None and shown >= view.limit:
-                    break
-            for line in source.remarks():
-                remark(line)
+        if interfaces:
+            with Listening(interfaces, options) as listening, _ended_by_signals(listening):
+                remark(f"listening on {', '.join(interfaces)}; Ctrl-C ends it")
+                return _show_all(listening, view, filters, remark)
+        with Reading(files, options, names_ahead=True) as reading:
+            return _show_all(reading, view, filters, remark)
     except SourceError as error:
         sys.stdout.buffer.flush()
         remark(str(error))
         return 1
+
+
+def _show_all(source: Reading | Listening, view: View, filters: Filters, remark: Remark) -> int:
+    shown = 0
+    out = sys.stdout.buffer
+    for batch in source.batches():
+        shown += show(batch, view, filters, out, shown)
+        out.flush()
+        if view.limit is not None and shown >= view.limit:
+            break
+        if isinstance(source, Listening) and _reader_is_gone():
+            return 0
+    for line in source.remarks():
+        remark(line)
     return 0
 
 
+@contextmanager
+def _ended_by_signals(listening: Listening) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the listening, so that what was captured is shown; a second one ends the program."""
+
+    def stop(number: int, _: object) -> None:
+        signal.signal(number, before[signal.Signals(number)])
+        listening.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _reader_is_gone() -> bool:
+    """Whether stdout is a pipe that nobody reads any more: without traffic no write would tell."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
 def show(
-    tables: Tables,
-    endpoints: Mapping[int, Endpoint],
+    batch: Batch,
     view: View,
     filters: Filters,
     out: BinaryIO,
     shown: int,
 ) -> int:
-    """Write the exchanges of some tables that pass the filters; returns how many."""
-    exchanges = tables.get("exchanges")
+    """Write the exchanges of a batch that pass the filters; returns how many."""
+    exchanges = batch.tables.get("exchanges")
     if exchanges is None or not len(exchanges):
         return 0
-    exchanges = filters.choose(_with_endpoints(exchanges, endpoints))
+    exchanges = filters.choose(_with_endpoints(exchanges, batch.endpoints))
     if view.limit is not None:
         exchanges = exchanges.slice(0, view.limit - shown)
     if not len(exchanges):
         return 0
-    records = tables.get("records") if view.records else None
+    records = batch.tables.get("records") if view.records else None
     if view.records and records is None:
         records = _no_records()
     _write(out, _texts(exchanges, records, view))

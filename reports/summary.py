@@ -43,7 +43,7 @@ class Latency:
         if not total:
             return None
         bucket = int(np.searchsorted(np.cumsum(self.counts), fraction * total, side="left"))
-        return round(min(_LOWEST_MS * _RATIO ** (bucket + 0.5), self.highest), 4)
+        return round(float(min(_LOWEST_MS * _RATIO ** (bucket + 0.5), self.highest)), 4)
 
 
 @dataclass(slots=True)
