@@ -25,6 +25,7 @@ from sniffer.columns import I64, U8, Bool
 
 CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
 CREDIBLE_VERSION = 200
+CORRELATION_ID = 4  # bytes; the smallest response is no more than that
 LONGEST_CLIENT_ID = 1024  # that recognition believes; a synchronised stream may have longer ones
 
 # Columns of a header as read_request_header writes it.
@@ -313,6 +314,8 @@ def are_responses(data: U8, start: int, end: int, most: int) -> bool:
         if end - position < 8:
             break
         size = int(int32(data, position))
+        if size < CORRELATION_ID:
+            return False
         low, high = position + 4, position + 4 + size
         if high > end:
             break
@@ -337,6 +340,8 @@ def are_responses(data: U8, start: int, end: int, most: int) -> bool:
 
 def only_reading(data: U8, start: int, end: int) -> tuple[int, int, int] | None:
     """The API key, version and body of a response (from its correlation id) that one reading alone fits, else None."""
+    if end - start < CORRELATION_ID:
+        return None
     table = readings()
     bodies = np.full(table.program.shape[0], start + 4, np.int64)
     tagged = behind_tags(data, start + 4, end)

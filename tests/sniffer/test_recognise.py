@@ -73,3 +73,9 @@ def test_zookeeper_is_no_chain_of_responses() -> None:
         for xid in range(1, 5)
     )
     assert not are_responses(np.frombuffer(frames, np.uint8), 0, len(frames), 4)
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3])
+def test_a_frame_smaller_than_a_correlation_id_is_no_response(size: int) -> None:
+    data = np.frombuffer(size.to_bytes(4, "big", signed=True) + bytes(20), np.uint8)
+    assert not are_responses(data, 0, len(data), 3)
