@@ -229,9 +229,9 @@ def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks
 def grouped(items: Sequence[Any], size: Callable[[Any], int], enough: int) -> list[list[Any]]:
     """Neighbours put together until they have enough bytes: many small files make no task each."""
     groups: list[list[Any]] = []
-    held = enough
+    held = 0
     for item in items:
-        if held + size(item) > enough:
+        if not groups or held + size(item) > enough:
             groups.append([])
             held = 0
         groups[-1].append(item)

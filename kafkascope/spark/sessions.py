@@ -97,7 +97,10 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
 
     log: Path | None = None
     asked = SparkConf(loadDefaults=False)
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit the JVM runs already
+    gateway = SparkContext._gateway  # of a session that was stopped: pyspark has one JVM for as long as it runs
+    if gateway is not None:
+        pass
+    elif "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit the JVM runs already
         gateway = launch_gateway()
     else:
         find_java()

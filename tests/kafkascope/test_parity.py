@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,16 +17,6 @@ PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[object]:
-    spark_module = pytest.importorskip("kafkascope.spark")
-    if reason := spark_module.unavailable():
-        pytest.skip(reason)
-    session = spark_module.session(master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
-    yield session
-    session.stop()
-
-
 def comparable(name: str, table: pa.Table) -> pa.Table:
     """Rows in an order of their own, whatever way they were written."""
     table = table.select(SCHEMAS[name].names)
@@ -35,7 +25,7 @@ def comparable(name: str, table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("file", CAPTURES)
-def test_spark_gives_the_tables_of_one_process(file: str, spark: object, tmp_path: Path) -> None:
+def test_spark_gives_the_tables_of_one_process(file: str, spark: Any, tmp_path: Path) -> None:
     from kafkascope.spark import analyze
 
     here = kafkascope.read(PCAPS / file, records=True)

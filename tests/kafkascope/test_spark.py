@@ -337,15 +337,6 @@ def test_neighbours_are_grouped_up_to_a_size() -> None:
     assert analysis.grouped([], lambda size: size, 6) == []
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    if reason := sessions.unavailable():
-        pytest.skip(reason)
-    session = sessions.session("local[2,3]")  # a task is tried three times
-    yield session
-    session.stop()
-
-
 def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
     table = pq.read_table(out / "tables" / name)
     flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
