@@ -14,19 +14,22 @@ import select
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from sniffer.columns import I32, I64, U8, Packets
+from sniffer.columns import I32, I64, U8, Bool, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import ETHERNET, RAW_IP
 from sniffer.sources.errors import SourceError
 
 ANY = "any"
 PROMPT_MS = 100  # after which the kernel hands over a block that is not full
+SETTLED_MS = 2 * PROMPT_MS  # after which a packet has been handed over for certain
 BLOCK_BYTES = 1 << 20
 BLOCKS = 64
 MOST_PORTS = 100  # in the kernel's filter: its jumps reach 255 instructions; more ports: all of TCP
@@ -65,6 +68,7 @@ class LiveSource:
         self.dropped = 0  # of those, packets for which the ring had no room
         self._stopped = False
         self._rings: list[_Ring] = []
+        self._pieces: list[_Piece] = []
         try:
             for name in dict.fromkeys(interfaces):
                 self._rings.append(_Ring(name, ports))
@@ -80,59 +84,80 @@ class LiveSource:
         poll = select.poll()
         for ring in self._rings:
             poll.register(ring.socket, select.POLLIN | select.POLLERR)
-        ending = 0
+        end: float | None = None
         # After a stop: wait until the blocks begun before it have been handed over.
-        while ending < 3:
-            ending += self._stopped
+        while end is None or time.monotonic() < end:
+            if self._stopped and end is None:
+                end = time.monotonic() + SETTLED_MS / 1000
             for descriptor, event in poll.poll(PROMPT_MS):
                 if event & select.POLLERR:
                     self._failed(poll, descriptor)
-            yield self._gather()
+            yield self._gather(everything=len(self._rings) == 1)
+        yield self._gather(everything=True)
         self.close()
 
-    def _gather(self) -> Packets:
-        """All packets in blocks that are ready, in order of time."""
-        data: list[U8] = []
-        size = 0
-        starts, ats, captureds, originals, link_types = ([] for _ in range(5))
+    def _gather(self, everything: bool) -> Packets:
+        """Packets of the blocks that are ready, in order of time.
+
+        What came through one interface a moment ago may be older than what another one is yet to hand over: it waits,
+        unless everything is wanted.
+        """
+        now = time.monotonic()
+        settled = time.time_ns() - SETTLED_MS * 1_000_000
         for ring in self._rings:
             for block in ring.blocks():
-                at, start, captured, original = _index(block, ring.cooked)
-                starts.append(start + size)
-                ats.append(at)
-                captureds.append(captured)
-                originals.append(original)
-                link_types.append(np.full(len(at), RAW_IP if ring.cooked else ETHERNET, np.int32))
-                data.append(block)
-                size += len(block)
-        if not data:
+                self._pieces.append(
+                    _Piece(block, RAW_IP if ring.cooked else ETHERNET, now, *_index(block, ring.cooked))
+                )
+        chosen: list[_Piece] = []
+        waiting: list[_Piece] = []
+        for piece in self._pieces:
+            # By the second clock nothing waits for long, should somebody set the first one.
+            if everything or now - piece.gathered >= SETTLED_MS / 1000:
+                chosen.append(piece)
+                continue
+            rest = piece.at >= settled
+            for pieces, rows in ((chosen, ~rest), (waiting, rest)):
+                if rows.any():
+                    pieces.append(piece.of(rows))
+        self._pieces = waiting
+        return self._together(chosen)
+
+    def _together(self, pieces: list[_Piece]) -> Packets:
+        if not pieces:
             none, none_32 = np.empty(0, np.int64), np.empty(0, np.int32)
             return Packets(np.empty(0, np.uint8), none, none, none, none_32, none_32, none_32)
-        at = np.concatenate(ats)
+        sizes = [len(piece.block) for piece in pieces]
+        shifts = np.cumsum([0, *sizes[:-1]])
+        at = np.concatenate([piece.at for piece in pieces])
         order = np.argsort(at, kind="stable") if len(self._rings) > 1 else np.arange(len(at))
         number = np.arange(self.number, self.number + len(at), dtype=np.int64)
         self.number += len(at)
         return Packets(
-            np.concatenate(data),
+            np.concatenate([piece.block for piece in pieces]),
             number,
             at[order],
-            np.concatenate(starts)[order],
-            np.concatenate(captureds)[order],
-            np.concatenate(originals)[order],
-            np.concatenate(link_types)[order],
+            np.concatenate([piece.start + shift for piece, shift in zip(pieces, shifts, strict=True)])[order],
+            np.concatenate([piece.captured for piece in pieces])[order],
+            np.concatenate([piece.original for piece in pieces])[order],
+            np.concatenate([np.full(len(piece.at), piece.link_type, np.int32) for piece in pieces])[order],
         )
 
     def _failed(self, poll: Any, descriptor: int) -> None:
-        """Interface went away or down: an issue; the capture goes on, as the interface may come back."""
+        """Interface went down or away: an issue. The capture goes on, as the interface may come up again; when the
+        last one is gone, it ends."""
         for ring in self._rings:
             if ring.socket.fileno() != descriptor:
                 continue
             code = ring.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if code:
-                detail = f"{ring.name}: {os.strerror(code)}"
-                self.issues.add(Issue("interface_failed", detail, packet=self.number))
-                if code == errno.ENODEV:
-                    poll.unregister(descriptor)
+            ring.gone = ring.name != ANY and ring.name not in _interfaces()
+            if ring.gone:
+                poll.unregister(descriptor)
+            if code or ring.gone:
+                why = "the interface is gone" if ring.gone else os.strerror(code)
+                self.issues.add(Issue("interface_failed", f"{ring.name}: {why}", packet=self.number))
+        if all(ring.gone for ring in self._rings):
+            self.stop()
 
     def statistics(self) -> tuple[int, int]:
         """Packets that passed the filter so far, and how many of them the kernel had to drop."""
@@ -160,6 +185,24 @@ class LiveSource:
         self.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Packets of a block out of a ring; times in nanoseconds since 1970, gathered in seconds of the monotonic clock."""
+
+    block: U8
+    link_type: int
+    gathered: float
+    at: I64
+    start: I64
+    captured: I32
+    original: I32
+
+    def of(self, rows: Bool) -> _Piece:
+        """Only these rows."""
+        at, start, captured, original = self.at[rows], self.start[rows], self.captured[rows], self.original[rows]
+        return _Piece(self.block, self.link_type, self.gathered, at, start, captured, original)
+
+
 class _Ring:
     """A packet socket with its ring."""
 
@@ -168,6 +211,7 @@ class _Ring:
         hardware = _hardware(name)
         # Ethernet comes as it is; of all else (tunnels, PPP, any) the kernel takes off the link layer.
         self.cooked = hardware not in (HARDWARE_ETHERNET, HARDWARE_LOOPBACK)
+        self.gone = False
         self._memory: mmap.mmap | None = None
         self._next = 0
         try:
@@ -235,11 +279,15 @@ class _Ring:
         self._memory = None  # unmapped when the last view is gone
 
 
+def _interfaces() -> list[str]:
+    return [interface for _, interface in socket.if_nameindex()]
+
+
 def _hardware(name: str) -> int:
     """Hardware type of an interface, 0 for any; raises SourceError if there is no such interface."""
     if name == ANY:
         return 0
-    names = [interface for _, interface in socket.if_nameindex()]
+    names = _interfaces()
     if name not in names:
         raise SourceError(name, None, "no such interface", f"There are: {', '.join([*names, ANY])}")
     try:
