@@ -110,6 +110,10 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
             asked.set("spark.master", master)
         # The weakest way to say it: any setting of the user's wins.
         os.environ.setdefault("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)
+        if _stays_here(master, settings):
+            # Spark asks for the machine's name several times, which takes seconds each where no name server answers.
+            os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         handle, name = tempfile.mkstemp(prefix="kafkascope-spark-", suffix=".log")
         log = Path(name)
         with open(handle, "wb") as stream:
@@ -137,6 +141,17 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
             f"Spark did not start on {conf.get('spark.master')}: {_first_line(error)}"
         ) from error
     return SparkSession(context), log
+
+
+def _stays_here(master: str | None, settings: Mapping[str, str]) -> bool:
+    """Whether Spark will run in this process's JVM alone, as far as can be known before there is one."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    asked = master or settings.get("spark.master")
+    if asked is not None:
+        return asked.startswith("local")
+    configuration = Path(os.environ.get("SPARK_CONF_DIR", Path(_find_spark_home()) / "conf"))
+    return "MASTER" not in os.environ and not (configuration / "spark-defaults.conf").exists()
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
