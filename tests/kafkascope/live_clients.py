@@ -1,0 +1,46 @@
+"""A producer, a mock broker (librdkafka's, which speaks the real protocol on a random port) and a group consumer.
+
+Prints one line of JSON, the addresses of the brokers and what was produced, when all is consumed; goes on living until
+its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from confluent_kafka import Consumer, Producer
+
+RECORDS = 40
+
+
+def main() -> None:
+    producer = Producer({"test.mock.num.brokers": 2, "client.id": "live-producer", "log_level": 0})
+    brokers = [f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=20).brokers.values()]
+    produced = []
+
+    def delivered(error: object, message: object) -> None:
+        assert error is None, error
+        produced.append(
+            [message.topic(), message.partition(), message.offset(), message.key().decode(), message.value().decode()]
+        )
+
+    for number in range(RECORDS):
+        producer.produce("orders", key=f"k{number}", value=f"value {number}", on_delivery=delivered)
+    assert producer.flush(30) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": ",".join(brokers), "group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
+    )
+    consumer.subscribe(["orders"])
+    consumed = 0
+    while consumed < RECORDS:
+        message = consumer.poll(30)
+        assert message is not None, f"only {consumed} records came"
+        assert message.error() is None, message.error()
+        consumed += 1
+    consumer.close()
+    print(json.dumps({"brokers": brokers, "produced": sorted(produced)}), flush=True)
+    sys.stdin.read()
+
+
+main()

@@ -1,0 +1,274 @@
+"""Live capture of real clients on the loopback of a network namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import kafkascope
+
+BIN = Path(sys.executable).parent
+CLIENTS = Path(__file__).parent / "live_clients.py"
+DEADLINE_S = 90  # for what takes a second; a busy machine is no failure
+
+
+def _missing() -> str | None:
+    if not sys.platform.startswith("linux"):
+        return "live capture needs Linux"
+    if os.geteuid() != 0:
+        return "capturing and network namespaces need root"
+    tools = [tool for tool in ("ip", "tcpdump", "setpriv") if shutil.which(tool) is None]
+    if tools:
+        return f"{', '.join(tools)} not installed: tools/setup.sh test"
+    probe = f"kscope-probe-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
+    subprocess.run(["ip", "netns", "delete", probe], capture_output=True, check=False)
+    return f"no network namespaces here: {made.stderr.strip()}" if made.returncode else None
+
+
+MISSING = _missing()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
+
+
+class Host:
+    """A network namespace, and the processes that run in it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *command: str, **more: Any) -> subprocess.Popen[bytes]:
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        # ip netns exec becomes the command: signals reach it.
+        process = subprocess.Popen(["ip", "netns", "exec", self.name, *command], **(streams | more))
+        self.processes.append(process)
+        return process
+
+    def sniff(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Started, and listening."""
+        process = self.start(str(BIN / "sniff"), *arguments)
+        assert b"listening on" in line_of(process.stderr), arguments
+        return process
+
+    def tcpdump(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+        process = self.start("tcpdump", "-Z", "root", "-i", "lo", "-U", *arguments, **more)
+        assert b"listening on" in line_of(process.stderr)
+        return process
+
+    def clients(self) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+        """Clients that have done their work and are still there."""
+        process = self.start(sys.executable, str(CLIENTS))
+        return process, json.loads(line_of(process.stdout))
+
+
+def line_of(stream: Any) -> bytes:
+    """The next line, unless the deadline comes first; read byte by byte, so that nothing hides in a buffer."""
+    end = time.monotonic() + DEADLINE_S
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))
+        assert ready, f"no whole line in time, only {line!r}"
+        byte = os.read(stream.fileno(), 1)
+        if not byte:
+            break
+        line += byte
+    return line
+
+
+def leave(process: subprocess.Popen[bytes]) -> None:
+    """Let clients end, and their connections with them."""
+    _, errors = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, errors.decode()
+
+
+def ended(process: subprocess.Popen[bytes], number: int) -> tuple[list[dict[str, Any]], str]:
+    """End by a signal: what is shown from here on, and the remarks."""
+    process.send_signal(number)
+    output, remarks = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, remarks.decode()
+    return [json.loads(line) for line in output.decode().splitlines()], remarks.decode()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    name = f"kscope-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    host = Host(name)
+    try:
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        for link in (["add", "veth0", "type", "veth", "peer", "name", "veth1"], ["set", "veth0", "up"]):
+            subprocess.run(["ip", "-n", name, "link", *link], check=True)
+        yield host
+    finally:
+        for process in host.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def produced_records(exchanges: list[dict[str, Any]]) -> list[list[Any]]:
+    """Topic, partition, offset, key, value of each produced record; the answer tells the base offset."""
+    return sorted(
+        [record["topic"], record["partition"], record["offset"], record["key"], record["value"]]
+        for exchange in exchanges
+        if exchange["api"] == "Produce"
+        for record in exchange["records"]
+    )
+
+
+def same_exchanges(live: list[dict[str, Any]], capture: Path) -> None:
+    """Exchanges shown live are those of the file, which another program wrote of the same packets."""
+    tables = kafkascope.read(str(capture))
+    connections = tables.connections.set_index("connection")
+    in_file = tables.exchanges.join(connections, on="connection", rsuffix="_of_connection")
+    expected = {}
+    for row in in_file.to_dict("records"):
+        ends = (f"{row['client']}:{row['client_port']}", f"{row['broker']}:{row['broker_port']}")
+        expected[(*ends, row["number"])] = row
+    shown = {(row["client"], row["broker"], row["number"]): row for row in live}
+    assert len(shown) == len(live)
+    assert sorted(shown) == sorted(expected)
+    for key, exchange in shown.items():
+        other = expected[key]
+        for name in ("api", "api_version", "correlation_id", "outcome", "decoded", "request_bytes", "issue"):
+            assert exchange[name] == (None if pd.isna(other[name]) else other[name]), (key, name)
+        for name in ("request", "response"):
+            assert exchange[name] == (None if pd.isna(other[name]) else json.loads(other[name])), (key, name)
+        for name in ("requested", "response_done"):
+            assert (exchange[name] is None) == pd.isna(other[name])
+            if exchange[name] is not None:
+                ours, theirs = (pd.to_datetime(moment, utc=True) for moment in (exchange[name], other[name]))
+                assert abs(ours - theirs) < pd.Timedelta("1ms"), (key, name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path: Path, number: int) -> None:
+    capture = tmp_path / "lo.pcap"
+    tcpdump = host.tcpdump("-w", str(capture))
+    sniff = host.sniff("--iface", "lo", "--json", "--records")
+    clients, done = host.clients()
+    # Shown while traffic goes on: the last of the consumer's requests, before anything is ended.
+    lines = []
+    while not lines or lines[-1]["api"] != "LeaveGroup":
+        lines.append(json.loads(line_of(sniff.stdout)))
+    assert clients.poll() is None
+    leave(clients)
+    rest, remarks = ended(sniff, number)
+    tcpdump.send_signal(signal.SIGINT)
+    tcpdump.communicate(timeout=DEADLINE_S)
+    lines += rest
+    assert produced_records(lines) == done["produced"]
+    assert {"JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"} <= {line["api"] for line in lines}
+    assert " packets captured, 0 dropped by the kernel" in remarks
+    assert "Traceback" not in remarks
+    same_exchanges(lines, capture)
+
+
+def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
+    every = host.sniff("--iface", "lo", "--json")
+    clients, done = host.clients()
+    leave(clients)
+    _, remarks_of_all = ended(every, signal.SIGINT)
+    # The next cluster has other ports; the last port of the first one is not among its.
+    port = done["brokers"][0].rpartition(":")[2]
+    none = host.sniff("--iface", "lo", "--json", "--port", port)
+    clients, done = host.clients()
+    leave(clients)
+    shown, remarks = ended(none, signal.SIGINT)
+    if port not in {broker.rpartition(":")[2] for broker in done["brokers"]}:
+        assert shown == []
+        assert "kafkascope: 0 packets captured" in remarks
+    assert "kafkascope: 0 packets captured" not in remarks_of_all
+
+
+@pytest.mark.parametrize("interfaces", [["lo", "veth0"], ["any"], ["lo", "any"]])
+def test_several_interfaces_are_one_capture(host: Host, interfaces: list[str]) -> None:
+    sniff = host.sniff("--json", "--records", *(word for name in interfaces for word in ("--iface", name)))
+    clients, done = host.clients()
+    leave(clients)
+    shown, remarks = ended(sniff, signal.SIGINT)
+    assert produced_records(shown) == done["produced"]
+    answered = [line for line in shown if line["outcome"] != "unanswered"]
+    assert all(line["outcome"] == "answered" for line in answered)
+    assert "0 dropped by the kernel" in remarks
+
+
+def test_tcpdump_through_a_pipe_shows_exchanges_while_it_is_open(host: Host) -> None:
+    sniff = host.start(str(BIN / "sniff"), "-r", "-", "--json", "--records")
+    assert sniff.stdin is not None
+    tcpdump = host.tcpdump("-w", "-", stdout=sniff.stdin)
+    sniff.stdin.close()
+    sniff.stdin = None
+    clients, done = host.clients()
+    lines = []
+    while not lines or lines[-1]["api"] != "LeaveGroup":
+        lines.append(json.loads(line_of(sniff.stdout)))
+    assert tcpdump.poll() is None
+    leave(clients)
+    tcpdump.send_signal(signal.SIGINT)
+    output, remarks = sniff.communicate(timeout=DEADLINE_S)
+    assert sniff.returncode == 0, remarks.decode()
+    lines += [json.loads(line) for line in output.decode().splitlines()]
+    assert produced_records(lines) == done["produced"]
+
+
+def test_a_reader_that_goes_ends_it_quietly_without_more_traffic(host: Host) -> None:
+    sniff = host.sniff("--iface", "lo")
+    clients, _ = host.clients()
+    assert b"ApiVersions" in line_of(sniff.stdout)
+    assert sniff.stdout is not None
+    sniff.stdout.close()
+    sniff.stdout = None
+    _, remarks = sniff.communicate(timeout=DEADLINE_S)
+    assert sniff.returncode == 0
+    assert remarks == b""
+    leave(clients)
+
+
+def test_enough_exchanges_end_it(host: Host) -> None:
+    sniff = host.sniff("--iface", "lo", "-c", "3")
+    clients, _ = host.clients()
+    output, _ = sniff.communicate(timeout=DEADLINE_S)
+    assert sniff.returncode == 0
+    assert output.count(b"\n") == 3
+    leave(clients)
+
+
+def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
+    sniff = host.sniff("--iface", "veth0")
+    subprocess.run(["ip", "-n", host.name, "link", "delete", "veth0"], check=True)
+    _, remarks = sniff.communicate(timeout=DEADLINE_S)
+    assert sniff.returncode == 0
+    assert b"veth0: the interface is gone" in remarks
+
+
+def test_without_the_right_it_says_what_to_do(host: Host) -> None:
+    sniff = host.start("setpriv", "--bounding-set", "-net_raw", str(BIN / "sniff"), "--iface", "lo")
+    output, remarks = sniff.communicate(timeout=DEADLINE_S)
+    assert sniff.returncode == 1
+    assert output == b""
+    assert b"CAP_NET_RAW" in remarks
+    assert b"setcap" in remarks
+    assert b"Traceback" not in remarks
+
+
+def test_an_unknown_interface_is_told_with_those_there_are(host: Host) -> None:
+    sniff = host.start(str(BIN / "sniff"), "--iface", "eth77")
+    _, remarks = sniff.communicate(timeout=DEADLINE_S)
+    assert sniff.returncode == 1
+    assert b"eth77" in remarks
+    assert b"veth0" in remarks
+    assert b"Traceback" not in remarks
