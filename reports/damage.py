@@ -156,15 +156,17 @@ def _there(side: _Side, exchanges: Exchanges) -> Bool:
     return there
 
 
-def _is_unknown(side: _Side) -> Bool:
-    unknown: Bool = side.whole & (side.start >= 0) & (side.tape.status == Status.UNKNOWN)
+def _is_unknown(side: _Side, exchanges: Exchanges) -> Bool:
+    """Frames of APIs and versions that no release knows; their headers may be none that can be read to the end."""
+    known = apis.are_known(exchanges.api_key.astype(np.int64), side.version.astype(np.int64))
+    unknown: Bool = side.whole & np.where(side.start >= 0, side.tape.status == Status.UNKNOWN, ~known)
     return unknown
 
 
 def _suspects(side: _Side, exchanges: Exchanges) -> I64:
     """Exchanges whose side is there and was not read to its last byte, though its API and version are known."""
     fine = side.whole & (side.start >= 0) & (side.tape.status == Status.OK)
-    return np.flatnonzero(_there(side, exchanges) & ~fine & ~_is_unknown(side))
+    return np.flatnonzero(_there(side, exchanges) & ~fine & ~_is_unknown(side, exchanges))
 
 
 @dataclass(slots=True)
@@ -192,7 +194,7 @@ class _Found:
 
 def _unknown(side: _Side, exchanges: Exchanges, found: _Found) -> None:
     """Tell and count frames of APIs and versions that no release knows: mostly there are none, or there are many."""
-    where = np.flatnonzero(_there(side, exchanges) & _is_unknown(side))
+    where = np.flatnonzero(_there(side, exchanges) & _is_unknown(side, exchanges))
     if not len(where):
         return
     keys, versions = exchanges.api_key[where].astype(np.int64), side.version[where].astype(np.int64)

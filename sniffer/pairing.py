@@ -299,6 +299,28 @@ def _acks(data: U8, body: int, end: int, version: int) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_of_client(arena: U8, connection: I64, client_id: U8, header: I64) -> Any:
+    """Whether a request bears the client id, not an empty one, that all requests of its connection had so far."""
+    length = header[HEADER_CLIENT_ID_LENGTH]
+    if length <= 0 or length != connection[CLIENT_ID_LENGTH] or connection[CLIENT_IDS]:
+        return False
+    for index in range(min(length, CLIENT_ID_KEPT)):
+        if client_id[index] != arena[header[HEADER_CLIENT_ID] + index]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _behind_client_id(arena: U8, start: int, end: int, header: I64) -> Any:
+    """Position behind the client id of a request whose header was read; -1 if its end is not there."""
+    if header[HEADER_CLIENT_ID] >= 0:
+        return header[HEADER_CLIENT_ID] + header[HEADER_CLIENT_ID_LENGTH]
+    if end - start >= 10 and int16(arena, start + 8) == -1:
+        return np.int64(start + 10)
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _request(
     arena: U8,
     held: U8,
@@ -339,8 +361,14 @@ def _request(
         connection[SASL] = 0
     if end - start < 8 and not nodes[node, NODE_WHOLE]:
         return np.int64(NO_HEADER)
-    if not good or key < 0 or key > 1023 or header[HEADER_VERSION] < 0 or header[HEADER_VERSION] > 255:
+    if not good or key < 0 or header[HEADER_VERSION] < 0:
         return np.int64(BAD_HEADER)
+    if (key > 1023 or header[HEADER_VERSION] > 255) and not _is_of_client(arena, connection, client_id, header):
+        return np.int64(BAD_HEADER)
+    if header[HEADER_BODY] < 0 and nodes[node, NODE_WHOLE]:
+        is_known = key < known.shape[0] and known[key, 0] <= header[HEADER_VERSION] <= known[key, 1]
+        if not is_known:  # nobody knows whether tagged fields stand in its header: what does not read as such is body
+            header[HEADER_BODY] = _behind_client_id(arena, start, end, header)
     nodes[node, NODE_KIND] = KIND_KAFKA
     nodes[node, NODE_CORRELATION] = header[HEADER_CORRELATION]
     nodes[node, NODE_KEY] = key
