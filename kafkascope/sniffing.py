@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
 import sys
@@ -133,6 +134,10 @@ def run(
         sys.stdout.buffer.flush()
         remark(str(error))
         return 1
+    except BrokenPipeError:
+        # The reader has gone (`| head`): let nothing be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _show_all(source: Reading | Listening, view: View, filters: Filters, remark: Remark) -> int:

@@ -1,0 +1,188 @@
+"""A real broker on the loopback, real clients, and a live capture beside them: everything is decoded."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RELEASE = "4.3.1"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+RECORDS = 30  # of each codec
+DEADLINE_S = 120
+BIN = Path(sys.executable).parent
+# Jars are kept between runs: they are 100 MB.
+JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kafkascope" / f"kafka-{RELEASE}"
+
+POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>kafkascope</groupId><artifactId>jars</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{RELEASE}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>"""
+
+MISSING = (
+    "live capture needs Linux and root"
+    if not sys.platform.startswith("linux") or os.geteuid() != 0
+    else "needs Java 17 and Maven"
+    if shutil.which("java") is None or (shutil.which("mvn") is None and not JARS.exists())
+    else None
+)
+pytestmark = [pytest.mark.deep, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
+
+
+@pytest.fixture(scope="module")
+def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not JARS.exists():
+        project = tmp_path_factory.mktemp("jars")
+        (project / "pom.xml").write_text(POM)
+        fetched = project / "jars"
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"Maven cannot fetch Kafka {RELEASE}: {done.stdout.strip()[-300:]}")
+        JARS.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(fetched, JARS)
+    return JARS
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture
+def broker(jars: Path, tmp_path: Path) -> Iterator[int]:
+    """The port of a broker that answers."""
+    from confluent_kafka.admin import AdminClient
+
+    port, controller = free_ports(2)
+    settings = {
+        "node.id": 1,
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": tmp_path / "data",
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "num.partitions": 4,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    properties = tmp_path / "server.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    storage = ["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(properties)]
+    done = subprocess.run([*java, *storage], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = tmp_path / "broker.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=output, stderr=output)
+    try:
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+        assert admin.list_topics(timeout=DEADLINE_S).brokers, log.read_text()[-3000:]
+        yield port
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def until(condition: Any, *polled: Any) -> None:
+    """Poll consumers until the condition holds."""
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end
+        for poll in polled:
+            poll()
+
+
+def test_all_of_a_real_brokers_traffic_is_decoded(broker: int) -> None:
+    from confluent_kafka import Consumer, Producer
+
+    command = [str(BIN / "sniff"), "--iface", "lo", "--port", str(broker), "--json", "--records"]
+    sniff = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert sniff.stdout is not None
+    assert sniff.stderr is not None
+    assert b"listening on" in sniff.stderr.readline()
+    lines: list[bytes] = []
+    reader = threading.Thread(target=lambda: lines.extend(sniff.stdout or ()))
+    reader.start()
+    address = f"127.0.0.1:{broker}"
+    produced: list[list[Any]] = []
+
+    def delivered(error: object, message: Any) -> None:
+        assert error is None, error
+        place = [message.topic(), message.partition(), message.offset()]
+        produced.append([*place, message.key().decode(), message.value().decode()])
+
+    try:
+        for codec in CODECS:
+            producer = Producer(
+                {"bootstrap.servers": address, "compression.type": codec, "linger.ms": 50, "log_level": 0}
+            )
+            for number in range(RECORDS):
+                text = f"{codec} {number} " + "again " * 50
+                producer.produce("orders", key=f"{codec}-{number}", value=text, on_delivery=delivered)
+            assert producer.flush(DEADLINE_S) == 0
+        group = {"bootstrap.servers": address, "group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
+        read: list[list[Any]] = []
+        first, second = (Consumer(group | {"client.id": name}) for name in ("first", "second"))
+
+        def poll(consumer: Any) -> None:
+            message = consumer.poll(0.1)
+            if message is not None:
+                assert message.error() is None, message.error()
+                place = [message.topic(), message.partition(), message.offset()]
+                read.append([*place, message.key().decode(), message.value().decode()])
+
+        first.subscribe(["orders"])
+        until(lambda: len(read) >= len(produced), lambda: poll(first))
+        assert len(first.assignment()) == 4
+        second.subscribe(["orders"])
+        both = (lambda: poll(first), lambda: poll(second))
+        until(lambda: len(first.assignment()) == 2 and len(second.assignment()) == 2, *both)
+        second.close()
+        first.close()
+    finally:
+        sniff.send_signal(signal.SIGINT)
+        remarks = sniff.stderr.read().decode()
+        reader.join()
+        assert sniff.wait() == 0, remarks
+    exchanges = [json.loads(line) for line in lines]
+    shown = [
+        [record["topic"], record["partition"], record["offset"], record["key"], record["value"]]
+        for exchange in exchanges
+        if exchange["api"] == "Produce"
+        for record in exchange["records"]
+    ]
+    fetched = [
+        [record["topic"], record["partition"], record["offset"], record["key"], record["value"]]
+        for exchange in exchanges
+        if exchange["api"] == "Fetch"
+        for record in exchange["records"]
+    ]
+    assert len(produced) == RECORDS * len(CODECS)
+    assert sorted(shown) == sorted(produced)
+    assert {tuple(record) for record in read} <= {tuple(record) for record in fetched}
+    assert sum(exchange["api"] == "JoinGroup" for exchange in exchanges) >= 3
+    assert ", 0 dropped by the kernel" in remarks
+    odd = [exchange for exchange in exchanges if exchange["decoded"] != "full" or exchange["issue"]]
+    assert odd == []
