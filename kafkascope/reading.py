@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from reports.connection_table import issue_table
+from reports.issue_kinds import ISSUE_KINDS
 from reports.topic_mentions import TOPICS, resolve_mentions
 from reports.topics import ID_PREFIX, TopicNames
 from sniffer.issues import Issue, IssueLog
@@ -19,6 +20,16 @@ from sniffer.link import dissect
 from sniffer.session import Endpoint
 from sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
 from sniffer.sources.live import LiveSource
+
+PORTS_SHOWN = 10
+# What a person calls protocols whose name in the tables does not tell.
+PROTOCOL_NAMES = {
+    "tls": "TLS",
+    "http": "HTTP",
+    "length_prefixed": "an unknown protocol whose messages begin with their length",
+    "unknown": "an unknown protocol",
+    "empty": "no data at all",
+}
 
 # Tables by which topics are shown, and so those that must wait for the names of ids.
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
@@ -77,17 +88,38 @@ class Reading:
         """What the reader of results should know about how they were come by."""
         for issue in self.issues():
             times = f" ({issue.count} times)" if issue.count > 1 else ""
-            place = f"packet {issue.packet}: " if issue.packet else ""
-            yield f"{place}{issue.detail}{times}"
+            yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
+        if ports := self._engine.tls_ports:
+            count = ports.total()
+            listed = ", ".join(str(port) for port, _ in ports.most_common(PORTS_SHOWN))
+            more = f" and {len(ports) - PORTS_SHOWN} more" if len(ports) > PORTS_SHOWN else ""
+            yield (
+                f"{count:,} {'connection is' if count == 1 else 'connections are'} encrypted with TLS, to "
+                f"{'port' if len(ports) == 1 else 'ports'} {listed}{more}: what is in them cannot be read; "
+                "capture where it is in the clear, such as a plaintext listener"
+            )
         if not self.packets:
             yield f"{', '.join(self._paths)}: no packets"
         elif not self._engine.exchanges:
             yield f"no Kafka was found in {self.packets:,} packets; {self._seen_instead()}"
 
     def _seen_instead(self) -> str:
-        seen = [f"{count:,} connections of {protocol}" for protocol, count in self._engine.protocols.most_common()]
+        seen = [
+            f"{count:,} {'connection' if count == 1 else 'connections'} of {PROTOCOL_NAMES.get(protocol, protocol)}"
+            for protocol, count in self._engine.protocols.most_common()
+        ]
         seen += [f"{count:,} packets of {kind.replace('_', ' ')}" for kind, count in self.other.most_common()]
         return f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
+
+    def _place(self, issue: Issue) -> str:
+        """Where an issue was met: file and number of the packet in it, unless its detail says so."""
+        if not issue.packet:
+            return ""
+        try:
+            file, number = self.capture.locate(issue.packet)
+        except KeyError:  # it lies behind the last packet that could be read
+            return f"packet {issue.packet:,}: "
+        return f"packet {number:,}: " if issue.detail.startswith(file) else f"{file}: packet {number:,}: "
 
     def _named(self, tables: Tables) -> Batch:
         return Batch(self._with_names(tables), self._engine.endpoints)

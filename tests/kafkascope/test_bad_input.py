@@ -1,0 +1,285 @@
+"""Frames, bodies and files that no one should have made: what is said of them, and what is read all the same."""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import zstandard
+
+import kafkascope
+from kafkascope.engine import Engine
+from reports.issue_kinds import ISSUE_KINDS
+from sniffer.sources import SourceError
+from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, Row, beginning, joined, record_offsets
+from tests.sniffer.tcp_conversation import Conversation, Packet, segments
+
+BIN = Path(sys.executable).parent
+HEARTBEAT, METADATA, PRODUCE = 12, 3, 0
+MEMBER = b"\0\1g" + bytes(4) + b"\0\1m"
+
+
+def number(size: int, value: int) -> bytes:
+    return value.to_bytes(size, "big", signed=True)
+
+
+def request(
+    key: int, version: int, body: bytes, correlation: int = 2, tags: bytes = b"", size: int | None = None
+) -> bytes:
+    header = number(2, key) + number(2, version) + number(4, correlation) + b"\0\1c" + tags
+    return number(4, len(header) + len(body) if size is None else size) + header + body
+
+
+def response(body: bytes, correlation: int = 2, tags: bytes = b"", size: int | None = None) -> bytes:
+    return number(4, 4 + len(tags) + len(body) if size is None else size) + number(4, correlation) + tags + body
+
+
+def talk(*parts: bytes) -> tuple[list[Row], list[Row]]:
+    """Exchanges and issues of a connection whose sides send the parts in turn, between two sound exchanges."""
+    sound = [(request(HEARTBEAT, 0, MEMBER, at), response(b"\0\0", at)) for at in (1, 3)]
+    conversation = Conversation()
+    conversation.open()
+    for side, part in enumerate((*sound[0], *parts, *sound[1])):
+        for begin in range(0, len(part), 60_000):
+            conversation.send(side % 2, part[begin : begin + 60_000])
+    conversation.close()
+    engine = Engine(OPTIONS)
+    tables = joined([engine.feed(segments(conversation.packets)), engine.finish()])
+    rows = tables["exchanges"].to_pylist()
+    around = [row for row in rows if row["correlation_id"] in (1, 3)]
+    assert [(row["outcome"], row["decoded"], row["issue"]) for row in around] == [("answered", "full", None)] * 2
+    issues = tables["issues"].to_pylist() if "issues" in tables else []
+    assert {issue["kind"] for issue in issues} <= set(ISSUE_KINDS)
+    return [row for row in rows if row["correlation_id"] == 2], issues
+
+
+FLEXIBLE = b"\0"
+BAD_BODIES = {
+    "array of 2^31 - 1": (request(METADATA, 0, number(4, 2**31 - 1) + bytes(30)), "2147483647", "undecodable_body"),
+    "array of -2^31": (request(METADATA, 0, number(4, -(2**31))), "-2147483648", "undecodable_body"),
+    "compact array of 2^32 - 2": (
+        request(METADATA, 9, b"\xff\xff\xff\xff\x0f" + bytes(30), tags=FLEXIBLE),
+        "4294967294",
+        "undecodable_body",
+    ),
+    "endless varint": (request(METADATA, 9, b"\xff" * 200, tags=FLEXIBLE), "at most 5 bytes", "undecodable_body"),
+    "endless varint in the header": (request(METADATA, 9, b"\xff" * 200), "inside the header", "undecodable_header"),
+    "string beyond the frame": (request(HEARTBEAT, 0, number(2, 32767) + MEMBER), "32767", "undecodable_body"),
+    "string of -30": (request(HEARTBEAT, 0, number(2, -30) + MEMBER), "-30", "undecodable_body"),
+    "cut body": (request(HEARTBEAT, 0, MEMBER[:3]), "generationId", "undecodable_body"),
+    "bytes left over": (request(HEARTBEAT, 0, MEMBER + b"more"), "4 bytes left over", "bytes_left_over"),
+    "unknown API": (request(150, 3, b"abc"), "API key 150", "unknown_api"),
+    "unknown API far off": (request(31_000, 3, b"abc"), "API key 31000", "unknown_api"),
+    "unknown version": (request(METADATA, 99, b"abc"), "version 99 of Metadata", "unknown_version"),
+    "unknown version far off": (request(METADATA, 999, b"abc"), "version 999 of Metadata", "unknown_version"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_a_bad_body_is_paired_timed_and_told_of(name: str) -> None:
+    asked, expected, kind = BAD_BODIES[name]
+    (row,), issues = talk(asked, response(b"\0\0"))
+    assert (row["outcome"], row["latency_ms"], row["client_id"]) == ("answered", 1.0, "c")
+    assert row["api_key"] == int.from_bytes(asked[4:6], "big")
+    assert expected in row["issue"]
+    assert kind in {issue["kind"] for issue in issues}
+    decoded = {"bytes left over": ("full", "header"), "endless varint in the header": ("none", "header")}
+    assert row["decoded"] in decoded.get(name, ("header",))
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, -5, 0])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_size_that_cannot_be_costs_one_frame(size: int, side: int) -> None:
+    parts = [request(HEARTBEAT, 0, MEMBER), response(b"\0\0")]
+    parts[side] = (request(HEARTBEAT, 0, MEMBER, size=size), response(b"\0\0", size=size))[side]
+    rows, issues = talk(*parts)
+    assert all(row["outcome"] in ("unanswered", "orphan") for row in rows)
+    told = {issue["kind"]: issue for issue in issues}
+    assert str(size) in told["implausible_size"]["detail"]
+    assert told["bytes_skipped"]["packet"]
+
+
+def batch(codec: int, content: bytes, records: int = 1) -> bytes:
+    """A record batch (magic 2) with a right checksum: KIP-98."""
+    import crc32c
+
+    rest = struct.pack(">hiqqqhii", codec, records - 1, 0, 0, -1, -1, -1, records) + content
+    checked = struct.pack(">ib", -1, 2) + struct.pack(">I", crc32c.crc32c(rest)) + rest
+    return struct.pack(">qi", 0, len(checked)) + checked
+
+
+def produce(records: bytes) -> bytes:
+    body = number(2, -1) + number(2, 1) + number(4, 1000) + number(4, 1) + b"\0\1t" + number(4, 1) + number(4, 0)
+    return request(PRODUCE, 3, body + number(4, len(records)) + records)
+
+
+def zeros_in_gzip(size: int) -> bytes:
+    packer = zlib.compressobj(9, wbits=31)
+    return b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)), packer.flush()])
+
+
+def zeros_in_snappy(size: int) -> bytes:
+    """A literal byte, then copies of 64 bytes at distance 1: https://github.com/google/snappy, format_description."""
+    length, rest = bytearray(), size
+    while rest:
+        length.append(rest & 127 | (128 if rest > 127 else 0))
+        rest >>= 7
+    return bytes(length) + b"\0\0" + b"\xfe\x01\x00" * ((size - 1) // 64)
+
+
+BOMB = 1 << 30
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "gzip": lambda: batch(1, zeros_in_gzip(BOMB)),
+    "snappy": lambda: batch(2, zeros_in_snappy(BOMB + 1)),
+    "snappy that claims 4 GiB": lambda: batch(2, b"\xff\xff\xff\xff\x0f\0\0"),
+    "lz4": lambda: batch(3, _lz4_zeros(BOMB)),
+    "zstd": lambda: batch(4, _zstd_zeros(BOMB)),
+    "2^31 - 1 records": lambda: batch(0, bytes(20), 2**31 - 1),
+}
+
+
+def _lz4_zeros(size: int) -> bytes:
+    packer = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB)
+    return b"".join([packer.begin(), *(packer.compress(bytes(1 << 22)) for _ in range(size >> 22)), packer.flush()])
+
+
+def _zstd_zeros(size: int) -> bytes:
+    packer = zstandard.ZstdCompressor().compressobj()
+    return b"".join([*(packer.compress(bytes(1 << 22)) for _ in range(size >> 22)), packer.flush()])
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_an_issue_and_no_outage(name: str) -> None:
+    asked = produce(BOMBS[name]())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (row,), issues = talk(asked, response(number(4, 0) + number(4, 0)))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    assert (row["api"], row["outcome"]) == ("Produce", "answered")
+    assert {issue["kind"] for issue in issues} & {"compression_bomb", "bad_batch"}, issues
+    assert grown < BOMB // 2
+
+
+def ethernet(packets: list[Packet]) -> bytes:
+    """A capture file of these packets, as raw IP."""
+    content = [beginning("net_vlan/capture.pcap", 1)[: FILE_HEADER - 4] + struct.pack("<I", 101)]
+    for packet in packets:
+        ends = [bytes(map(int, address.split("."))) for address, _ in (packet.source, packet.target)]
+        ports = (packet.source[1], packet.target[1])
+        tcp = struct.pack(">HHIIBBHHH", *ports, packet.seq, packet.ack, 0x50, packet.flags, 1000, 0, 0)
+        size = 40 + len(packet.payload)
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + b"".join(ends)
+        content.append(struct.pack("<IIII", 1_700_000_000, packet.at // 1000, size, size) + ip + tcp + packet.payload)
+    return b"".join(content)
+
+
+def conversation(asked: bytes, answer: bytes) -> list[Packet]:
+    of = Conversation()
+    of.open()
+    of.send(0, asked)
+    of.send(1, answer)
+    of.close()
+    return of.packets
+
+
+CAPTURE = beginning("net_vlan/capture.pcap", 300)
+ENDS = record_offsets(CAPTURE)
+
+
+def with_word(at: int, value: int) -> bytes:
+    return CAPTURE[:at] + struct.pack("<I", value) + CAPTURE[at + 4 :]
+
+
+TLS = ethernet(conversation(bytes.fromhex("1603010200010001fc0303") + bytes(500), bytes.fromhex("160303007a02000076")))
+HTTP = ethernet(conversation(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"))
+NOTHING = {
+    "no file": (None, ("no such file", "Check the name")),
+    "empty": (b"", ("the file is empty", "Check how it was made")),
+    "text": (b"hello world\nthis is not it\n", ("this is text", "'hello world'", "Give a pcap")),
+    "noise": (bytes(range(128, 228)), ("not a capture", "offset 0", "Give a pcap")),
+    "cut file header": (CAPTURE[:20], ("20 of 24 bytes", "Copy the file again")),
+}
+DAMAGED = {  # content, kind of issue, packet, what is said; all but a few exchanges are read
+    "truncated": (CAPTURE[:-7], "truncated_capture", 300, "7 bytes are missing"),
+    "4 GiB record": (with_word(ENDS[99] + 8, 0xFFFFFFFF), "damaged_packet_record", 101, f"offset {ENDS[99]}"),
+    "4 GiB record last": (with_word(ENDS[-2] + 8, 0xFFFFFFF0), "damaged_packet_record", 300, f"offset {ENDS[-2]}"),
+    "longer than on the wire": (with_word(ENDS[49] + 12, 1), "captured_exceeds_original", 51, "more bytes than"),
+}
+NO_KAFKA = {
+    "header alone": (CAPTURE[:FILE_HEADER], ("no packets",)),
+    "unknown link type": (with_word(20, 156), ("packet 1", "link type 156", "300 times", "no Kafka was found")),
+    "http": (HTTP, ("no Kafka was found in 8 packets", "1 connection of HTTP")),
+    "tls": (TLS, ("no Kafka was found in 8 packets", "1 connection is encrypted with TLS, to port 9092")),
+}
+
+
+def sniff(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "sniff"), "-r", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "120"})
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_where_nothing_can_be_read_the_message_says_why(name: str, tmp_path: Path) -> None:
+    content, expected = NOTHING[name]
+    path = tmp_path / "the.pcap"
+    if content is not None:
+        path.write_bytes(content)
+    done = sniff(path)
+    assert (done.returncode, done.stdout) == (1, "")
+    with pytest.raises(SourceError) as raised:
+        kafkascope.read(path)
+    for message in (done.stderr, str(raised.value)):
+        assert str(path) in message
+        assert all(part in message for part in expected), message
+    assert "Traceback" not in done.stderr
+
+
+def test_a_directory_without_captures(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    done = sniff(tmp_path)
+    assert done.returncode == 1
+    assert "no captures" in done.stderr
+    with pytest.raises(SourceError, match="no captures"):
+        kafkascope.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_read_but_for_the_damage(name: str, tmp_path: Path) -> None:
+    content, kind, packet, expected = DAMAGED[name]
+    path = tmp_path / "the.pcap"
+    path.write_bytes(content)
+    done = sniff(path)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) >= 75
+    assert str(path) in done.stderr
+    assert f"packet {packet}: " in done.stderr
+    assert expected in done.stderr
+    issues = kafkascope.read(path).issues
+    assert packet in issues[issues.kind == kind].packet.tolist()
+
+
+@pytest.mark.parametrize("name", NO_KAFKA)
+def test_where_no_kafka_is_it_says_what_was_seen(name: str, tmp_path: Path) -> None:
+    content, expected = NO_KAFKA[name]
+    path = tmp_path / "the.pcap"
+    path.write_bytes(content)
+    done = sniff(path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert all(part in done.stderr for part in expected), done.stderr
+    assert kafkascope.read(path).exchanges.empty
+
+
+def test_one_bad_file_among_good_ones_is_an_issue(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(CAPTURE)
+    (tmp_path / "b.pcap").write_bytes(b"")
+    read = kafkascope.read([tmp_path / "a.pcap", tmp_path / "b.pcap"])
+    assert len(read.exchanges) == 76
+    (issue,) = read.issues[read.issues.kind == "unreadable_file"].detail
+    assert "b.pcap" in issue
