@@ -270,6 +270,8 @@ class Conversations:
         ending = bool(state[asked, frames.STREAM_ENDING])
         name = next((name for part in data if (name := recognise.signature(part)) is not None), None)
         verdict = recognise.begins_with_request(data[0], self._frame_limit) if start.opened else recognise.Verdict.NO
+        if name == "postgresql" and verdict is recognise.Verdict.MORE and not ending:
+            name = None  # its first eight bytes are those of a Metadata 0 as well; the next ones tell them apart
         # ZooKeeper's first frame reads as a Produce 0, too small to be one.
         if name != "zookeeper" and verdict in (recognise.Verdict.REQUEST, recognise.Verdict.TOKEN):
             self._connections[slot, pairing.CLIENT] = 0

@@ -165,7 +165,7 @@ def told(tables: Tables, columns: Sequence[str] = ("api", "correlation_id", "req
     clients = {row["connection"]: f"{row['client']}:{row['client_port']}" for row in tables["connections"].to_pylist()}
     records: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
     for row in tables["records"].to_pylist() if "records" in tables else ():
-        content = (row["topic"], row["partition"], row["offset"], row["key"], row["value"], str(row["headers"]))
+        content = (row["partition"], row["offset"], row["key"], row["value"], str(row["headers"]))
         records.setdefault((row["connection"], row["number"]), []).append(content)
     found: Told = {}
     for row in tables["exchanges"].to_pylist() if "exchanges" in tables else ():

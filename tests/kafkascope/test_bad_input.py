@@ -167,6 +167,20 @@ def test_a_bomb_is_an_issue_and_no_outage(name: str) -> None:
     assert grown < BOMB // 2
 
 
+@pytest.mark.parametrize("size", range(1, 30))
+def test_a_first_request_in_two_packets_is_no_other_protocol(size: int) -> None:
+    of = Conversation()
+    of.open()
+    asked = request(METADATA, 0, number(4, 1) + b"\0\1t")  # begins as a startup message of PostgreSQL does
+    of.send(0, asked[:size])
+    of.send(0, asked[size:])
+    of.send(1, response(number(4, 0) + number(4, 0)))
+    engine = Engine(OPTIONS)
+    rows = [engine.feed(segments([packet], at)) for at, packet in enumerate(of.packets, 1) if packet.payload or at < 4]
+    (row,) = joined([*rows, engine.finish()])["exchanges"].to_pylist()
+    assert (row["api"], row["decoded"]) == ("Metadata", "full")
+
+
 def ethernet(packets: list[Packet]) -> bytes:
     """A capture file of these packets, as raw IP."""
     content = [beginning("net_vlan/capture.pcap", 1)[: FILE_HEADER - 4] + struct.pack("<I", 101)]
