@@ -935,7 +935,7 @@ def absorb(
     totals = state.totals[0]
     mask = state.table.shape[0] - 1
     for i in range(begin, number.shape[0]):
-        if totals.since_sweep >= max(SWEEP_SEGMENTS, totals.slots // 2):
+        if totals.since_sweep >= max(SWEEP_SEGMENTS, totals.slots // 4):
             return i, NEEDS_SWEEP
         if (
             2 * (totals.live + 1) > state.table.shape[0]
