@@ -18,14 +18,14 @@ demo: setup  ## analyze a real capture on local Spark: summary on the terminal, 
 	.venv/bin/kafkascope analyze pcaps/eager-three-joins/capture.pcap -o out/demo --records --overwrite
 
 test: setup-test  ## the whole test suite
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadfile
 
 check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	$(PY) -m pytest --cov --cov-report=term:skip-covered
+	$(PY) -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 check-deep: setup-test  ## check, then long fuzzing, fresh samples from Kafka's own classes, real brokers
 	$(MAKE) check

@@ -103,9 +103,8 @@ def main() -> None:
     small, large = (int(x) for x in args.sizes.split(","))
     DATA.mkdir(exist_ok=True)
     figures: list[dict[str, object]] = []
-    print(
-        f"{os.cpu_count()} cores, {platform.machine()}; {subprocess.getoutput('tshark --version 2>/dev/null').splitlines()[0]}"
-    )
+    version = subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0]
+    print(f"{os.cpu_count()} cores, {platform.machine()}; {version}")
     for kind in args.kinds.split(","):
         files = [made(kind, megabytes) for megabytes in (small, large)]
         sizes = [file.stat().st_size / 1e6 for file in files]
