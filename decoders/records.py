@@ -63,10 +63,11 @@ def decode_records(data: bytes, *, limit: int = OUTPUT_LIMIT) -> list[Batch]:
 
     Names of a batch: base_offset, last_offset, magic, compression, first_timestamp, max_timestamp, timestamp_type,
     producer_id, producer_epoch, base_sequence, is_transactional, is_control, partition_leader_epoch, crc,
-    delete_horizon_ms, size_in_bytes, records; and crc_ok, False, only where the CRC is wrong. Times are milliseconds;
-    what a magic does not have is -1 (first timestamp and delete horizon: None). first_timestamp is the field on the wire, which is the delete horizon where
-    there is one. Names of a record: offset, timestamp, key, value, headers (a list of [key, value]); of a control
-    record control_type as well. Keys and values are bytes or None.
+    delete_horizon_ms, size_in_bytes, records; and crc_ok, False, only where the CRC is wrong. Times are
+    milliseconds; what a magic does not have is -1 (first timestamp and delete horizon: None). first_timestamp is
+    the field on the wire, which is the delete horizon where there is one. Names of a record: offset, timestamp,
+    key, value, headers (a list of [key, value]); of a control record control_type as well. Keys and values are
+    bytes or None.
 
     A batch that is cut off at the end is left out: it is what the ``size_in_bytes`` of all batches leave of the data.
     A wrong CRC is no error. limit: bytes that one batch may hold in the clear.
