@@ -73,7 +73,7 @@ class Summary:
     def __init__(self) -> None:
         self._apis: dict[str, ApiSummary] = {}
         self._counts: dict[str, Counter[str]] = {
-            name: Counter() for name in ("outcome", "decoded", "protocol", "client_id", "error", "issue")
+            name: Counter() for name in ("outcome", "decoded", "protocol", "tls_port", "client_id", "error", "issue")
         }
         self._topics: dict[tuple[str, str], list[int]] = {}
         self._first: int | None = None
@@ -90,7 +90,10 @@ class Summary:
             for row in pc.value_counts(errors["api"]).to_pylist():
                 self._api(row["values"]).errors += row["counts"]
         if "connections" in tables:
-            self._count("protocol", tables["connections"]["protocol"])
+            connections = tables["connections"]
+            self._count("protocol", connections["protocol"])
+            tls = connections.filter(pc.equal(connections["protocol"], "tls"))
+            self._count("tls_port", tls["broker_port"].cast(pa.string()))
         if "issues" in tables:
             for kind, count in zip(*(tables["issues"][c].to_pylist() for c in ("kind", "count")), strict=True):
                 self._counts["issue"][kind] += count
@@ -123,6 +126,7 @@ class Summary:
             "last": _iso(self._last),
             "packets": self.packets,
             "connections": dict(self._counts["protocol"].most_common()),
+            "tls_ports": dict(self._counts["tls_port"].most_common()),
             "exchanges": dict(self._counts["outcome"].most_common()),
             "decoded": dict(self._counts["decoded"].most_common()),
             "apis": [

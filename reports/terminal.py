@@ -31,6 +31,9 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
             + (f" ({_listed(result['exchanges'])})" if exchanges else "")
         ),
     ]
+    if tls := result["tls_ports"]:
+        ports = ", ".join(sorted(tls, key=int)) if all(map(str.isdecimal, tls)) else ", ".join(tls)
+        parts.append(Text(f"TLS, not decrypted: {sum(tls.values()):,} connections, on ports {ports}", style="yellow"))
     if exchanges:
         parts.append(Text(f"bodies: {_listed(result['decoded'])}"))
         parts += ["", _apis(result["apis"])]

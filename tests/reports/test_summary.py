@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from reports import terminal
 from reports.summary import Latency, Summary
 from reports.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES
 
@@ -35,7 +38,9 @@ def tables(count: int, first: int) -> dict[str, pa.Table]:
             ],
         ),
         "errors": table(ERRORS, [{"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"}]),
-        "connections": table(CONNECTIONS, [{"protocol": "kafka"}, {"protocol": "http"}]),
+        "connections": table(
+            CONNECTIONS, [{"protocol": "kafka"}, {"protocol": "http"}, {"protocol": "tls", "broker_port": 9095}]
+        ),
         "batches": table(BATCHES, [{"topic": "id:x", "direction": "fetch", "records": 7, "bytes": 70}]),
         "issues": table(ISSUES, [{"kind": "tcp_gap", "count": 3}]),
     }
@@ -58,7 +63,8 @@ def test_what_it_says() -> None:
     assert result["first"] == "1970-01-01T00:00:00.000000000Z"
     assert result["last"] == "1970-01-01T00:00:03.000000005Z"
     assert result["exchanges"] == {"answered": 4}
-    assert result["connections"] == {"kafka": 1, "http": 1}
+    assert result["connections"] == {"kafka": 1, "http": 1, "tls": 1}
+    assert result["tls_ports"] == {"9095": 1}
     fetch = next(api for api in result["apis"] if api["api"] == "Fetch")
     assert (fetch["exchanges"], fetch["errors"], fetch["versions"], fetch["request_bytes"]) == (2, 1, [13], 20)
     assert result["topics"] == [{"topic": "orders", "direction": "fetch", "records": 7, "bytes": 70, "batches": 1}]
@@ -76,6 +82,19 @@ def test_percentiles_are_right_within_a_hundredth(fraction: float) -> None:
     latency.merge(other)
     exact = np.sort(values)[max(int(np.ceil(fraction * len(values))) - 1, 0)]
     assert latency.percentile(fraction) == pytest.approx(exact, rel=0.0101)
+
+
+def test_the_terminal_shows_it_and_no_control_characters() -> None:
+    summary = Summary()
+    summary.observe(
+        tables(4, 0) | {"batches": table(BATCHES, [{"topic": "a\x1b[2J", "direction": "fetch", "records": 1}])}
+    )
+    console = Console(file=io.StringIO(), width=120)
+    terminal.summary(summary.result(), console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "TLS, not decrypted: 1 connections, on ports 9095" in shown
+    assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown
+    assert "\x1b" not in shown
 
 
 def test_an_empty_capture_has_a_summary() -> None:
