@@ -1,0 +1,82 @@
+"""The notebook's view."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import kafkascope
+from kafkascope.capture import Capture
+from reports.tables import SCHEMAS
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+
+
+@pytest.fixture(scope="module")
+def joins() -> Capture:
+    capture = kafkascope.read(PCAPS / "eager-three-joins" / "capture.pcap", records=True)
+    assert isinstance(capture, Capture)
+    return capture
+
+
+def test_every_table_is_a_property_with_the_columns_of_its_schema(joins: Capture) -> None:
+    assert joins.tables == tuple(SCHEMAS)
+    for name, schema in SCHEMAS.items():
+        frame = getattr(joins, name)
+        assert isinstance(frame, pd.DataFrame)
+        assert list(frame.columns) == schema.names
+        assert joins.arrow(name).schema == schema
+
+
+def test_rows_are_in_order_of_time(joins: Capture) -> None:
+    assert joins.exchanges.response_done.is_monotonic_increasing
+    assert joins.records["at"].is_monotonic_increasing
+    assert str(joins.exchanges.requested.dtype) == "datetime64[ns, UTC]"
+
+
+def test_numbers_that_can_be_absent_stay_whole(joins: Capture) -> None:
+    assert joins.records.offset.dtype == pd.Int64Dtype()
+    assert joins.exchanges.error_code.dtype == pd.Int16Dtype()
+
+
+def test_an_exchange_has_both_bodies_and_its_records(joins: Capture) -> None:
+    n = int(joins.exchanges.index[joins.exchanges.api == "Produce"][0])
+    exchange = joins.exchange(n)
+    assert exchange.request is not None
+    assert exchange.response is not None
+    assert exchange.records is not None
+    assert exchange.row["api"] == "Produce"
+    assert exchange.request["topicData"][0]["name"] == "orders"
+    assert set(exchange.records.offset) >= {exchange.response["responses"][0]["partitionResponses"][0]["baseOffset"]}
+    assert "orders" in exchange._repr_html_()
+    with pytest.raises(IndexError, match="0 to 425"):
+        joins.exchange(426)
+
+
+def test_group_payloads_are_decoded(joins: Capture) -> None:
+    n = int(joins.exchanges.index[(joins.exchanges.api == "JoinGroup") & (joins.exchanges.error_code == 0)][0])
+    request = joins.exchange(n).request
+    assert request is not None
+    assert request["protocols"][0]["metadata"]["topics"] == ["orders"]
+
+
+def test_records_are_there_only_if_asked_for() -> None:
+    capture = kafkascope.read(str(PCAPS / "net_vlan" / "capture.pcap"))
+    assert "records" not in capture.tables
+    with pytest.raises(KeyError, match="records=True"):
+        _ = capture.records
+
+
+def test_it_shows_itself(joins: Capture) -> None:
+    assert "426 exchanges" in repr(joins)
+    assert "<td>JoinGroup</td>" in joins._repr_html_()
+
+
+def test_several_files_are_one_capture() -> None:
+    folder = PCAPS / "net_vlan"
+    both = kafkascope.read([folder / "capture.pcap", folder / "qinq.pcap"])
+    once = kafkascope.read(folder / "capture.pcap")
+    assert len(both.exchanges) == len(once.exchanges)  # the same packets twice: seen, counted, and not taken twice
+    assert int(both.issues[both.issues.kind == "duplicate_packet"]["count"].sum()) > 0
