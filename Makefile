@@ -27,8 +27,9 @@ check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	.venv/bin/lint-imports
 	$(PY) -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
-check-deep: setup-test  ## check, then long fuzzing, fresh samples from Kafka's own classes, real brokers
+check-deep: setup-test  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers
 	$(MAKE) check
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
