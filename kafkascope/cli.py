@@ -183,7 +183,7 @@ def analyze(
 
     - `kafkascope analyze capture.pcap -o out/`
     - `kafkascope analyze /captures --records -o out/ --overwrite`
-    - `kafkascope analyze 'hdfs://nn/captures/*.pcap' -o hdfs://nn/out --master spark://host:7077`
+    - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     """
     from kafkascope import analysis
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import pairwise
@@ -438,3 +440,19 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
         _ = kafkascope.read(CAPTURE, spark=spark).records
     with pytest.raises(AttributeError, match="tables are"):
         _ = there.letters
+
+
+def test_spark_submit_runs_it(tmp_path: Path) -> None:
+    if reason := sessions.unavailable():
+        pytest.skip(reason)
+    root = Path(__file__).parent.parent.parent
+    scripts = Path(sys.executable).parent
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_HOSTNAME": "localhost"}
+    capture = str(root / "pcaps" / "net_vlan" / "capture.pcap")
+    command = ["spark-submit", "--master", "local[2]", "--conf", "spark.app.name=submitted"]
+    command += [str(root / "kafkascope" / "__main__.py"), "analyze", capture, "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "140 exchanges (140 answered)" in done.stdout
+    assert pq.read_table(tmp_path / "out" / "tables" / "exchanges").num_rows == 140
