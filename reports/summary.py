@@ -73,7 +73,7 @@ class Summary:
     def __init__(self) -> None:
         self._apis: dict[str, ApiSummary] = {}
         self._counts: dict[str, Counter[str]] = {
-            name: Counter() for name in ("outcome", "decoded", "protocol", "tls_port", "client_id", "error", "issue")
+            name: Counter() for name in ("outcome", "decoded", "protocol", "tls", "client_id", "error", "issue")
         }
         self._topics: dict[tuple[str, str], list[int]] = {}
         self._first: int | None = None
@@ -93,7 +93,7 @@ class Summary:
             connections = tables["connections"]
             self._count("protocol", connections["protocol"])
             tls = connections.filter(pc.equal(connections["protocol"], "tls"))
-            self._count("tls_port", tls["broker_port"].cast(pa.string()))
+            self._count("tls", tls["broker_port"].cast(pa.string()))
         if "issues" in tables:
             for kind, count in zip(*(tables["issues"][c].to_pylist() for c in ("kind", "count")), strict=True):
                 self._counts["issue"][kind] += count
@@ -126,7 +126,7 @@ class Summary:
             "last": _iso(self._last),
             "packets": self.packets,
             "connections": dict(self._counts["protocol"].most_common()),
-            "tls_ports": dict(self._counts["tls_port"].most_common()),
+            "tls_ports": dict(self._counts["tls"].most_common()),
             "exchanges": dict(self._counts["outcome"].most_common()),
             "decoded": dict(self._counts["decoded"].most_common()),
             "apis": [
