@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.progress import ProgressBar
 from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavailableError, analyze
 from kafkascope.spark.analysis import SPLIT_BYTES
 from reports import terminal
+from reports.text import counted
 from sniffer.session import SessionOptions
 from sniffer.sources.errors import SourceError
 
@@ -40,7 +41,7 @@ def run(
         reveal_secrets=reveal_secrets,
     )
     try:
-        with _Shown() as shown:
+        with ProgressBar("start Spark") as shown:
             analysis = analyze(
                 captures,
                 out,
@@ -69,33 +70,6 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
     console.print(f"\nwritten to {out}: {rows}", markup=False)
     if not result["exchanges"]:
-        seen = [f"{count:,} connections of {protocol}" for protocol, count in result["connections"].items()]
-        seen += [f"{count:,} packets of {kind.replace('_', ' ')}" for kind, count in analysis.other.items()]
+        seen = [f"{counted(count, 'connection')} of {protocol}" for protocol, count in result["connections"].items()]
+        seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in analysis.other.items()]
         remark(f"no Kafka was found; seen were {', '.join(seen) if seen else 'no packets'}")
-
-
-class _Shown:
-    """A progress bar on stderr, if that is a terminal."""
-
-    def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._progress.add_task("start Spark", total=None)
-
-    def update(self, what: str, done: int, total: int) -> None:
-        """Show how many tasks of the current step are through."""
-        self._progress.update(self._task, description=what, completed=done, total=total)
-
-    def __enter__(self) -> _Shown:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
+from kafkascope.progress import ProgressBar
 from reports.connection_table import issue_table
 from reports.issue_kinds import ISSUE_KINDS
+from reports.text import counted
 from reports.topic_mentions import TOPICS, resolve_mentions
 from reports.topics import ID_PREFIX, TopicNames
 from sniffer.issues import Issue, IssueLog
@@ -61,9 +63,15 @@ class Reading:
         """Names of topic ids, as far as they are known."""
         return self._engine.topic_names
 
-    def batches(self) -> Iterator[Batch]:
-        """Rows as they become complete. Reading, decoding and the caller's work go on side by side."""
-        return ahead(self._batches())
+    def batches(self, progress_bar: bool = True) -> Iterator[Batch]:
+        """Rows as they become complete. Reading, decoding and the caller's work go on side by side.
+
+        A bar on stderr, if that is a terminal, shows how far it is.
+        """
+        with ProgressBar("read", shown=progress_bar) as progress:
+            for batch in ahead(self._batches()):
+                progress.update("read", self.capture.bytes_read, self.capture.size)
+                yield batch
 
     def _batches(self) -> Iterator[Batch]:
         for dissected in ahead(map(dissect, self.capture)):
@@ -101,14 +109,14 @@ class Reading:
         if not self.packets:
             yield f"{', '.join(self._paths)}: no packets"
         elif not self._engine.exchanges:
-            yield f"no Kafka was found in {self.packets:,} packets; {self._seen_instead()}"
+            yield f"no Kafka was found in {counted(self.packets, 'packet')}; {self._seen_instead()}"
 
     def _seen_instead(self) -> str:
         seen = [
             f"{count:,} {'connection' if count == 1 else 'connections'} of {PROTOCOL_NAMES.get(protocol, protocol)}"
             for protocol, count in self._engine.protocols.most_common()
         ]
-        seen += [f"{count:,} packets of {kind.replace('_', ' ')}" for kind, count in self.other.most_common()]
+        seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in self.other.most_common()]
         return f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
 
     def _place(self, issue: Issue) -> str:

@@ -143,7 +143,9 @@ def run(
 def _show_all(source: Reading | Listening, view: View, filters: Filters, remark: Remark) -> int:
     shown = 0
     out = sys.stdout.buffer
-    for batch in source.batches():
+    # Lines that pass by on the terminal are progress enough.
+    batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
+    for batch in batches:
         shown += show(batch, view, filters, out, shown)
         out.flush()
         if view.limit is not None and shown >= view.limit:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.lines import safe_text
+from reports.text import counted
 
 _ROWS = 12  # of each table; what is left out is counted
 
@@ -27,13 +28,21 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
             f"{_time(result['first'])} to {_time(result['last'])}" if result["first"] else "no Kafka exchange was seen"
         ),
         Text(
-            f"{result['packets']:,} packets, {_connections(result['connections'])}, {exchanges:,} exchanges"
+            ", ".join(
+                [
+                    counted(result["packets"], "packet"),
+                    _connections(result["connections"]),
+                    counted(exchanges, "exchange"),
+                ]
+            )
             + (f" ({_listed(result['exchanges'])})" if exchanges else "")
         ),
     ]
     if tls := result["tls_ports"]:
         ports = ", ".join(sorted(tls, key=int)) if all(map(str.isdecimal, tls)) else ", ".join(tls)
-        parts.append(Text(f"TLS, not decrypted: {sum(tls.values()):,} connections, on ports {ports}", style="yellow"))
+        parts.append(
+            Text(f"TLS, not decrypted: {counted(sum(tls.values()), 'connection')}, on ports {ports}", style="yellow")
+        )
     if exchanges:
         parts.append(Text(f"bodies: {_listed(result['decoded'])}"))
         parts += ["", _apis(result["apis"])]
@@ -47,7 +56,7 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _connections(protocols: Mapping[str, int]) -> str:
-    return f"{sum(protocols.values()):,} connections" + (f" ({_listed(protocols)})" if protocols else "")
+    return counted(sum(protocols.values()), "connection") + (f" ({_listed(protocols)})" if protocols else "")
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -17,6 +17,11 @@ _DAY_SECONDS = 86_400
 _BILLION = 1_000_000_000
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 packet``, ``1,200 packets``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def iso_times(times: Any) -> pa.Array:
     """UTC times as ``2026-11-21T07:02:00.123456789Z``; null stays null."""
     return _fixed(times, _write_iso, _ISO)

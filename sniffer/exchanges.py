@@ -205,7 +205,7 @@ class Conversations:
 
     def _run(self, batch: frames.Batch) -> Exchanges:
         at = self._at
-        at[[pairing.AT_CONNECTION, pairing.AT_OUT, pairing.AT_EVENT, pairing.ANSWER, pairing.AT_TODO]] = 0
+        at[[pairing.AT_CONNECTION, pairing.AT_OUT, pairing.AT_EVENT, pairing.ANSWER, pairing.AT_DIRECTIONS]] = 0
         at[[pairing.AT_ROW_0, pairing.AT_ROW_1]] = -1
         likely = batch.rows.shape[0] // 2 + 2 * pairing.ROOM  # small frames: a packet each
         if self._out.shape[0] < likely:
@@ -295,7 +295,7 @@ class Conversations:
             self._protocol[connection] = recognise.other_protocol((data[0], data[1]))
         state[2 * slot : 2 * slot + 2, frames.STREAM_MODE] = mode
         state[2 * slot : 2 * slot + 2, frames.STREAM_SCAN] = begin
-        self._at[pairing.AT_TODO] = 3
+        self._at[pairing.AT_DIRECTIONS] = 3
 
     def _is_frame(self, arena: U8, code: int) -> bool:
         """Whether the body of a candidate fits its API and version to the last byte."""

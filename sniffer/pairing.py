@@ -114,7 +114,7 @@ IMPLAUSIBLE_SIZE, LOST_SYNC, BYTES_SKIPPED, FRAME_CUT, NO_HEADER, TOO_MANY, INCO
     AT_ROW_0,
     AT_ROW_1,
     AT_PHASE,
-    AT_TODO,
+    AT_DIRECTIONS,  # bit mask: the streams of the connection that may be able to go on
     AT_ROW,
     AT_DIRECTION,
     AT_FREE,
@@ -761,7 +761,7 @@ def converse(
                 stream = streams[2 * slot + direction]
                 stream[STREAM_LAST] = row
                 stream[STREAM_NEED] = 0
-                at[AT_TODO] = 1 << direction
+                at[AT_DIRECTIONS] = 1 << direction
                 kind = rows[row, ROW_KIND]
                 if kind == BYTES:
                     stream[STREAM_SEEN] = 1
@@ -772,7 +772,7 @@ def converse(
                         stream[STREAM_LEFT] -= taken
                         stream[STREAM_CUT_AT] = max(stream[STREAM_CUT_AT], rows[row, ROW_AT])
                         if stream[STREAM_LEFT] > 0:
-                            at[AT_TODO] = 0
+                            at[AT_DIRECTIONS] = 0
                         else:
                             # The cut frame's bytes are before the gap: the row pointer must not go past them yet.
                             captured = stream[STREAM_CUT]
@@ -811,7 +811,7 @@ def converse(
                         stream[STREAM_SEEN] = 1
                     stream[STREAM_ENDING] = 1
                     at[AT_PHASE] = BEFORE_BREAK
-            while at[AT_TODO]:
+            while at[AT_DIRECTIONS]:
                 if (
                     out.shape[0] - at[AT_OUT] < ROOM
                     or events.shape[0] - at[AT_EVENT] < ROOM
@@ -819,7 +819,7 @@ def converse(
                 ):
                     return np.int64(NEED_ROOM)
                 direction = np.int64(0)
-                if at[AT_TODO] == 2 or (at[AT_TODO] == 3 and connection[CLIENT] == 1):
+                if at[AT_DIRECTIONS] == 2 or (at[AT_DIRECTIONS] == 3 and connection[CLIENT] == 1):
                     direction = np.int64(1)
                 stream = streams[2 * slot + direction]
                 other = streams[2 * slot + 1 - direction]
@@ -835,17 +835,17 @@ def converse(
                     if answer == NO_ANSWER:
                         return np.int64(ASK_START)
                     if stream[STREAM_MODE] == UNDECIDED:
-                        at[AT_TODO] &= ~(np.int64(1) << direction)
+                        at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
                 elif mode == DROPPED:
                     stream[STREAM_BEGIN] = available
-                    at[AT_TODO] &= ~(np.int64(1) << direction)
+                    at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
                 elif mode == SYNCED:
                     if stream[STREAM_CUT] > 0:
-                        at[AT_TODO] &= ~(np.int64(1) << direction)
+                        at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
                         continue
                     if available - begin < 4:
                         stream[STREAM_NEED] = 4
-                        at[AT_TODO] &= ~(np.int64(1) << direction)
+                        at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
                         continue
                     size = int32(arena, begin)
                     if direction == connection[CLIENT]:
@@ -876,7 +876,7 @@ def converse(
                         continue
                     if available - begin < 4 + size:
                         stream[STREAM_NEED] = 4 + size if size >= 8 else 0  # what is below may yet prove implausible
-                        at[AT_TODO] &= ~(np.int64(1) << direction)
+                        at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
                         continue
                     stream[STREAM_CUT_AT] = NO_TIME
                     good = _frame(
@@ -967,7 +967,7 @@ def converse(
                     if code != DONE:
                         return code
                     if waiting or stream[STREAM_MODE] == LOST:
-                        at[AT_TODO] &= ~(np.int64(1) << direction)
+                        at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
                 else:  # SEARCHING
                     position = max(stream[STREAM_SCAN], begin)
                     of_chain = at[ASK_POSITION] == begin and stream[STREAM_REFUTED] == CHAIN_ASKED
@@ -993,7 +993,7 @@ def converse(
                         connection[CLIENT] = direction
                         _found(rows, stream, events, at, slot, direction, position)
                         _lose(other, other[STREAM_BEGIN])
-                        at[AT_TODO] = 3
+                        at[AT_DIRECTIONS] = 3
                         continue
                     # No request: a chain of responses from the start of a packet on?
                     chained = answer == YES and of_chain
@@ -1020,14 +1020,14 @@ def converse(
                         connection[CLIENT] = 1 - direction
                         _found(rows, stream, events, at, slot, direction, begin)
                         _lose(other, other[STREAM_BEGIN])
-                        at[AT_TODO] = 3
+                        at[AT_DIRECTIONS] = 3
                         continue
                     if connection[SEARCHED] > SEARCH_LIMIT:
                         stream[STREAM_MODE] = DROPPED
                         other[STREAM_MODE] = DROPPED
                         stream[STREAM_BEGIN] = available
                         other[STREAM_BEGIN] = other[STREAM_AVAILABLE]
-                    at[AT_TODO] &= ~(np.int64(1) << direction)
+                    at[AT_DIRECTIONS] &= ~(np.int64(1) << direction)
             if at[AT_PHASE] == ADVANCE:
                 at[AT_PHASE] = NEXT_ROW
                 continue
@@ -1112,7 +1112,7 @@ def converse(
                 stream[STREAM_ROW] = row
                 other[STREAM_MODE] = SEARCHING
                 other[STREAM_SCAN] = other[STREAM_BEGIN]
-                at[AT_TODO] = 1 << (1 - direction)
+                at[AT_DIRECTIONS] = 1 << (1 - direction)
                 at[AT_PHASE] = ADVANCE
             else:
                 stream[STREAM_BEGIN] = available

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,7 @@ def test_spark_gives_the_tables_of_one_process(file: str, spark: Any, tmp_path: 
 
     here = kafkascope.read(PCAPS / file, records=True)
     size = (PCAPS / file).stat().st_size
-    for split_bytes, partitions in ((65536, 7), (max(size, 4096), 1)):
-        if size > 4_000_000 and split_bytes == 65536:
-            split_bytes = 1_000_000  # a hundred tasks say no more than eight
+    for split_bytes, partitions in itertools.product((65536, max(size, 4096)), (1, 7)):
         out = tmp_path / f"{split_bytes}-{partitions}"
         analyze(
             [str(PCAPS / file)], str(out), spark=spark, records=True, split_bytes=split_bytes, partitions=partitions
