@@ -159,6 +159,111 @@ ISSUES = pa.schema(
     ]
 )
 
+GROUP_EVENTS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("at", TIME),
+        ("event", pa.string()),
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("instance_id", pa.string()),
+        ("generation", pa.int32()),  # or epoch
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("packet", pa.int64()),
+        ("detail", pa.string()),
+    ]
+)
+
+EVIDENCE = pa.struct(
+    [
+        ("text", pa.string()),
+        ("packet", pa.int64()),  # null: it is the absence of something
+        ("at", TIME),
+        ("weight", pa.float64()),  # how much it speaks for its reading, 0 to 1
+        ("trigger", pa.string()),  # the reading that it speaks for
+        ("rejected", pa.bool_()),  # whether that reading was rejected
+    ]
+)
+CONTRIBUTING = pa.struct([("trigger", pa.string()), ("client_id", pa.string()), ("at", TIME), ("packet", pa.int64())])
+MEMBER = pa.struct(
+    [
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("host", pa.string()),
+        ("instance_id", pa.string()),
+        ("software", pa.string()),
+        ("software_version", pa.string()),
+        ("session_timeout_ms", pa.int32()),
+        ("rebalance_timeout_ms", pa.int32()),
+        ("assignors", pa.list_(pa.string())),
+        ("subscription", pa.list_(pa.string())),
+        ("joined", TIME),  # its (last) JoinGroup request, or first heartbeat of epoch 0
+        ("synced", TIME),  # when it had its assignment
+        ("join_ms", pa.float64()),
+        ("sync_ms", pa.float64()),
+        ("assignment_before", pa.list_(pa.string())),  # topic-number; null: unknown
+        ("assignment", pa.list_(pa.string())),
+    ]
+)
+UNOWNED = pa.struct([("partition", pa.string()), ("since", TIME), ("ms", pa.float64())])
+
+REBALANCES = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("protocol", pa.string()),  # classic, consumer, streams, share, connect
+        ("from_generation", pa.int32()),
+        ("to_generation", pa.int32()),
+        ("started", TIME),
+        ("joined", TIME),  # classic: first JoinGroup answered; epochs: null
+        ("stable", TIME),  # null: it never was
+        ("duration_ms", pa.float64()),  # started to stable
+        ("trigger", pa.string()),
+        ("trigger_member", pa.string()),
+        ("trigger_client_id", pa.string()),
+        ("certainty", pa.string()),  # certain, likely, guessed
+        ("evidence", pa.list_(EVIDENCE)),
+        ("contributing", pa.list_(CONTRIBUTING)),
+        ("leader", pa.string()),
+        ("assignor", pa.string()),
+        ("members", pa.list_(MEMBER)),
+        ("moved", pa.list_(pa.string())),  # partitions whose owner changed
+        ("unowned", pa.list_(UNOWNED)),  # how long nobody owned a partition
+        ("unowned_ms", pa.float64()),  # the longest of these
+        ("recovered", TIME),  # when the last member was working again
+        ("cost_ms", pa.float64()),  # started to recovered
+        ("last_client_id", pa.string()),  # whom the others waited for
+        ("last_by_ms", pa.float64()),  # ... and how long, behind the last but one
+        ("reread_records", pa.int64()),  # records that were read again after it; null: unknown
+        ("inferred", pa.bool_()),  # nobody on the wire named this generation
+    ]
+)
+
+# What is known of a group by one connection: input of the analysis of groups, not a table for users.
+GROUP_MESSAGES = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("kind", pa.string()),  # exchange; connection: how it ended (request: JSON of opened, closed, how_closed, ...)
+        ("at", TIME),  # the request's first byte; the answer's if the capture lacks the request
+        ("answered", TIME),
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("request_packet", pa.int64()),
+        ("response_packet", pa.int64()),
+        ("api", pa.string()),
+        ("api_version", pa.int16()),
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("client_port", pa.int32()),
+        ("broker", pa.string()),  # address:port
+        ("error", pa.string()),  # null: none, or no answer
+        ("outcome", pa.string()),
+        ("request", pa.string()),  # JSON
+        ("response", pa.string()),  # JSON
+    ]
+)
+
 SCHEMAS: dict[str, pa.Schema] = {
     "connections": CONNECTIONS,
     "exchanges": EXCHANGES,

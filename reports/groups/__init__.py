@@ -1,0 +1,1 @@
+"""Groups: what happened to their members, and why they rebalanced."""

@@ -1,0 +1,150 @@
+"""What became of a group: its events and rebalances as values, with the columns of the tables as fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from reports.groups.messages import ConnectionEnd, Message
+from reports.tables import GROUP_EVENTS, REBALANCES
+
+CERTAIN, LIKELY, GUESSED = "certain", "likely", "guessed"
+
+
+@dataclass(slots=True)
+class GroupLog:
+    """All that the capture has of one group."""
+
+    group_id: str
+    messages: list[Message]  # in order of time
+    ended: dict[int, ConnectionEnd]  # of connections on which members spoke, by connection
+    topics: Mapping[str, str]  # names by topic id as bodies write it
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened to a member or to the group; a row of group_events."""
+
+    group_id: str
+    at: int
+    event: str
+    member_id: str | None = None
+    client_id: str | None = None
+    client: str | None = None
+    instance_id: str | None = None
+    generation: int | None = None
+    connection: int | None = None
+    number: int | None = None
+    packet: int | None = None
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class Evidence:
+    """One observation, and the reading of a rebalance that it speaks for."""
+
+    text: str
+    packet: int | None
+    at: int | None
+    weight: float
+    trigger: str
+    rejected: bool = False
+
+
+@dataclass(slots=True)
+class Contributing:
+    """Something else that happened while a rebalance was open."""
+
+    trigger: str
+    client_id: str | None
+    at: int
+    packet: int | None
+
+
+@dataclass(slots=True)
+class Member:
+    """A member in one generation. Partitions are written topic-number; None: not known."""
+
+    member_id: str
+    client_id: str | None = None
+    host: str | None = None
+    instance_id: str | None = None
+    software: str | None = None
+    software_version: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    assignors: list[str] = field(default_factory=list)
+    subscription: list[str] = field(default_factory=list)
+    joined: int | None = None
+    synced: int | None = None
+    join_ms: float | None = None
+    sync_ms: float | None = None
+    assignment_before: list[str] | None = None
+    assignment: list[str] | None = None
+
+
+@dataclass(slots=True)
+class Unowned:
+    """How long nobody owned a partition."""
+
+    partition: str
+    since: int
+    ms: float
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """One generation or epoch, and how it came about; a row of rebalances."""
+
+    group_id: str
+    protocol: str
+    to_generation: int
+    from_generation: int | None = None
+    started: int | None = None
+    joined: int | None = None
+    stable: int | None = None
+    duration_ms: float | None = None
+    trigger: str = "unknown"
+    trigger_member: str | None = None
+    trigger_client_id: str | None = None
+    certainty: str = GUESSED
+    evidence: list[Evidence] = field(default_factory=list)
+    contributing: list[Contributing] = field(default_factory=list)
+    leader: str | None = None
+    assignor: str | None = None
+    members: list[Member] = field(default_factory=list)
+    moved: list[str] = field(default_factory=list)
+    unowned: list[Unowned] = field(default_factory=list)
+    unowned_ms: float | None = None
+    recovered: int | None = None
+    cost_ms: float | None = None
+    last_client_id: str | None = None
+    last_by_ms: float | None = None
+    reread_records: int | None = None
+    inferred: bool = False
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    """The answer for one group."""
+
+    events: list[Event] = field(default_factory=list)
+    rebalances: list[Rebalance] = field(default_factory=list)
+
+
+def event_table(events: Iterable[Event]) -> pa.Table:
+    """Rows of group_events."""
+    return _table(events, GROUP_EVENTS)
+
+
+def rebalance_table(rebalances: Iterable[Rebalance]) -> pa.Table:
+    """Rows of rebalances."""
+    return _table(rebalances, REBALANCES)
+
+
+def _table(rows: Iterable[Any], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist([dataclasses.asdict(row) for row in rows], schema=schema)

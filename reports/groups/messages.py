@@ -1,0 +1,214 @@
+"""What exchanges say of groups: rows by group for the analysis, and each row as a value with its bodies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.tables import GROUP_MESSAGES
+
+Json = dict[str, Any]
+
+# APIs whose messages name one group, or several: where the ids of the groups are in the request.
+_LISTED_GROUPS: dict[str, Callable[[Json], list[Any]]] = {
+    "FindCoordinator": lambda request: (
+        (request.get("coordinatorKeys") or [request.get("key")]) if request.get("keyType", 0) == 0 else []
+    ),
+    "OffsetFetch": lambda request: [group.get("groupId") for group in request.get("groups") or []],
+    "DescribeGroups": lambda request: request.get("groups") or [],
+    "DeleteGroups": lambda request: request.get("groupsNames") or [],
+    "ConsumerGroupDescribe": lambda request: request.get("groupIds") or [],
+    "ShareGroupDescribe": lambda request: request.get("groupIds") or [],
+    "StreamsGroupDescribe": lambda request: request.get("groupIds") or [],
+}
+_OF_ONE_GROUP = (
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+    "OffsetFetch",
+    "OffsetDelete",
+    "TxnOffsetCommit",
+    "AddOffsetsToTxn",
+    "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat",
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
+)
+GROUP_APIS = frozenset({*_OF_ONE_GROUP, *_LISTED_GROUPS})
+MEMBER_APIS = frozenset(
+    {"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
+)
+
+
+class Ends(Protocol):
+    """Both ends of a connection."""
+
+    @property
+    def client(self) -> str:
+        """The client's address."""
+
+    @property
+    def client_port(self) -> int:
+        """The client's port."""
+
+    @property
+    def broker(self) -> str:
+        """The broker's address."""
+
+    @property
+    def broker_port(self) -> int:
+        """The broker's port."""
+
+
+@dataclass
+class Message:
+    """One exchange that speaks of a group. Times are nanoseconds; bodies are as in the exchanges table."""
+
+    at: int
+    answered: int | None
+    connection: int
+    number: int
+    request_packet: int | None
+    response_packet: int | None
+    api: str
+    version: int
+    client_id: str | None
+    client: str
+    client_port: int
+    broker: str
+    error: str | None
+    outcome: str
+    request_text: str | None
+    response_text: str | None
+
+    @property
+    def packet(self) -> int | None:
+        """The first packet of it that the capture has."""
+        return self.request_packet or self.response_packet
+
+    @cached_property
+    def request(self) -> Json:
+        """The request's body; empty if the capture lacks it."""
+        return _body(self.request_text)
+
+    @cached_property
+    def response(self) -> Json:
+        """The response's body; empty if there is none."""
+        return _body(self.response_text)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionEnd:
+    """How a connection on which members of the group spoke came to its end, and who its client said it was."""
+
+    connection: int
+    client: str
+    client_port: int
+    broker: str
+    client_id: str | None
+    opened: int | None
+    closed: int | None  # time of FIN or RST; None: it was open at the end of the capture, or fell silent
+    how_closed: str  # fin, rst, open
+    software: str | None
+    software_version: str | None
+
+
+def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | None:
+    """The exchanges (of the table of that name) that speak of groups, a row for each group; None without any."""
+    rows = exchanges.filter(pc.is_in(exchanges["api"], pa.array(sorted(GROUP_APIS))))
+    if not rows.num_rows:
+        return None
+    groups = rows["group_id"].to_pylist()
+    place, named = [], []
+    listed = pc.is_in(rows["api"], pa.array(sorted(_LISTED_GROUPS))).to_pylist()
+    for row, group in enumerate(groups):
+        found = _listed(rows["api"][row].as_py(), rows["request"][row].as_py()) or [group] if listed[row] else [group]
+        for name in dict.fromkeys(found):
+            if isinstance(name, str):
+                place.append(row)
+                named.append(name)
+    if not place:
+        return None
+    rows = rows.take(pa.array(place, pa.int64()))
+    connections = rows["connection"].to_pylist()
+    known = [ends.get(connection) for connection in connections]
+    count = rows.num_rows
+    columns: dict[str, Any] = {
+        "group_id": pa.array(named, pa.string()),
+        "kind": pa.repeat(pa.scalar("exchange"), count),
+        "at": pc.coalesce(rows["requested"], rows["answered"]),
+        "answered": rows["answered"],
+        "client": pa.array([end and end.client for end in known], pa.string()),
+        "client_port": pa.array([end and end.client_port for end in known], pa.int32()),
+        "broker": pa.array([end and f"{end.broker}:{end.broker_port}" for end in known], pa.string()),
+        "error": pc.if_else(pc.equal(rows["error"], "NONE"), pa.scalar(None, pa.string()), rows["error"]),
+    }
+    arrays = [columns[name] if name in columns else rows[name] for name in GROUP_MESSAGES.names]
+    return pa.table(arrays, schema=GROUP_MESSAGES)
+
+
+def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd]]:
+    """The rows of one group as values: messages in order of time, and how connections ended, by connection."""
+    messages: list[Message] = []
+    ended: dict[int, ConnectionEnd] = {}
+    for row in _rows(table):
+        if row["kind"] == "connection":
+            facts = _body(row["request"])
+            ended[row["connection"]] = ConnectionEnd(
+                connection=row["connection"],
+                client=row["client"],
+                client_port=row["client_port"],
+                broker=row["broker"],
+                client_id=row["client_id"],
+                opened=facts.get("opened"),
+                closed=facts.get("closed"),
+                how_closed=facts.get("how_closed", "open"),
+                software=facts.get("software"),
+                software_version=facts.get("software_version"),
+            )
+            continue
+        messages.append(
+            Message(
+                at=row["at"],
+                answered=row["answered"],
+                connection=row["connection"],
+                number=row["number"],
+                request_packet=row["request_packet"],
+                response_packet=row["response_packet"],
+                api=row["api"],
+                version=row["api_version"],
+                client_id=row["client_id"],
+                client=row["client"] or "",
+                client_port=row["client_port"] or 0,
+                broker=row["broker"] or "",
+                error=row["error"],
+                outcome=row["outcome"],
+                request_text=row["request"],
+                response_text=row["response"],
+            )
+        )
+    messages.sort(key=lambda m: (m.at, m.packet or 0, m.connection, m.number))
+    return messages, ended
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    whole = pa.schema([pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in table.schema])
+    yield from table.cast(whole).to_pylist()
+
+
+def _listed(api: str, request: str | None) -> list[Any]:
+    return _LISTED_GROUPS[api](_body(request))
+
+
+def _body(text: str | None) -> Json:
+    body = json.loads(text) if text else {}
+    return body if isinstance(body, dict) else {}
