@@ -240,6 +240,22 @@ REBALANCES = pa.schema(
     ]
 )
 
+OBSERVATION = pa.struct([("text", pa.string()), ("packet", pa.int64()), ("at", TIME)])
+
+FINDINGS = pa.schema(
+    [
+        ("severity", pa.string()),  # critical, warning, info
+        ("kind", pa.string()),
+        ("title", pa.string()),
+        ("subject", pa.string()),  # group NAME, client ID (ADDRESS), partition TOPIC-NUMBER, capture
+        ("since", TIME),
+        ("until", TIME),
+        ("weight", pa.float64()),  # 0 to 1, the order within a severity
+        ("evidence", pa.list_(OBSERVATION)),
+        ("advice", pa.string()),
+    ]
+)
+
 # What is known of a group by one connection: input of the analysis of groups, not a table for users.
 GROUP_MESSAGES = pa.schema(
     [
@@ -273,3 +289,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     "records": RECORDS,
     "issues": ISSUES,
 }
+
+# What views (reports.views) make of the whole capture.
+RESULTS: dict[str, pa.Schema] = {
+    "group_events": GROUP_EVENTS,
+    "rebalances": REBALANCES,
+}
+ALL_SCHEMAS = SCHEMAS | RESULTS

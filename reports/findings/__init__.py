@@ -1,0 +1,1 @@
+"""Findings: problems stated with their evidence and what to do about them."""

@@ -1,0 +1,429 @@
+"""Findings about one client, from what it did in spans of ten seconds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from reports.findings.thresholds import threshold
+from reports.text import counted
+
+SECOND = 1_000_000_000
+SPANS_A_MINUTE = 6
+
+# Errors by what they are a sign of.
+_AUTHENTICATION = frozenset({"SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE"})
+_AUTHORIZATION = frozenset(
+    {
+        "TOPIC_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
+    }
+)
+_STALE_LEADER = frozenset(
+    {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE"}
+)
+# Those that have a finding of their own, or belong to groups, whose findings tell them better.
+_TOLD_ELSEWHERE = (
+    _AUTHENTICATION
+    | _AUTHORIZATION
+    | _STALE_LEADER
+    | {"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One row of `facts.FACTS`."""
+
+    client: str
+    kind: str
+    api: str | None
+    what: str | None
+    number: int | None
+    broker: str | None
+    span: int
+    count: int
+    total: int | None
+    least: int | None
+    most: int | None
+    first_at: int
+    last_at: int
+    first_packet: int | None
+
+
+class Facts:
+    """The facts of one client by kind."""
+
+    def __init__(self, client: str, facts: Iterable[Fact]) -> None:
+        self.subject = f"client {client}"
+        self._by_kind: dict[str, list[Fact]] = defaultdict(list)
+        for fact in facts:
+            self._by_kind[fact.kind].append(fact)
+
+    def of(self, kind: str, *, api: str | None = None) -> list[Fact]:
+        """Facts of a kind in order of time, of one API if it is given."""
+        return [fact for fact in self._by_kind[kind] if api is None or fact.api == api]
+
+
+def client_findings(client: str, facts: Iterable[Fact]) -> list[Finding]:
+    """All findings about a client."""
+    of_client = Facts(client, facts)
+    return [finding for rule in _RULES for finding in rule(of_client)]
+
+
+def busiest(facts: Iterable[Fact], spans: int) -> tuple[int, list[Fact]]:
+    """The largest count in that many neighbouring spans, and the facts in them."""
+    by_span: dict[int, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        by_span[fact.span].append(fact)
+    best, chosen = 0, list[Fact]()
+    for span in sorted(by_span):
+        window = [fact for k in range(spans) for fact in by_span.get(span + k * 10 * SECOND, [])]
+        if (count := sum(fact.count for fact in window)) > best:
+            best, chosen = count, window
+    return best, chosen
+
+
+def _finding(
+    severity: str,
+    kind: str,
+    title: str,
+    facts: Facts,
+    of: Sequence[Fact],
+    evidence: list[Observation],
+    advice: str,
+    weight: float,
+) -> Finding:
+    since, until = min(f.first_at for f in of), max(f.last_at for f in of)
+    return Finding(severity, kind, title, facts.subject, since, until, evidence, advice, round(weight, 3))
+
+
+def _at(fact: Fact, text: str) -> Observation:
+    return Observation(text, fact.first_packet, fact.first_at)
+
+
+def _grown(count: float, enough: float) -> float:
+    """A weight that is a half at the threshold and nears one far above it."""
+    return count / (count + enough)
+
+
+def _metadata_storm(facts: Facts) -> Iterator[Finding]:
+    requests = facts.of("request", api="Metadata")
+    most, window = busiest(requests, 1)
+    if most < (enough := threshold("metadata_requests")):
+        return
+    yield _finding(
+        WARNING,
+        "metadata_storm",
+        f"Metadata is asked for again and again: {most} requests in 10 s",
+        facts,
+        requests,
+        [_at(f, f"{counted(f.count, 'Metadata request')} to {f.broker} in the 10 s that begin here") for f in window],
+        "Look for a topic that does not exist or a leader that is missing (the answers say it), for clients that are "
+        "made for each message, and raise retry.backoff.ms and metadata.max.age.ms if they were lowered.",
+        _grown(most, enough),
+    )
+
+
+def _connection_churn(facts: Facts) -> Iterator[Finding]:
+    connections = facts.of("connection")
+    most, window = busiest(connections, SPANS_A_MINUTE)
+    if most < (enough := threshold("connections_opened")):
+        return
+    brief = sum(f.count for f in connections if (f.most or 0) < threshold("connections_short") * 1000)
+    yield _finding(
+        WARNING,
+        "connection_churn",
+        f"Connections are opened and closed all the time: {most} in a minute",
+        facts,
+        connections,
+        [
+            _at(window[0], f"the first of {most} connections opened in this minute"),
+            Observation(
+                f"{brief} of {sum(f.count for f in connections)} lie in spans in which none lasted "
+                f"{threshold('connections_short'):.0f} s"
+            ),
+        ],
+        "Keep one client open for the life of the application instead of making one for each message or request; if "
+        "it is the broker that closes them, look at its authentication errors and connections.max.idle.ms.",
+        _grown(most, enough),
+    )
+
+
+def _api_versions_storm(facts: Facts) -> Iterator[Finding]:
+    requests = facts.of("request", api="ApiVersions")
+    most, window = busiest(requests, SPANS_A_MINUTE)
+    if most < (enough := threshold("api_versions_requests")):
+        return
+    yield _finding(
+        WARNING,
+        "api_versions_storm",
+        f"ApiVersions is asked for {most} times in a minute",
+        facts,
+        requests,
+        [_at(window[0], f"the first of {most} ApiVersions requests")],
+        "Each is the begin of a connection, or of another try: see connection churn and authentication failures.",
+        _grown(most, enough) * 0.8,
+    )
+
+
+def _authentication(facts: Facts) -> Iterator[Finding]:
+    failed = [f for f in facts.of("error") if f.what in _AUTHENTICATION]
+    if (count := sum(f.count for f in failed)) < threshold("authentication_failures"):
+        return
+    yield _finding(
+        CRITICAL,
+        "authentication_failed",
+        f"{counted(count, 'authentication failure')}",
+        facts,
+        failed,
+        [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in failed],
+        "Check user, password or token (expired?) and the mechanism that the listener allows; the broker's log has the "
+        "reason, the answer to the client does not.",
+        _grown(count, 2),
+    )
+
+
+def _authorization(facts: Facts) -> Iterator[Finding]:
+    refused = [f for f in facts.of("error") if f.what in _AUTHORIZATION]
+    if (count := sum(f.count for f in refused)) < threshold("authorization_failures"):
+        return
+    what = ", ".join(sorted({f"{f.api} {f.what}" for f in refused}))
+    yield _finding(
+        WARNING,
+        "authorization_failed",
+        f"{counted(count, 'request')} refused for want of permission: {what}",
+        facts,
+        refused,
+        [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in refused],
+        "Give the principal the ACL that the request needs (idempotent producers need IdempotentWrite before 3.0), or "
+        "stop asking for what it may not have.",
+        _grown(count, 5),
+    )
+
+
+def _unanswered(facts: Facts) -> Iterator[Finding]:
+    # How long each waited until its connection, or all that is seen of the client, ended. What was asked in the last
+    # moments is nobody's fault, and a long poll is open at any moment.
+    ended = {f.first_packet: f.last_at for f in facts.of("connection") if f.what != "open"}
+    last_seen = max((f.last_at for kind in ("request", "connection") for f in facts.of(kind)), default=0)
+    waiting = []
+    for fact in facts.of("unanswered"):
+        waited = (ended.get(fact.number, last_seen) - fact.first_at) / SECOND
+        if waited >= threshold("unanswered_fetch" if fact.api == "Fetch" else "unanswered"):
+            waiting.append((fact, waited))
+    if not waiting:
+        return
+    count = sum(f.count for f, _ in waiting)
+    by_api: dict[str | None, int] = defaultdict(int)
+    for fact, _ in waiting:
+        by_api[fact.api] += fact.count
+    listed = ", ".join(f"{n} {api}" for api, n in sorted(by_api.items(), key=lambda item: (-item[1], str(item[0]))))
+    yield _finding(
+        WARNING,
+        "unanswered",
+        f"{counted(count, 'request')} never answered: {listed}",
+        facts,
+        [f for f, _ in waiting],
+        [_at(f, f"{f.api} to {f.broker}: no answer, {waited:,.1f} s until the end") for f, waited in waiting],
+        "If the connection ended the broker or the network broke it; if it went on the client gave up waiting "
+        "(request.timeout.ms). Where packets are missing here (see coverage) the answer may be among them.",
+        _grown(count, 3) * 0.7,
+    )
+
+
+def _errors(facts: Facts) -> Iterator[Finding]:
+    by_error: dict[tuple[str, str], list[Fact]] = defaultdict(list)
+    for fact in facts.of("error"):
+        if fact.what and fact.what not in _TOLD_ELSEWHERE:
+            by_error[fact.api or "?", fact.what].append(fact)
+    for (api, error), repeated in sorted(by_error.items()):
+        most, window = busiest(repeated, SPANS_A_MINUTE)
+        if most < (enough := threshold("errors_repeated")):
+            continue
+        yield _finding(
+            WARNING,
+            "error_loop",
+            f"{api} is answered {error} over and over: {most} times in a minute",
+            facts,
+            repeated,
+            [_at(f, f"{counted(f.count, 'time')} in 10 s by {f.broker}") for f in window],
+            f"The client tries again without a change; the errors table says what {error} means and what to do.",
+            _grown(most, enough),
+        )
+
+
+def _stale_leader(facts: Facts) -> Iterator[Finding]:
+    stale = [f for f in facts.of("error") if f.what in _STALE_LEADER]
+    if (count := sum(f.count for f in stale)) < threshold("leader_changes"):
+        return
+    brokers = ", ".join(sorted({f.broker or "?" for f in stale}))
+    yield _finding(
+        INFO if count < threshold("errors_repeated") else WARNING,
+        "leader_changed",
+        f"Leaders changed: {counted(count, 'answer')} of brokers that were no longer the leader",
+        facts,
+        stale,
+        [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in stale],
+        f"Ordinary when a broker is restarted or partitions are moved ({brokers}); if not, look why leadership moves "
+        "(broker's sessions, disks, garbage collection).",
+        _grown(count, threshold("errors_repeated")),
+    )
+
+
+def _old_versions(facts: Facts) -> Iterator[Finding]:
+    oldest = {"Produce": int(threshold("oldest_produce")), "Fetch": int(threshold("oldest_fetch"))}
+    old = [f for f in facts.of("request") if f.api in oldest and f.number is not None and f.number < oldest[f.api]]
+    converted = [f for f in facts.of("batch") if f.api == "fetch" and f.number is not None and f.number < 2]
+    if not old:
+        return
+    versions = sorted({f"{f.api} v{f.number}" for f in old})
+    evidence = [_at(next(f for f in old if f"{f.api} v{f.number}" == v), f"requests of {v}") for v in versions]
+    if converted:
+        sets = sum(f.count for f in converted)
+        evidence.append(_at(converted[0], f"{counted(sets, 'message')} of the old formats in answers to it"))
+    yield _finding(
+        WARNING,
+        "old_protocol",
+        f"The client speaks a protocol of before 2017: {', '.join(versions)}",
+        facts,
+        old,
+        evidence,
+        "Upgrade the client library: brokers of 4.0 refuse it (KIP-896), and older ones convert every batch for it, "
+        "which costs them memory and the copy-free path.",
+        0.6 if converted else 0.5,
+    )
+
+
+def _throttled(facts: Facts) -> Iterator[Finding]:
+    throttled = facts.of("throttled")
+    if not throttled:
+        return
+    by_span: dict[int, int] = defaultdict(int)
+    for fact in throttled:
+        by_span[fact.span] += fact.total or 0
+    if max(by_span.values()) < (enough := threshold("throttled")):
+        return
+    total = sum(by_span.values())
+    worst = max(throttled, key=lambda f: (f.most or 0, -f.span))
+    yield _finding(
+        WARNING,
+        "throttled",
+        f"Held back by a quota for {total / 1000:,.1f} s in all, {worst.most} ms at once",
+        facts,
+        throttled,
+        [
+            _at(f, f"{counted(f.count, f'{f.api} answer')} of {f.broker} with throttle_time_ms up to {f.most}")
+            for f in sorted(throttled, key=lambda f: -(f.most or 0))
+        ],
+        "Raise the quota of this client or user (kafka-configs --describe shows it), or let it send or read less; the "
+        "broker answers at once and the client waits, so its latency looks good.",
+        _grown(total, enough * 10),
+    )
+
+
+def _tiny_batches(facts: Facts) -> Iterator[Finding]:
+    tiny = [f for f in facts.of("batch") if f.api == "produce" and f.number == 2]
+    most, window = busiest(tiny, 1)
+    records = sum(f.total or 0 for f in window)
+    if most < (enough := threshold("tiny_batches")) or records >= threshold("tiny_batch_records") * most:
+        return
+    yield _finding(
+        INFO,
+        "tiny_batches",
+        f"Batches of {records / most:.1f} records: {most / 10:.0f} batches a second",
+        facts,
+        tiny,
+        [_at(f, f"{f.count:,} batches with {counted(f.total or 0, 'record')} in 10 s") for f in window],
+        "Set linger.ms (5 to 50) and batch.size so that records travel together: less load on brokers, better "
+        "compression; look for a flush() or get() after each send.",
+        _grown(most, enough) * 0.6,
+    )
+
+
+def _clock(facts: Facts) -> Iterator[Finding]:
+    stamped = [f for f in facts.of("clock") if f.least is not None and f.most is not None]
+    count = sum(f.count for f in stamped)
+    if count < threshold("clock_batches"):
+        return
+    least, most = min(f.least or 0 for f in stamped), max(f.most or 0 for f in stamped)
+    middle = sum(f.total or 0 for f in stamped) / count
+    if abs(middle) < (enough := threshold("clock_difference")) or most - least > threshold("clock_spread"):
+        return
+    yield _finding(
+        WARNING,
+        "clock_difference",
+        f"Its records are {abs(middle) / 1000:,.1f} s {'ahead of' if middle > 0 else 'behind'} the capture's clock",
+        facts,
+        stamped,
+        [_at(stamped[0], f"newest time stamp of the batch against its arrival: {least} to {most} ms in all batches")],
+        "Set the clock of the producer's host (NTP), or of the host that captured; retention, windows and lag in time "
+        "go by these stamps. If the application sets time stamps itself this is its doing.",
+        _grown(abs(middle), enough),
+    )
+
+
+def _hanging_transaction(facts: Facts) -> Iterator[Finding]:
+    held: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts.of("held_back"):
+        held[fact.what or "?"].append(fact)
+    for partition, spans in sorted(held.items()):
+        offset = max(f.most or 0 for f in spans)
+        stuck = [f for f in spans if f.least == offset or f.most == offset]
+        seconds = (stuck[-1].last_at - stuck[0].first_at) / SECOND
+        if seconds < (enough := threshold("hanging_transaction")):
+            continue
+        yield _finding(
+            CRITICAL,
+            "hanging_transaction",
+            f"{partition}: readers of committed records are held at offset {offset} for {seconds:,.0f} s",
+            facts,
+            stuck,
+            [_at(f, f"last stable offset {offset} below the high watermark") for f in stuck],
+            "A transaction is open: find its producer (kafka-transactions.sh find-hanging), let it end, or abort it; "
+            "check transaction.timeout.ms.",
+            _grown(seconds, enough),
+        )
+
+
+def _idle_polling(facts: Facts) -> Iterator[Finding]:
+    requests = facts.of("request", api="Fetch")
+    most, window = busiest(requests, 1)
+    read = sum(f.count for f in facts.of("batch", api="fetch") if window and f.span == window[0].span)
+    empty = most - read
+    if empty < (enough := threshold("idle_fetches")):
+        return
+    yield _finding(
+        INFO,
+        "idle_polling",
+        f"Fetches that bring nothing: {empty} in 10 s",
+        facts,
+        window,
+        [_at(f, f"{counted(f.count, 'Fetch request')} to {f.broker}, {read} batches in their answers") for f in window],
+        "Leave fetch.max.wait.ms at 500 or raise it, and fetch.min.bytes to 1 or more: the broker then waits for data "
+        "instead of being asked.",
+        _grown(empty, enough) * 0.5,
+    )
+
+
+_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _metadata_storm,
+    _connection_churn,
+    _api_versions_storm,
+    _authentication,
+    _authorization,
+    _unanswered,
+    _errors,
+    _stale_leader,
+    _old_versions,
+    _throttled,
+    _tiny_batches,
+    _clock,
+    _hanging_transaction,
+    _idle_polling,
+)

@@ -1,0 +1,62 @@
+"""A finding as a value: what is wrong, since when, how one knows, and what to change."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from reports.tables import FINDINGS
+
+CRITICAL, WARNING, INFO = "critical", "warning", "info"
+SEVERITIES = (CRITICAL, WARNING, INFO)
+EVIDENCE_SHOWN = 12
+"""Observations kept with a finding; how many more there were is said in the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Something seen; packet and at are None where it is about no single one."""
+
+    text: str
+    packet: int | None = None
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem; a row of findings. Times are nanoseconds."""
+
+    severity: str
+    kind: str
+    title: str
+    subject: str
+    since: int | None
+    until: int | None
+    evidence: list[Observation]
+    advice: str
+    weight: float = field(default=0.5)  # 0 to 1
+
+
+def finding_table(findings: Iterable[Finding]) -> pa.Table:
+    """Rows of findings, the weightiest first."""
+    rows = []
+    for one in sorted(findings, key=order):
+        row = dataclasses.asdict(one)
+        row["evidence"] = [dataclasses.asdict(observation) for observation in shortened(one.evidence)]
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=FINDINGS)
+
+
+def order(one: Finding) -> tuple[int, float, str, int, str]:
+    """The order in which findings are read: severity, weight, kind, time, subject."""
+    return SEVERITIES.index(one.severity), -one.weight, one.kind, one.since or 0, one.subject
+
+
+def shortened(evidence: list[Observation]) -> list[Observation]:
+    """As much of the evidence as a person reads."""
+    if len(evidence) <= EVIDENCE_SHOWN:
+        return evidence
+    return [*evidence[: EVIDENCE_SHOWN - 1], Observation(f"and {len(evidence) - EVIDENCE_SHOWN + 1} more like these")]

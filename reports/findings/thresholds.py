@@ -1,0 +1,57 @@
+"""What counts as a problem: every number that a rule uses, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number and why it is that one."""
+
+    value: float
+    unit: str
+    reason: str
+
+
+THRESHOLDS: dict[str, Threshold] = {
+    "storm_rebalances": Threshold(
+        4, "rebalances", "a deployment that starts or stops members one by one causes those, but by members new or gone"
+    ),
+    "storm_window": Threshold(300, "s", "max.poll.interval.ms by default: a loop of poll timeouts turns once in it"),
+    "heartbeats_in_session": Threshold(
+        2, "heartbeats", "Kafka advises three in a session timeout; with fewer than two a single lost one ends it"
+    ),
+    "heartbeat_held_up": Threshold(1000, "ms", "a heartbeat is no work: one that takes so long waited"),
+    "commits_refused": Threshold(3, "commits", "one or two happen in the moment of a rebalance"),
+    "eager_unowned": Threshold(1000, "ms", "below, nobody notices that all partitions stopped"),
+    "eager_rebalances": Threshold(3, "rebalances", "the first ones form the group whatever the assignor"),
+    "uneven_factor": Threshold(2, "times", "one partition more is how numbers divide, twice as many is not"),
+    "unowned_partition": Threshold(10, "s", "a rebalance that goes well is over by then"),
+    "metadata_requests": Threshold(40, "requests in 10 s", "by default one in 5 min, and retries 100 ms apart"),
+    "connections_opened": Threshold(20, "connections in 60 s", "a client needs one or two a broker, and keeps them"),
+    "api_versions_requests": Threshold(30, "requests in 60 s", "one for each connection, and two where it falls back"),
+    "connections_short": Threshold(5, "s", "one that ends sooner was not worth its handshake"),
+    "authentication_failures": Threshold(1, "failures", "credentials are right or wrong"),
+    "authorization_failures": Threshold(1, "failures", "a permission is there or not"),
+    "unanswered": Threshold(1, "s", "what is asked in the last second of a connection may just not be answered yet"),
+    "unanswered_fetch": Threshold(5, "s", "fetch.max.wait.ms and more: a long poll is always open when a client ends"),
+    "errors_repeated": Threshold(20, "errors in 60 s", "retries back off: so many in a minute are a loop"),
+    "throttled": Threshold(100, "ms in 10 s", "a quota that bites at all is worth knowing, a few ms are not"),
+    "tiny_batches": Threshold(300, "batches in 10 s", "below 30 a second the overhead of a batch does not matter"),
+    "tiny_batch_records": Threshold(2, "records", "a batch has 61 bytes of header, a request some 100 more"),
+    "oldest_produce": Threshold(3, "version", "record batches v2 came with it; Kafka 4.0 refuses what is older"),
+    "oldest_fetch": Threshold(4, "version", "record batches v2 came with it: older ones make the broker convert down"),
+    "clock_difference": Threshold(2000, "ms", "clocks kept by NTP agree within some ms, lingering takes some 100 ms"),
+    "clock_spread": Threshold(1000, "ms", "records of the past differ among each other, a wrong clock is wrong alike"),
+    "clock_batches": Threshold(5, "batches", "fewer may be of an application that sets time stamps itself"),
+    "hanging_transaction": Threshold(60, "s", "transaction.timeout.ms of producers by default"),
+    "idle_fetches": Threshold(50, "empty fetches in 10 s", "fetch.max.wait.ms of 500 makes 20 in 10 s for each broker"),
+    "lag_stuck": Threshold(30, "s", "a consumer that reads at all moves on within a fetch or a poll"),
+    "leader_changes": Threshold(1, "errors", "each costs clients a refresh of their metadata and a retry"),
+}
+
+
+def threshold(name: str) -> float:
+    """The number of that name."""
+    return THRESHOLDS[name].value
