@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
 from kafkascope.reading import Reading
 from reports.summary import Summary
-from reports.tables import SCHEMAS
+from reports.tables import ALL_SCHEMAS, SCHEMAS
 from reports.topics import TopicNames
+from reports.view_registry import SCHEMAS_WITH_VIEWS, VIEWS, results_of
+from reports.views import Known
 from sniffer.session import SessionOptions
 
 # Numbers that can be absent stay whole numbers (an offset beyond 2**53 is one), text stays in Arrow's memory.
@@ -41,22 +43,24 @@ _ORDER: dict[str, list[str]] = {
     "batches": ["at", "connection", "number"],
     "records": ["at", "connection", "number"],
     "issues": ["connection", "packet", "kind"],
+    "group_events": ["at", "group_id"],
+    "rebalances": ["started", "stable", "group_id", "to_generation"],
 }
 
 
 def ordered(name: str, table: pa.Table) -> pa.Table:
     """The rows of a table in the order in which people read them: by time of completion."""
-    keys = _ORDER[name]
+    keys = _ORDER.get(name, [])  # without: the order that its view gives it
     if "completed" in keys:
         done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
         table = table.append_column("completed", done)
     table = table.append_column("_row", pa.array(np.arange(len(table))))
     order = pc.sort_indices(table, [(key, "ascending") for key in [*keys, "_row"]])
-    return table.take(order).select(SCHEMAS[name].names)
+    return table.take(order).select(ALL_SCHEMAS[name].names)
 
 
 class Spool:
-    """Tables on their way out of memory: one Arrow file each in a directory of its own, until they are looked at."""
+    """Tables and rows of views on their way out of memory: one Arrow file each, until they are looked at."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="kafkascope-")
@@ -66,7 +70,7 @@ class Spool:
         """Append rows."""
         for name, rows in tables.items():
             if name not in self._writers:
-                self._writers[name] = pa.ipc.new_file(self._path(name), SCHEMAS[name])
+                self._writers[name] = pa.ipc.new_file(self._path(name), SCHEMAS_WITH_VIEWS[name])
             self._writers[name].write_table(rows)
 
     def finish(self) -> None:
@@ -77,7 +81,7 @@ class Spool:
     def table(self, name: str) -> pa.Table:
         """All rows of one table, mapped from disk; empty if none were written."""
         if name not in self._writers:
-            return SCHEMAS[name].empty_table()
+            return SCHEMAS_WITH_VIEWS[name].empty_table()
         return pa.ipc.open_file(pa.memory_map(self._path(name))).read_all()
 
     def _path(self, name: str) -> str:
@@ -113,10 +117,12 @@ class Capture:
     They are pandas DataFrames, made when first asked for. ``arrow(name)`` gives a table as it is.
     """
 
-    def __init__(self, spool: Spool, names: TopicNames, summary: Summary, wanted: frozenset[str], source: str) -> None:
+    def __init__(self, spool: Spool, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
         self._spool = spool
         self._names = names
-        self._wanted = wanted
+        self._views = options.views
+        self._wanted = options.tables | {*options.results}
+        self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._frames: dict[str, pd.DataFrame] = {}
         self._source = source
         self.summary = summary.result()
@@ -124,14 +130,20 @@ class Capture:
     @property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that were asked for."""
-        return tuple(name for name in SCHEMAS if name in self._wanted)
+        return tuple(name for name in ALL_SCHEMAS if name in self._wanted)
 
     def arrow(self, name: str) -> pa.Table:
         """One table with its Arrow schema, rows as they became complete; KeyError if it was not asked for."""
         if name not in self._wanted:
             why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
             raise KeyError(f"{name}: {why}")
-        return self._names.resolve(self._spool.table(name))
+        if name in SCHEMAS:
+            return self._names.resolve(self._spool.table(name))
+        view = next(view for view in self._views if name in results_of([view]))
+        if view not in self._results:
+            rows = self._names.resolve(self._spool.table(view))
+            self._results[view] = VIEWS[view]().result(rows, Known.of(self._names.learned()))
+        return self._results[view].get(name, ALL_SCHEMAS[name].empty_table())
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""
@@ -173,6 +185,16 @@ class Capture:
     def issues(self) -> pd.DataFrame:
         """Damage and oddities met while reading."""
         return self.frame("issues")
+
+    @property
+    def group_events(self) -> pd.DataFrame:
+        """What happened to groups and their members."""
+        return self.frame("group_events")
+
+    @property
+    def rebalances(self) -> pd.DataFrame:
+        """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
+        return self.frame("rebalances")
 
     def exchange(self, n: int) -> ExchangeView:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
@@ -244,7 +266,7 @@ def read(
     spool.finish()
     summary.packets = reading.packets
     summary.rename_topics(reading.topic_names.learned())
-    return Capture(spool, reading.topic_names, summary, options.tables, ", ".join(paths))
+    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
 
 
 __all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Spool", "Tables", "ordered", "read"]

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from reports.builder import TableBuilder
-from reports.tables import SCHEMAS
+from reports.tables import EXCHANGES, SCHEMAS
 from reports.topics import TopicNames
+from reports.view_registry import VIEWS, results_of
 from sniffer.columns import Exchanges, Segments
 from sniffer.issues import Issue
 from sniffer.session import Endpoint, Session, SessionOptions
@@ -18,6 +19,7 @@ from sniffer.session import Endpoint, Session, SessionOptions
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)
 WITHOUT_RECORDS = ALL_TABLES - {"records"}
+ALL_VIEWS = frozenset(VIEWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,12 @@ class EngineOptions:
     exchange_columns: frozenset[str] | None = None  # None: all; without bodies far less work is done
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
+    views: frozenset[str] = ALL_VIEWS  # whose rows come out beside the tables, under the view's name
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The tables that can be made of the views' rows."""
+        return results_of(self.views)
 
 
 class Engine:
@@ -35,8 +43,14 @@ class Engine:
 
     def __init__(self, options: EngineOptions) -> None:
         self._session = Session(options.session)
+        self._wanted = options.tables
+        self._views = [VIEWS[name]() for name in sorted(options.views)]
+        needed = frozenset(name for view in self._views for name in view.needs)
+        columns = options.exchange_columns
+        if columns is not None and "exchanges" in needed:
+            columns |= frozenset(EXCHANGES.names)
         self._builder = TableBuilder(
-            options.tables, exchange_columns=options.exchange_columns, reveal_secrets=options.reveal_secrets
+            options.tables | needed, exchange_columns=columns, reveal_secrets=options.reveal_secrets
         )
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
@@ -57,7 +71,7 @@ class Engine:
         return self._builder.topic_names
 
     def feed(self, segments: Segments) -> Tables:
-        """The rows that became complete with these segments, by table; tables without rows are absent."""
+        """The rows that became complete with these segments, by table or view; those without rows are absent."""
         return self._tables(self._session.feed(segments))
 
     def finish(self) -> Tables:
@@ -75,4 +89,6 @@ class Engine:
             issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
             for name, rows in self._builder.end_connections(ended, issues).items():
                 tables[name] = pa.concat_tables([tables[name], rows]) if name in tables else rows
-        return tables
+        observed = {view.name: view.observe(tables, self.endpoints) for view in self._views}
+        wanted = {name: table for name, table in tables.items() if name in self._wanted}
+        return wanted | {name: rows for name, rows in observed.items() if rows is not None}

@@ -136,7 +136,9 @@ class Reading:
         if not self._names_ahead or not any(map(_has_ids, tables.values())):
             return tables
         self._names_ahead = False
-        look = replace(self._options, tables=frozenset({"exchanges"}), exchange_columns=frozenset({"topics"}))
+        look = replace(
+            self._options, tables=frozenset({"exchanges"}), exchange_columns=frozenset({"topics"}), views=frozenset()
+        )
         ahead = Engine(look)
         with open_capture(self._paths) as again:
             for packets in again:

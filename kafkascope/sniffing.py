@@ -277,6 +277,7 @@ def _options(
         exchange_columns=columns | filters.columns() | {"connection", "number"},
         session=SessionOptions(ports=ports, decode_as=decode_as),
         reveal_secrets=show_secrets,
+        views=frozenset(),
     )
 
 

@@ -8,13 +8,19 @@ wait in a spool; on Spark they are shuffled once more by key. Rows of different 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from reports.arrow_columns import dictionary_codes
 from reports.groups.messages import Ends
+from reports.topics import ID_PREFIX
+
+_ROWS_AT_ONCE = 65_536  # rows that `by_key` brings together at once, if a key has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +29,18 @@ class Known:
 
     topics: Mapping[str, str] = field(default_factory=dict)  # names by id, as bodies write ids (without ``id:``)
 
+    @classmethod
+    def of(cls, topic_names: Mapping[str, str]) -> Known:
+        """With names by topic as tables write those that are known by id (`TopicNames.learned`)."""
+        return cls({by_id.removeprefix(ID_PREFIX): name for by_id, name in topic_names.items()})
+
 
 class View(Protocol):
-    """One such view; made anew for each engine, for it may hold what connections said."""
+    """One such view; made anew for each engine, for it may hold what connections said.
+
+    Views are listed in `reports.view_registry`, and the tables that they make in `reports.tables.RESULTS`.
+    A column ``topic`` of the rows has names instead of ids, where they are known, by the time of `result`.
+    """
 
     name: str  # of its rows
     schema: pa.Schema  # of its rows
@@ -38,3 +53,30 @@ class View(Protocol):
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """The tables of all rows of some keys; tables without rows are absent."""
+
+
+def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
+    """Each key with its rows, keys in ascending order (null last); rows of a key stay in their order.
+
+    Copies rows of many small keys, or of one large one, at a time: rows may be mapped from disk.
+    """
+    codes, distinct = dictionary_codes(rows[key])
+    ascending = pc.sort_indices(distinct).to_numpy()
+    rank = np.empty(len(distinct) + 1, np.int64)
+    rank[ascending], rank[-1] = np.arange(len(distinct)), len(distinct)  # code -1: null
+    ranks = rank[codes]
+    order = np.argsort(ranks, kind="stable")
+    begins = np.flatnonzero(np.diff(ranks[order], prepend=-1))
+    ends = np.append(begins[1:], len(order))
+    names = distinct.to_pylist()
+    first = 0
+    while first < len(begins):
+        last = max(first + 1, int(np.searchsorted(ends, begins[first] + _ROWS_AT_ONCE, side="right")))
+        together = rows.take(pa.array(order[begins[first] : ends[last - 1]]))
+        for i in range(first, last):
+            code = codes[order[begins[i]]]
+            yield (
+                names[code] if code >= 0 else None,
+                together.slice(begins[i] - begins[first], ends[i] - begins[i]),
+            )
+        first = last

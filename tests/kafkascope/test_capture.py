@@ -9,7 +9,7 @@ import pytest
 
 import kafkascope
 from kafkascope.capture import Capture
-from reports.tables import SCHEMAS
+from reports.tables import ALL_SCHEMAS
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 
@@ -22,8 +22,8 @@ def joins() -> Capture:
 
 
 def test_every_table_is_a_property_with_the_columns_of_its_schema(joins: Capture) -> None:
-    assert joins.tables == tuple(SCHEMAS)
-    for name, schema in SCHEMAS.items():
+    assert joins.tables == tuple(ALL_SCHEMAS)
+    for name, schema in ALL_SCHEMAS.items():
         frame = getattr(joins, name)
         assert isinstance(frame, pd.DataFrame)
         assert list(frame.columns) == schema.names

@@ -1,0 +1,22 @@
+"""What became of a group, whatever protocols its members spoke."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reports.groups.history import GroupHistory, GroupLog
+
+# Each reads those messages of a group that are of its protocol.
+_PROTOCOLS: tuple[Callable[[GroupLog], GroupHistory], ...] = ()
+
+
+def analyze_group(log: GroupLog) -> GroupHistory:
+    """The events and rebalances of one group, in order of time."""
+    history = GroupHistory()
+    for protocol in _PROTOCOLS:
+        found = protocol(log)
+        history.events += found.events
+        history.rebalances += found.rebalances
+    history.events.sort(key=lambda event: (event.at, event.packet or 0))
+    history.rebalances.sort(key=lambda rebalance: (rebalance.started or rebalance.stable or 0, rebalance.to_generation))
+    return history
