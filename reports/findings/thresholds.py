@@ -20,7 +20,7 @@ THRESHOLDS: dict[str, Threshold] = {
     ),
     "storm_window": Threshold(300, "s", "max.poll.interval.ms by default: a loop of poll timeouts turns once in it"),
     "heartbeats_in_session": Threshold(
-        2, "heartbeats", "Kafka advises three in a session timeout; with fewer than two a single lost one ends it"
+        2.5, "heartbeats", "Kafka advises three in a session timeout; with fewer than two a single lost one ends it"
     ),
     "heartbeat_held_up": Threshold(1000, "ms", "a heartbeat is no work: one that takes so long waited"),
     "commits_refused": Threshold(3, "commits", "one or two happen in the moment of a rebalance"),
@@ -28,6 +28,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "eager_rebalances": Threshold(3, "rebalances", "the first ones form the group whatever the assignor"),
     "uneven_factor": Threshold(2, "times", "one partition more is how numbers divide, twice as many is not"),
     "unowned_partition": Threshold(10, "s", "a rebalance that goes well is over by then"),
+    "slow_member": Threshold(5, "s", "members that poll come back within a heartbeat interval, 3 s by default"),
+    "coordinator_moves": Threshold(4, "moves", "a rolling restart moves it once or twice for each broker"),
+    "reread_records": Threshold(1, "records", "each is work done twice"),
     "metadata_requests": Threshold(40, "requests in 10 s", "by default one in 5 min, and retries 100 ms apart"),
     "connections_opened": Threshold(20, "connections in 60 s", "a client needs one or two a broker, and keeps them"),
     "api_versions_requests": Threshold(30, "requests in 60 s", "one for each connection, and two where it falls back"),

@@ -1,0 +1,587 @@
+"""Findings about one group, from its messages and from what became of it."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from reports.findings.thresholds import threshold
+from reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
+from reports.groups.messages import Message
+from reports.text import counted
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+
+# What disturbs a group that nobody starts or stops, the likeliest root of a storm first: a join follows a poll timeout.
+_DISTURBANCES = {
+    "poll_timeout": "its application did not poll in time",
+    "session_timeout": "the broker did not hear from it",
+    "rebalance_timeout": "it did not join again in time",
+    "sync_timeout": "it did not ask for its assignment in time",
+    "static_member_replaced": "two processes use its instance id",
+    "streams_tasks_corrupted": "its tasks were corrupted",
+    "member_metadata_changed": "it changed its metadata",
+    "leader_rejoined": "the leader joined again",
+    "member_rejoined": "it joined again without a change",
+    "returned": "it came back after it had gone",
+}
+_EAGER = frozenset({"range", "roundrobin", "sticky"})
+_REFUSED_JOINS = {
+    "INCONSISTENT_GROUP_PROTOCOL": (
+        "no_common_assignor",
+        "has no assignor (or protocol type) in common with the others",
+        "Give all members one partition.assignment.strategy in common; to change it, roll twice: first with both, then "
+        "with the new one alone.",
+    ),
+    "UNSUPPORTED_ASSIGNOR": (
+        "no_common_assignor",
+        "asks for an assignor that the broker does not have",
+        "Set group.remote.assignor to one that the broker names (uniform, range), or leave it out.",
+    ),
+    "INVALID_SESSION_TIMEOUT": (
+        "join_refused",
+        "asks for a session timeout that the broker does not allow",
+        "Keep session.timeout.ms between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    ),
+    "GROUP_MAX_SIZE_REACHED": (
+        "join_refused",
+        "finds the group full",
+        "Raise the broker's group.max.size, or start fewer members.",
+    ),
+    "GROUP_AUTHORIZATION_FAILED": (
+        "join_refused",
+        "may not read with this group",
+        "Give its principal READ on the group.",
+    ),
+    "INVALID_REGULAR_EXPRESSION": (
+        "join_refused",
+        "subscribes with a pattern that the broker cannot read",
+        "The broker uses RE2 (KIP-848): look-ahead and back references do not work there.",
+    ),
+}
+_INSTANCE_ERRORS = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
+_JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+_COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
+_HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All that rules look at."""
+
+    log: GroupLog
+    history: GroupHistory
+
+    @property
+    def subject(self) -> str:
+        """Whom findings are about."""
+        return f"group {self.log.group_id}"
+
+    @property
+    def rebalances(self) -> list[Rebalance]:
+        """In order."""
+        return self.history.rebalances
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What disturbed a group once, and who."""
+
+    kind: str
+    client_id: str | None
+    at: int
+    packet: int | None
+    generation: int
+
+
+def group_findings(log: GroupLog, history: GroupHistory) -> list[Finding]:
+    """All findings about a group."""
+    group = Group(log, history)
+    return [finding for rule in _RULES for finding in rule(group)]
+
+
+def _finding(
+    group: Group,
+    severity: str,
+    kind: str,
+    title: str,
+    evidence: Sequence[Observation],
+    advice: str,
+    weight: float,
+    span: tuple[int | None, int | None] | None = None,
+) -> Finding:
+    times = [observation.at for observation in evidence if observation.at is not None]
+    since, until = span or (min(times, default=None), max(times, default=None))
+    return Finding(severity, kind, title, group.subject, since, until, list(evidence), advice, round(weight, 3))
+
+
+def _seen(message: Message, text: str) -> Observation:
+    return Observation(text, message.packet, message.at)
+
+
+def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
+    """What disturbed the group, in order of time; somebody new, or gone for good, is no disturbance."""
+    found: list[Disturbance] = []
+    known: set[str] = set()
+    for rebalance in rebalances:
+        causes = [(rebalance.trigger, rebalance.trigger_client_id, _began(rebalance), _first_packet(rebalance))]
+        causes += [(c.trigger, c.client_id, c.at, c.packet) for c in rebalance.contributing]
+        told = set()
+        for trigger, client_id, at, packet in causes:
+            kind = "returned" if trigger == "member_joined" and client_id in known else trigger
+            if kind in _DISTURBANCES and (kind, client_id) not in told:
+                told.add((kind, client_id))
+                found.append(Disturbance(kind, client_id, at, packet, rebalance.to_generation))
+        known |= {member.client_id for member in rebalance.members if member.client_id}
+    return sorted(found, key=lambda d: d.at)
+
+
+def _began(rebalance: Rebalance) -> int:
+    return rebalance.started or rebalance.joined or rebalance.stable or 0
+
+
+def _first_packet(rebalance: Rebalance) -> int | None:
+    packets = (e.packet for e in rebalance.evidence if e.trigger == rebalance.trigger and not e.rejected)
+    return next((packet for packet in packets if packet), None)
+
+
+def _storm(group: Group) -> Iterator[Finding]:
+    disturbed = disturbances(group.rebalances)
+    window = int(threshold("storm_window")) * SECOND
+    generations_of: dict[int, int] = {}
+    for d in disturbed:
+        generations_of.setdefault(d.generation, d.at)
+    times = sorted(generations_of.values())
+    most = max((sum(t <= u < t + window for u in times) for t in times), default=0)
+    if most < (enough := threshold("storm_rebalances")):
+        return
+    first, last = times[0], times[-1]
+    concerned = [r for r in group.rebalances if r.to_generation in generations_of]
+    # The root is the worst kind that recurs; who comes back after it is a consequence.
+    counts = Counter(d.kind for d in disturbed)
+    root = next((kind for kind in _DISTURBANCES if counts[kind] >= 2), max(counts, key=lambda k: counts[k]))
+    whose = Counter(d.client_id or "?" for d in disturbed if d.kind == root)
+    at_fault = ", ".join(f"{client} ({counted(n, 'time')})" for client, n in whose.most_common(3))
+    more = f" and {len(whose) - 3} more" if len(whose) > 3 else ""
+    unowned = sum(r.unowned_ms or 0 for r in concerned) / 1000
+    seconds = (last - first) / SECOND
+    evidence = [
+        Observation(f"{d.client_id or '?'}: {_DISTURBANCES[d.kind]}, before generation {d.generation}", d.packet, d.at)
+        for d in disturbed
+        if d.kind == root
+    ]
+    others = ", ".join(f"{n} of {kind}" for kind, n in counts.most_common() if kind != root)
+    if others:
+        evidence.insert(0, Observation(f"other disturbances, most of them its consequence: {others}"))
+    yield _finding(
+        group,
+        CRITICAL,
+        "rebalance_storm",
+        f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {seconds:,.0f} s that nobody asked for; "
+        f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
+        evidence,
+        _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
+        + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else ""),
+        most / (most + enough),
+        (first, last),
+    )
+
+
+_STORM_ADVICE = {
+    "poll_timeout": "Raise max.poll.interval.ms above the longest time that a batch takes, or lower max.poll.records: "
+    "a member that is late leaves and joins again, which disturbs the others twice.",
+    "session_timeout": "Look at pauses (garbage collection, CPU limits) and the network of these members; a longer "
+    "session.timeout.ms, or static membership, bridges short ones.",
+    "rebalance_timeout": "These members take longer to come back than max.poll.interval.ms allows.",
+    "static_member_replaced": "Give each process a group.instance.id of its own.",
+    "returned": "Processes restart: look why they end; static membership (group.instance.id) lets a restart pass "
+    "without a rebalance.",
+}
+
+
+def _poll_timeouts(group: Group) -> Iterator[Finding]:
+    by_client: dict[str, list[Disturbance]] = defaultdict(list)
+    for d in disturbances(group.rebalances):
+        if d.kind == "poll_timeout":
+            by_client[d.client_id or "?"].append(d)
+    for client, timeouts in sorted(by_client.items()):
+        evidence = []
+        limits = set()
+        for d in timeouts:
+            member, synced = _member_before(group.rebalances, client, d.at)
+            text = f"{client} left: its application did not poll in time"
+            if member is not None and synced is not None:
+                text += f", {(d.at - synced) / SECOND:,.1f} s after it had got its assignment"
+            if member is not None and member.rebalance_timeout_ms:
+                limits.add(member.rebalance_timeout_ms)
+            evidence.append(Observation(text, d.packet, d.at))
+        limit = f" (now {', '.join(f'{ms:,}' for ms in sorted(limits))})" if limits else ""
+        yield _finding(
+            group,
+            CRITICAL if len(timeouts) >= threshold("storm_rebalances") else WARNING,
+            "poll_timeout",
+            f"{client} took longer than max.poll.interval.ms{limit} between polls, {counted(len(timeouts), 'time')}",
+            evidence,
+            "Raise max.poll.interval.ms above the longest processing time, lower max.poll.records, or hand work to "
+            "other threads and pause() meanwhile. Records that it was working on are given to others and done twice.",
+            len(timeouts) / (len(timeouts) + 2),
+        )
+
+
+def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tuple[Member | None, int | None]:
+    """The member of that client in the last generation before a time, and when it had its assignment."""
+    found: tuple[Member | None, int | None] = None, None
+    for rebalance in rebalances:
+        for member in rebalance.members:
+            if member.client_id == client and (member.synced or rebalance.stable or at) < at:
+                found = member, member.synced or rebalance.stable
+    return found
+
+
+def _members_lost(group: Group) -> Iterator[Finding]:
+    lost = [r for r in group.rebalances if r.trigger == "session_timeout"]
+    by_client: dict[str, list[Rebalance]] = defaultdict(list)
+    for rebalance in lost:
+        by_client[rebalance.trigger_client_id or "a member"].append(rebalance)
+    for client, rebalances in sorted(by_client.items()):
+        evidence = [
+            Observation(f"generation {r.to_generation}: {e.text}", e.packet, e.at)
+            for r in rebalances
+            for e in r.evidence
+            if e.trigger == "session_timeout" and not e.rejected
+        ]
+        yield _finding(
+            group,
+            WARNING,
+            "member_lost",
+            f"{client} was lost: the broker heard nothing from it for its session timeout"
+            + (f", {counted(len(rebalances), 'time')}" if len(rebalances) > 1 else ""),
+            evidence or [Observation("", _first_packet(r), r.started) for r in rebalances],
+            "If its process was killed or crashed, let it close its consumer (shutdown hooks, SIGTERM first); if it "
+            "runs, look at pauses of the process and at the network. Its partitions stood still for that long.",
+            0.5 + min(0.4, 0.1 * len(rebalances)),
+            (_began(rebalances[0]), _began(rebalances[-1])),
+        )
+
+
+def _session_timeouts(group: Group) -> Iterator[Finding]:
+    asked: dict[str, tuple[int, str | None]] = {}
+    beats: dict[str, list[Message]] = defaultdict(list)
+    for message in group.log.messages:
+        if message.api == "JoinGroup" and message.error is None:
+            member = message.response.get("memberId")
+            if member and message.request.get("sessionTimeoutMs"):
+                asked[member] = message.request["sessionTimeoutMs"], message.client_id
+        elif message.api == "Heartbeat" and message.error is None and message.request_text:
+            beats[f"{message.connection}"].append(message)
+    for _, messages in sorted(beats.items()):
+        member = messages[0].request.get("memberId")
+        if member not in asked or len(messages) < 5:
+            continue
+        timeout, client = asked[member]
+        gaps = [(b.at - a.at) / MILLISECOND for a, b in itertools.pairwise(messages)]
+        interval = statistics.median(gaps)
+        if interval * threshold("heartbeats_in_session") <= timeout:
+            continue
+        yield _finding(
+            group,
+            WARNING,
+            "session_timeout_tight",
+            f"{client}: session.timeout.ms {timeout:,} leaves room for {timeout / interval:.1f} heartbeats",
+            [_seen(messages[0], f"heartbeats every {interval:,.0f} ms (median of {len(gaps)})")],
+            "Set heartbeat.interval.ms to a third of session.timeout.ms or less: one lost or late heartbeat ends a "
+            "member now.",
+            0.6,
+            (messages[0].at, messages[-1].at),
+        )
+
+
+def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
+    by_connection: dict[int, list[Message]] = defaultdict(list)
+    for message in group.log.messages:
+        by_connection[message.connection].append(message)
+    evidence: list[Observation] = []
+    clients: Counter[str] = Counter()
+    longest = 0.0
+    for _, messages in sorted(by_connection.items()):
+        slow: Message | None = None  # the request before that was answered last
+        for message in messages:
+            waited = (message.answered - message.at) / MILLISECOND if message.answered else 0.0
+            held = slow is not None and slow.answered is not None and slow.answered > message.at
+            if message.api in _HEARTBEATS:
+                if waited >= threshold("heartbeat_held_up") and held and slow is not None:
+                    longest = max(longest, waited)
+                    clients[message.client_id or "?"] += 1
+                    took = ((slow.answered or slow.at) - slow.at) / SECOND
+                    text = f"{message.api} answered after {waited / 1000:,.1f} s"
+                    evidence.append(
+                        _seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took:,.1f} s")
+                    )
+            elif slow is None or (message.answered or 0) > (slow.answered or 0):
+                slow = message
+    if not evidence:
+        return
+    whose = ", ".join(client for client, _ in clients.most_common(3))
+    yield _finding(
+        group,
+        WARNING,
+        "heartbeat_held_up",
+        f"Heartbeats of {whose} waited behind slow requests on the same connection, up to {longest / 1000:,.1f} s",
+        evidence,
+        "The broker answers the requests of a connection in turn. Look why the request before is slow (commits: "
+        "replication of __consumer_offsets, disks); keep session.timeout.ms well above it.",
+        longest / (longest + 5 * threshold("heartbeat_held_up")),
+    )
+
+
+def _instance_ids(group: Group) -> Iterator[Finding]:
+    refused = [m for m in group.log.messages if m.error in _INSTANCE_ERRORS]
+    by_instance: dict[str, list[Message]] = defaultdict(list)
+    for message in refused:
+        instance = message.request.get("groupInstanceId") or message.request.get("instanceId") or "?"
+        by_instance[instance].append(message)
+    for instance, messages in sorted(by_instance.items()):
+        users = sorted({f"{m.client_id} ({m.client})" for m in group.log.messages if _instance(m) == instance})
+        yield _finding(
+            group,
+            CRITICAL,
+            "instance_id_shared",
+            f"Instance id {instance} is used by more than one process: {', '.join(users)}",
+            [_seen(m, f"{m.api} of {m.client_id} ({m.client}) answered {m.error}") for m in messages],
+            "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
+            "ends; in a KIP-848 group the newer one is refused until the older has gone.",
+            0.8,
+        )
+
+
+def _instance(message: Message) -> str | None:
+    if message.api not in _JOINS and message.api != "SyncGroup":
+        return None
+    instance: str | None = message.request.get("groupInstanceId") or message.request.get("instanceId")
+    return instance
+
+
+def _joins_refused(group: Group) -> Iterator[Finding]:
+    by_cause: dict[tuple[str, str | None], list[Message]] = defaultdict(list)
+    for message in group.log.messages:
+        if message.api in _JOINS and message.error in _REFUSED_JOINS:
+            by_cause[message.error, message.client_id].append(message)
+    for (error, client), messages in sorted(by_cause.items(), key=lambda item: item[1][0].at):
+        kind, what, advice = _REFUSED_JOINS[error]
+        yield _finding(
+            group,
+            CRITICAL,
+            kind,
+            f"{client} cannot join: it {what}",
+            [_seen(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
+            advice,
+            0.7,
+        )
+
+
+def _offered(message: Message) -> str:
+    names = [p.get("name") for p in message.request.get("protocols") or [] if isinstance(p, dict)]
+    if message.request.get("serverAssignor"):
+        names.append(message.request["serverAssignor"])
+    return f"; it offers {', '.join(map(str, names))}" if names else ""
+
+
+def _eager(group: Group) -> Iterator[Finding]:
+    eager = [r for r in group.rebalances if r.protocol == "classic" and r.assignor in _EAGER]
+    stopped = [r for r in eager[1:] if (r.unowned_ms or 0) >= threshold("eager_unowned") and len(r.members) > 1]
+    if len(stopped) < threshold("eager_rebalances"):
+        return
+    total = sum(r.unowned_ms or 0 for r in stopped) / 1000
+    yield _finding(
+        group,
+        INFO,
+        "eager_assignor",
+        f"The eager assignor {stopped[-1].assignor} stopped all partitions in {len(stopped)} rebalances, "
+        f"{total:,.1f} s in all",
+        [
+            Observation(
+                f"generation {r.to_generation}: {counted(len(r.unowned), 'partition')} without owner for up to "
+                f"{r.unowned_ms:,.0f} ms, {len(r.moved)} moved",
+                _first_packet(r),
+                r.started,
+            )
+            for r in stopped
+        ],
+        "Use CooperativeStickyAssignor (Java 2.4+, librdkafka 1.6+; roll twice), or group.protocol=consumer with "
+        "brokers of 4.0: only partitions that move stop.",
+        0.5,
+    )
+
+
+def _uneven(group: Group) -> Iterator[Finding]:
+    settled = [r for r in group.rebalances if r.stable and r.protocol in ("classic", "consumer") and len(r.members) > 1]
+    if not settled:
+        return
+    last = settled[-1]
+    alike: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+    for member in last.members:
+        if member.assignment is not None:
+            alike[tuple(sorted(member.subscription))].append(member)
+    for subscription, members in sorted(alike.items()):
+        owned = sorted((len(m.assignment or []), m.client_id or m.member_id) for m in members)
+        (fewest, poor), (most, rich) = owned[0], owned[-1]
+        total = sum(n for n, _ in owned)
+        if len(members) < 2 or most - fewest < 2 or most < threshold("uneven_factor") * fewest:
+            continue
+        idle = [name for n, name in owned if n == 0]
+        yield _finding(
+            group,
+            WARNING if total >= len(members) else INFO,
+            "uneven_assignment",
+            f"{rich} has {most} partitions, {poor} {fewest if fewest else 'none'}"
+            + (f"; {len(idle)} of {len(members)} members have nothing to do" if len(idle) > 1 else ""),
+            [
+                Observation(
+                    f"generation {last.to_generation}, assignor {last.assignor}, topics {', '.join(subscription)}: "
+                    + ", ".join(f"{name} {n}" for n, name in owned),
+                    _first_packet(last),
+                    last.stable,
+                )
+            ],
+            "The range assignor gives each topic's first partitions to the first members: with several topics of few "
+            "partitions use a sticky or uniform assignor. Members beyond the number of partitions stay idle.",
+            0.5,
+            (last.stable, None),
+        )
+
+
+def _partitions_unowned(group: Group) -> Iterator[Finding]:
+    long = [
+        (r, u)
+        for r in group.rebalances
+        for u in r.unowned
+        if u.ms >= threshold("unowned_partition") * 1000 and r.members
+    ]
+    if not long:
+        return
+    worst = max(u.ms for _, u in long)
+    partitions = sorted({u.partition for _, u in long})
+    shown = ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+    yield _finding(
+        group,
+        WARNING,
+        "partition_unowned",
+        f"{counted(len(partitions), 'partition')} had no owner for up to {worst / 1000:,.1f} s: {shown}",
+        [
+            Observation(
+                f"{u.partition}: nobody's for {u.ms / 1000:,.1f} s, generation {r.to_generation} ({r.trigger})",
+                _first_packet(r),
+                u.since,
+            )
+            for r, u in sorted(long, key=lambda item: -item[1].ms)
+        ],
+        "See the rebalance's trigger and whom the others waited for; nothing is read from a partition meanwhile.",
+        worst / (worst + 3000 * threshold("unowned_partition")),
+    )
+
+
+def _slow_rebalances(group: Group) -> Iterator[Finding]:
+    slow = [r for r in group.rebalances if (r.last_by_ms or 0) >= 1000 * threshold("slow_member") and r.last_client_id]
+    by_client: dict[str, list[Rebalance]] = defaultdict(list)
+    for rebalance in slow:
+        by_client[rebalance.last_client_id or "?"].append(rebalance)
+    for client, rebalances in sorted(by_client.items()):
+        longest = max(r.last_by_ms or 0 for r in rebalances)
+        yield _finding(
+            group,
+            WARNING,
+            "slow_to_join",
+            f"All others waited for {client} up to {longest / 1000:,.1f} s in {counted(len(rebalances), 'rebalance')}",
+            [
+                Observation(
+                    f"generation {r.to_generation}: {client} came {(r.last_by_ms or 0) / 1000:,.1f} s after all others",
+                    _first_packet(r),
+                    _began(r),
+                )
+                for r in rebalances
+            ],
+            "A member joins again when its application polls next: shorten what it does between polls.",
+            longest / (longest + 3000 * threshold("slow_member")),
+        )
+
+
+def _commits_refused(group: Group) -> Iterator[Finding]:
+    refused: dict[str, list[Message]] = defaultdict(list)
+    for message in group.log.messages:
+        if message.api in _COMMITS and message.error is not None:
+            refused[message.client_id or "?"].append(message)
+    for client, messages in sorted(refused.items()):
+        if len(messages) < threshold("commits_refused"):
+            continue
+        errors = Counter(m.error for m in messages)
+        listed = ", ".join(f"{error} {n} times" for error, n in errors.most_common())
+        yield _finding(
+            group,
+            WARNING,
+            "commit_refused",
+            f"{client}: {len(messages)} commits refused ({listed})",
+            [_seen(m, f"{m.api} answered {m.error}") for m in messages],
+            "It commits as a member that it is no longer: what it works on has been given to somebody else and will be "
+            "done twice. It must poll() to join again; commit in the rebalance listener before partitions are taken.",
+            len(messages) / (len(messages) + 5),
+        )
+
+
+def _coordinator(group: Group) -> Iterator[Finding]:
+    moves = [e for e in group.history.events if e.event == "coordinator_moved"]
+    distinct = {e.detail: e for e in reversed(moves)}
+    if not distinct:
+        return
+    times = sorted(distinct.values(), key=lambda e: e.at)
+    yield _finding(
+        group,
+        WARNING if len(times) >= threshold("coordinator_moves") else INFO,
+        "coordinator_moved",
+        f"The group's coordinator moved{'' if len(times) == 1 else f' {len(times)} times'}",
+        [Observation(e.detail or "another broker is coordinator", e.packet, e.at) for e in times],
+        "Ordinary when brokers are restarted one by one; if none was, look at the leader of the group's partition of "
+        "__consumer_offsets.",
+        len(times) / (len(times) + 4),
+    )
+
+
+def _read_again(group: Group) -> Iterator[Finding]:
+    again = [r for r in group.rebalances if r.reread_records]
+    total = sum(r.reread_records or 0 for r in again)
+    if total < threshold("reread_records"):
+        return
+    yield _finding(
+        group,
+        INFO,
+        "read_again",
+        f"{total:,} records were read a second time after {counted(len(again), 'rebalance')}",
+        [
+            Observation(f"generation {r.to_generation}: {r.reread_records:,} records", _first_packet(r), _began(r))
+            for r in again
+        ],
+        "Commit more often, and in the rebalance listener before partitions are taken; make processing idempotent.",
+        total / (total + 20 * threshold("reread_records")),
+    )
+
+
+_RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
+    _storm,
+    _poll_timeouts,
+    _members_lost,
+    _session_timeouts,
+    _heartbeats_held_up,
+    _instance_ids,
+    _joins_refused,
+    _eager,
+    _uneven,
+    _partitions_unowned,
+    _slow_rebalances,
+    _commits_refused,
+    _coordinator,
+    _read_again,
+)
