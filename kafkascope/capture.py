@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
 from kafkascope.reading import Reading
+from reports.findings.finding import SEVERITIES
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS, SCHEMAS
 from reports.topics import TopicNames
@@ -45,6 +46,7 @@ _ORDER: dict[str, list[str]] = {
     "issues": ["connection", "packet", "kind"],
     "group_events": ["at", "group_id"],
     "rebalances": ["started", "stable", "group_id", "to_generation"],
+    "findings": ["rank", "-weight", "kind", "since", "subject"],
 }
 
 
@@ -54,8 +56,11 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     if "completed" in keys:
         done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
         table = table.append_column("completed", done)
+    if "rank" in keys:
+        table = table.append_column("rank", pc.index_in(table["severity"], pa.array(SEVERITIES)))
     table = table.append_column("_row", pa.array(np.arange(len(table))))
-    order = pc.sort_indices(table, [(key, "ascending") for key in [*keys, "_row"]])
+    by = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in [*keys, "_row"]]
+    order = pc.sort_indices(table, by)
     return table.take(order).select(ALL_SCHEMAS[name].names)
 
 
@@ -139,11 +144,16 @@ class Capture:
             raise KeyError(f"{name}: {why}")
         if name in SCHEMAS:
             return self._names.resolve(self._spool.table(name))
-        view = next(view for view in self._views if name in results_of([view]))
+        found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
+        return pa.concat_tables(
+            [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
+        )
+
+    def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:
             rows = self._names.resolve(self._spool.table(view))
             self._results[view] = VIEWS[view]().result(rows, Known.of(self._names.learned()))
-        return self._results[view].get(name, ALL_SCHEMAS[name].empty_table())
+        return self._results[view]
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""

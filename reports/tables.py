@@ -294,5 +294,6 @@ SCHEMAS: dict[str, pa.Schema] = {
 RESULTS: dict[str, pa.Schema] = {
     "group_events": GROUP_EVENTS,
     "rebalances": REBALANCES,
+    "findings": FINDINGS,
 }
 ALL_SCHEMAS = SCHEMAS | RESULTS

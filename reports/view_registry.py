@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from reports.findings.facts import FactsView
 from reports.groups.view import GroupsView
 from reports.tables import ALL_SCHEMAS
 from reports.views import View
 
-_ALL: tuple[Callable[[], View], ...] = (GroupsView,)
+_ALL: tuple[Callable[[], View], ...] = (GroupsView, FactsView)
 
 VIEWS: dict[str, Callable[[], View]] = {make().name: make for make in _ALL}
 SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()}
 
 
 def results_of(views: Iterable[str]) -> tuple[str, ...]:
-    """The tables that some views, by name, make."""
-    return tuple(result for name in sorted(views) for result in VIEWS[name]().results)
+    """The tables that some views, by name, make; several may make findings."""
+    return tuple(dict.fromkeys(result for name in sorted(views) for result in VIEWS[name]().results))

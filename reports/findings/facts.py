@@ -51,7 +51,7 @@ class FactsView:
     schema = FACTS
     key = "client"
     needs = frozenset({"connections", "exchanges", "errors", "partitions", "batches"})
-    results = ("findings",)
+    results: tuple[str, ...] = ("findings",)
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Facts of a batch."""

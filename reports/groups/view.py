@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.findings.finding import Finding, finding_table
+from reports.findings.group_rules import group_findings
 from reports.groups.analysis import analyze_group
 from reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
 from reports.groups.messages import MEMBER_APIS, Ends, group_messages, messages_of
@@ -21,13 +23,13 @@ _HOW_IT_ENDED = ("opened", "closed", "how_closed", "software", "software_version
 
 
 class GroupsView:
-    """Messages by group, and how the connections of members ended; of them, events and rebalances."""
+    """Messages by group, and how the connections of members ended; of them, events, rebalances and findings."""
 
     name = "group_messages"
     schema = GROUP_MESSAGES
     key = "group_id"
     needs = frozenset({"exchanges", "connections"})
-    results: tuple[str, ...] = ("group_events", "rebalances")
+    results: tuple[str, ...] = ("group_events", "rebalances", "findings")
 
     def __init__(self) -> None:
         self._groups: dict[int, dict[str, None]] = {}  # whose members spoke on a connection that has not ended
@@ -43,13 +45,20 @@ class GroupsView:
         return pa.concat_tables(found) if found else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
-        """Rows of group_events and rebalances, groups in order of their names."""
+        """Rows of group_events, rebalances and findings, groups in order of their names."""
         found = GroupHistory()
+        findings: list[Finding] = []
         for group, of_group in by_key(rows, self.key):
-            history = analyze_group(GroupLog(group, *messages_of(of_group), known.topics))
+            log = GroupLog(group, *messages_of(of_group), known.topics)
+            history = analyze_group(log)
             found.events += history.events
             found.rebalances += history.rebalances
-        tables = {"group_events": event_table(found.events), "rebalances": rebalance_table(found.rebalances)}
+            findings += group_findings(log, history)
+        tables = {
+            "group_events": event_table(found.events),
+            "rebalances": rebalance_table(found.rebalances),
+            "findings": finding_table(findings),
+        }
         return {name: table for name, table in tables.items() if table.num_rows}
 
     def _remember(self, messages: pa.Table) -> None:
