@@ -11,39 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Latency is kept in buckets of 2 % width from a microsecond to three hours, so any percentile is right within 1 %.
-_LOWEST_MS = 1e-3
-_RATIO = 1.02
-_BUCKETS = 1200
+from reports.latency.histogram import Histogram
+
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
-
-
-@dataclass(slots=True)
-class Latency:
-    """A mergeable histogram of milliseconds."""
-
-    counts: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(_BUCKETS, np.int64))
-    highest: float = 0.0
-
-    def add(self, milliseconds: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        """Count values; those below a microsecond count as one."""
-        if len(milliseconds):
-            at = np.log(np.maximum(milliseconds, _LOWEST_MS) / _LOWEST_MS) / np.log(_RATIO)
-            self.counts += np.bincount(np.minimum(at.astype(np.int64), _BUCKETS - 1), minlength=_BUCKETS)
-            self.highest = max(self.highest, float(milliseconds.max()))
-
-    def merge(self, other: Latency) -> None:
-        """Add the other's values."""
-        self.counts += other.counts
-        self.highest = max(self.highest, other.highest)
-
-    def percentile(self, fraction: float) -> float | None:
-        """Value below which that fraction of all values lies, within 1 %; None without values."""
-        total = int(self.counts.sum())
-        if not total:
-            return None
-        bucket = int(np.searchsorted(np.cumsum(self.counts), fraction * total, side="left"))
-        return round(float(min(_LOWEST_MS * _RATIO ** (bucket + 0.5), self.highest)), 4)
 
 
 @dataclass(slots=True)
@@ -55,7 +25,7 @@ class ApiSummary:
     response_bytes: int = 0
     errors: int = 0
     versions: set[int] = field(default_factory=set)
-    latency: Latency = field(default_factory=Latency)
+    latency: Histogram = field(default_factory=Histogram)
 
     def merge(self, other: ApiSummary) -> None:
         """Add the other's exchanges."""
@@ -141,7 +111,7 @@ class Summary:
                         "p50": api.latency.percentile(0.5),
                         "p90": api.latency.percentile(0.9),
                         "p99": api.latency.percentile(0.99),
-                        "max": round(api.latency.highest, 4) if api.latency.counts.any() else None,
+                        "max": round(api.latency.highest_ms, 4) if api.latency.counts.any() else None,
                     },
                 }
                 for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))

@@ -3,13 +3,11 @@ from __future__ import annotations
 import io
 import json
 
-import numpy as np
 import pyarrow as pa
-import pytest
 from rich.console import Console
 
 from reports import terminal
-from reports.summary import Latency, Summary
+from reports.summary import Summary
 from reports.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES
 
 
@@ -72,18 +70,6 @@ def test_what_it_says() -> None:
     assert result["issues"] == {"tcp_gap": 3}
 
 
-@pytest.mark.parametrize("fraction", [0.01, 0.5, 0.9, 0.99, 1.0])
-def test_percentiles_are_right_within_a_hundredth(fraction: float) -> None:
-    values = np.random.default_rng(1).lognormal(2, 2, 10_001)
-    latency = Latency()
-    latency.add(values[:5000])
-    other = Latency()
-    other.add(values[5000:])
-    latency.merge(other)
-    exact = np.sort(values)[max(int(np.ceil(fraction * len(values))) - 1, 0)]
-    assert latency.percentile(fraction) == pytest.approx(exact, rel=0.0101)
-
-
 def test_the_terminal_shows_it_and_no_control_characters() -> None:
     summary = Summary()
     summary.observe(
@@ -101,4 +87,3 @@ def test_an_empty_capture_has_a_summary() -> None:
     result = Summary().result()
     assert result["first"] is None
     assert result["apis"] == []
-    assert Latency().percentile(0.5) is None
