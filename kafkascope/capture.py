@@ -197,6 +197,11 @@ class Capture:
         return self.frame("issues")
 
     @property
+    def findings(self) -> pd.DataFrame:
+        """Problems with their evidence and what to do, the weightiest first."""
+        return self.frame("findings")
+
+    @property
     def group_events(self) -> pd.DataFrame:
         """What happened to groups and their members."""
         return self.frame("group_events")

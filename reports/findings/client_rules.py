@@ -8,10 +8,34 @@ from dataclasses import dataclass
 
 from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from reports.findings.thresholds import threshold
+from reports.issue_kinds import ISSUE_KINDS
 from reports.text import counted
 
 SECOND = 1_000_000_000
 SPANS_A_MINUTE = 6
+
+CAPTURE = "capture"
+"""Stands for the client where a fact is about the capture itself."""
+
+# Issues that mean something of the traffic is not in the results, and so weaken what is said.
+_DAMAGE = frozenset(
+    {
+        "tcp_gap",
+        "snap_length",
+        "frame_sync_lost",
+        "frame_without_header",
+        "frame_cut",
+        "bytes_skipped",
+        "implausible_size",
+        "tcp_one_way",
+        "one_way_capture",
+        "too_many_waiting",
+        "undecodable_body",
+        "bad_crc",
+        "bad_batch",
+        "compression_bomb",
+    }
+)
 
 # Errors by what they are a sign of.
 _AUTHENTICATION = frozenset({"SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE"})
@@ -60,7 +84,7 @@ class Facts:
     """The facts of one client by kind."""
 
     def __init__(self, client: str, facts: Iterable[Fact]) -> None:
-        self.subject = f"client {client}"
+        self.subject = CAPTURE if client == CAPTURE else f"client {client}"
         self._by_kind: dict[str, list[Fact]] = defaultdict(list)
         for fact in facts:
             self._by_kind[fact.kind].append(fact)
@@ -411,6 +435,35 @@ def _idle_polling(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def _damage(facts: Facts) -> Iterator[Finding]:
+    damage: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts.of("issue"):
+        if fact.what in _DAMAGE:
+            damage[fact.what].append(fact)
+    if not damage:
+        return
+    counts = {kind: sum(f.total or 0 for f in of) for kind, of in damage.items()}
+    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    yield _finding(
+        WARNING,
+        "capture_damaged",
+        f"Not all that was on the wire is in the capture, or could be read: {ISSUE_KINDS[kinds[0]].meaning}"
+        + (f", and {len(kinds) - 1} other kinds of damage" if len(kinds) > 1 else ""),
+        facts,
+        [f for of in damage.values() for f in of],
+        [
+            _at(
+                damage[kind][0],
+                f"{ISSUE_KINDS[kind].meaning}, {counted(counts[kind], 'time')}: {ISSUE_KINDS[kind].weakens}",
+            )
+            for kind in kinds
+        ],
+        "Read what is said about these times and connections with care (the issues table names them). Capture with "
+        "whole packets (tcpdump -s 0), a larger buffer (-B 65536), on a host that keeps up, and in both directions.",
+        _grown(sum(counts.values()), 10),
+    )
+
+
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _metadata_storm,
     _connection_churn,
@@ -426,4 +479,5 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _clock,
     _hanging_transaction,
     _idle_polling,
+    _damage,
 )

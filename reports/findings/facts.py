@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.findings.client_rules import Fact, client_findings
+from reports.findings.client_rules import CAPTURE, Fact, client_findings
 from reports.findings.finding import Finding, finding_table
 from reports.groups.messages import Ends
 from reports.topics import ID_PREFIX
@@ -50,7 +50,7 @@ class FactsView:
     name = "client_facts"
     schema = FACTS
     key = "client"
-    needs = frozenset({"connections", "exchanges", "errors", "partitions", "batches"})
+    needs = frozenset({"connections", "exchanges", "errors", "partitions", "batches", "issues"})
     results: tuple[str, ...] = ("findings",)
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
@@ -85,6 +85,8 @@ def _facts(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator
             yield from _of_partitions(partitions, of_exchange, ends)
     if (connections := tables.get("connections")) is not None and connections.num_rows:
         yield from _of_connections(connections)
+    if (issues := tables.get("issues")) is not None and issues.num_rows:
+        yield _of_issues(issues)
 
 
 def _of_exchanges(exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
@@ -173,6 +175,17 @@ def _of_connections(connections: pa.Table) -> Iterator[pa.Table]:
     }
     lived = pc.divide(pc.subtract(pc.coalesce(closed, opened), opened), 1_000_000)
     yield _rows("connection", base | {"last_at": pc.coalesce(closed, opened)}, lived, pc.is_valid(opened))
+
+
+def _of_issues(issues: pa.Table) -> pa.Table:
+    issues = issues.filter(pc.is_valid(issues["connection"]))
+    base = {
+        "client": pa.repeat(pa.scalar(CAPTURE), issues.num_rows),
+        "what": issues["kind"],
+        "at": _nanoseconds(issues["at"]),
+        "packet": pc.coalesce(issues["packet"], issues["connection"]),
+    }
+    return _rows("issue", base, issues["count"])
 
 
 def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) -> pa.Table:
