@@ -35,6 +35,8 @@ _SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_clien
     True: (("c=", "client-final"),),
     False: (("r=", "server-first"), ("v=", "server-final"), ("e=", "server-final")),
 }
+# The object identifier of Kerberos 5 in DER, which is in the head of a GSS-API token (RFC 2743, 3.1; RFC 4121).
+_KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
 _GS2_HEADER = re.compile(r"(?P<binding>n|y|p=[^,]*),(?:a=(?P<authorization_id>[^,]*))?,")
 
 
@@ -56,6 +58,8 @@ def decode_token(
             if not reveal_secrets:
                 shown = {field: value if field in _SHOWN else REDACTED for field, value in shown.items()}
             return {"mechanism": name, **shown}
+    if mechanism is None and token[:1] == b"\x60" and _KERBEROS in token[:24]:
+        mechanism = GSSAPI
     return {"mechanism": mechanism, "opaque": token if reveal_secrets else f"{len(token)} bytes"}
 
 

@@ -442,32 +442,38 @@ def _response(
     nodes[node, NODE_CLIENT_ID_LENGTH] = 0
     nodes[node, NODE_BODY] = 4 if length >= 4 else -1
     found = np.int64(0)
-    found_before = np.int64(0)
-    before = np.int64(0)
+    token = np.int64(0)
     request = connection[REQUESTS + HEAD]
     while request:
         skipped = nodes[request, NODE_SKIPPED]
         if nodes[request, NODE_KIND] == KIND_SASL:
-            if not skipped:
-                found = request
-                found_before = before
-                break
+            if not skipped and not token:
+                token = request
         elif length >= 4 and nodes[request, NODE_CORRELATION] == nodes[node, NODE_CORRELATION]:
             if not skipped or not found:
                 found = request
-                found_before = before
             if not skipped:
                 break
-        before = request
         request = nodes[request, NODE_NEXT]
+    # An answer to a token has no correlation id: it is what answers no request.
+    if token and (not found or nodes[found, NODE_SKIPPED]):
+        found = token
     if found:
-        if nodes[found, NODE_KIND] == KIND_SASL:
+        if found == token:
             nodes[node, NODE_KIND] = KIND_SASL
         passed = connection[REQUESTS + HEAD]
+        before = np.int64(0)
         while passed != found:
-            nodes[passed, NODE_SKIPPED] = 1
-            passed = nodes[passed, NODE_NEXT]
-        _unlink(connection, REQUESTS, nodes, found_before, found)
+            following = nodes[passed, NODE_NEXT]
+            if nodes[passed, NODE_KIND] == KIND_SASL and found != token:
+                # The last token of GSSAPI has no answer; a client sends requests only when it is through with tokens.
+                _unlink(connection, REQUESTS, nodes, before, passed)
+                _complete(connection, nodes, out, at, slot, OUTCOME_ONE_WAY, passed, 0, -1)
+            else:
+                nodes[passed, NODE_SKIPPED] = 1
+                before = passed
+            passed = following
+        _unlink(connection, REQUESTS, nodes, before, found)
         _answer(arena, held, connection, nodes, out, at, slot, found, node, flexible_response)
         return np.int64(-1)
     if length < 4:

@@ -104,6 +104,7 @@ def test_numbers_and_nesting_beyond_reason_do_no_harm() -> None:
         (SERVER_FINAL, False, "SCRAM"),
         (b"\0bob\0secret", True, "PLAIN"),
         (b"n,,\x01auth=Bearer tok\x01\x01", True, "OAUTHBEARER"),
+        (b"\x60\x82\1\xd4\x06\x09\x2a\x86\x48\x86\xf7\x12\1\2\2ticket", True, "GSSAPI"),
         (b"\x60\x82ticket", True, None),
     ],
 )

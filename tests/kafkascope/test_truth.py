@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -118,14 +120,58 @@ def test_every_whole_frame_is_decoded(name: str) -> None:
         assert cut.sum() <= truth_of(name)["frames_with_missing_bytes"]
 
 
-def test_no_secret_is_shown() -> None:
-    truth = truth_of("clients_sasl")
-    capture = read("clients_sasl")
-    shown = "\n".join(
-        text
-        for name in ("exchanges", "errors", "issues", "connections")
-        for text in capture.frame(name).astype(str).agg(" ".join, axis=1)
-    )
-    assert shown
-    for secret in truth["secrets"] + truth["secrets_raw_hex"]:
-        assert secret not in shown
+WITH_SECRETS = [n for n in NAMES if truth_of(n).get("secrets")]
+
+
+def secrets_of(name: str) -> list[str]:
+    truth = truth_of(name)
+    return [*truth["secrets"], *truth.get("secrets_raw_hex", [])]
+
+
+@pytest.mark.parametrize("name", WITH_SECRETS)
+def test_no_secret_is_in_a_table(name: str) -> None:
+    capture = read(name)
+    tables = ("exchanges", "errors", "issues", "connections")
+    shown = "\n".join(text for table in tables for text in capture.frame(table).astype(str).agg(" ".join, axis=1))
+    rows = capture.exchanges.api.fillna("").str.contains("Sasl|DelegationToken|Scram").to_numpy().nonzero()[0]
+    shown += "\n".join(f"{view!r} {view.request} {view.response}" for view in map(capture.exchange, rows.tolist()))
+    assert "[redacted]" in shown
+    assert [secret for secret in secrets_of(name) if secret in shown] == []
+
+
+@pytest.mark.parametrize("flags", [["-v"], ["-V"], ["--json", "--records"], ["--fields", "api,request,response"]])
+@pytest.mark.parametrize("name", WITH_SECRETS)
+def test_no_secret_is_printed(name: str, flags: list[str]) -> None:
+    command = [str(Path(sys.executable).parent / "sniff"), "-r", str(PCAPS / name / "capture.pcap"), *flags]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "[redacted]" in shown or flags == ["-v"]
+    assert [secret for secret in secrets_of(name) if secret in shown] == []
+
+
+def test_bare_tokens_are_paired_with_what_stands_around_them() -> None:
+    rows = read("clients_sasl_v0").exchanges
+    of_connection = {
+        connection: list(zip(part.api, part.outcome, strict=True)) for connection, part in rows.groupby("connection")
+    }
+    found: Counter[str] = Counter()
+    for exchanges in of_connection.values():
+        apis = [api for api, _ in exchanges]
+        outcomes = [outcome for _, outcome in exchanges]
+        if ("SaslToken", "one_way") in exchanges:  # the last token of GSSAPI
+            begin = [] if apis[0] == "SaslToken" else ["SaslHandshake"]
+            assert apis[: len(begin) + 2] == [*begin, "SaslToken", "SaslToken"]
+            assert outcomes == ["answered"] * (len(begin) + 1) + ["one_way"] + ["answered"] * (
+                len(apis) - len(begin) - 2
+            )
+            found["kerberos" if begin else "bare kerberos"] += 1
+        elif "SaslToken" in apis and outcomes[-1] == "unanswered":  # the broker closes where the password is wrong
+            assert outcomes[:-1] == ["answered"] * (len(apis) - 1)
+            found["refused"] += 1
+        elif "SaslToken" in apis:
+            assert set(outcomes) <= {"answered", "one_way"}
+            assert apis[-1] in ("Metadata", "Produce")
+            found["passwords"] += 1
+    assert found == {"kerberos": 2, "bare kerberos": 2, "refused": 8, "passwords": 6}
+    tokens = [json.loads(text) for text in rows[rows.api == "SaslToken"].request]
+    assert {token["mechanism"] for token in tokens} == {"PLAIN", "SCRAM-SHA-256", "GSSAPI", None}
+    assert {token.get("username") for token in tokens} == {"alice", None}

@@ -117,3 +117,97 @@ def test_raw_sasl_tokens_are_paired_in_order() -> None:
     )
     assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
     assert exchanges.kind.tolist() == [0, 1, 0]
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def handshake(correlation: int, mechanism: bytes) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    name = len(mechanism).to_bytes(2, "big") + mechanism
+    return (0, request(correlation, 17, 0, name)), (1, response(correlation, b"\0\0\0\0\0\1" + name))
+
+
+# The heads of a Kerberos 5 token and of what is sealed with its key (RFC 4121).
+TICKET = b"\x60\x82\1\xd4\x06\x09\x2a\x86\x48\x86\xf7\x12\1\2\2\1\0" + bytes(range(200))
+SEALED = b"\5\4\4\xff\0\x0c\0\0" + bytes(24)
+
+
+def test_scram_in_bare_tokens() -> None:
+    outcome, issues, exchanges = talk(
+        *handshake(1, b"SCRAM-SHA-256"),
+        (0, framed(b"n,,n=user,r=abc")),
+        (1, framed(b"r=abcdef,s=c2FsdA==,i=4096")),
+        (0, framed(b"c=biws,r=abcdef,p=cHJvb2Y=")),
+        (1, framed(b"v=c2lnbmF0dXJl")),
+        (0, request(2, 3, 1, bytes(4))),
+        (1, response(2)),
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+    assert exchanges.kind.tolist() == [0, 1, 1, 0]
+    assert not issues
+
+
+def test_the_last_token_of_gssapi_has_no_answer() -> None:
+    outcome, issues, exchanges = talk(
+        *handshake(7, b"GSSAPI"),
+        (0, framed(TICKET)),
+        (1, framed(SEALED)),
+        (0, framed(SEALED)),
+        (0, request(0, 18, 0)),
+        (1, response(0, bytes(6))),
+        (0, request(1, 3, 1, bytes(4))),
+        (1, response(1)),
+    )
+    assert outcome == [
+        (7, Outcome.ANSWERED),
+        (0, Outcome.ANSWERED),
+        (0, Outcome.ONE_WAY),
+        (0, Outcome.ANSWERED),
+        (1, Outcome.ANSWERED),
+    ]
+    assert exchanges.kind.tolist() == [0, 1, 1, 0, 0]
+    assert exchanges.response_packet.tolist() == [2, 4, 0, 7, 9]
+    assert not issues
+
+
+def test_gssapi_with_mutual_authentication_has_an_empty_token_of_the_client() -> None:
+    outcome, issues, _ = talk(
+        *handshake(1, b"GSSAPI"),
+        (0, framed(TICKET)),
+        (1, framed(TICKET[:120])),
+        (0, framed(b"")),
+        (1, framed(SEALED)),
+        (0, framed(SEALED)),
+        (0, request(2, 18, 0) + request(3, 18, 0)),
+        (1, response(2, bytes(6)) + response(3, bytes(6))),
+    )
+    assert [how for _, how in outcome] == [Outcome.ANSWERED] * 3 + [Outcome.ONE_WAY] + [Outcome.ANSWERED] * 2
+    assert not issues
+
+
+def test_a_connection_may_begin_with_a_gssapi_token() -> None:
+    outcome, issues, exchanges = talk(
+        (0, framed(TICKET)),
+        (1, framed(SEALED)),
+        (0, framed(SEALED)),
+        (0, request(0, 3, 0, bytes(4))),
+        (1, response(0)),
+    )
+    assert [how for _, how in outcome] == [Outcome.ANSWERED, Outcome.ONE_WAY, Outcome.ANSWERED]
+    assert exchanges.kind.tolist() == [1, 1, 0]
+    assert not issues
+
+
+def test_a_refused_token_is_unanswered() -> None:
+    outcome, _, exchanges = talk(*handshake(1, b"PLAIN"), (0, framed(b"\0user\0wrong")))
+    assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.UNANSWERED)]
+    assert exchanges.kind.tolist() == [0]
+
+
+def test_a_token_is_answered_though_a_request_came_between_in_the_file() -> None:
+    token = framed(b"\0user\0secret")
+    outcome, _, _ = talk(
+        *handshake(1, b"PLAIN"), (0, token), (0, request(2, 18, 0)), (1, framed(b"")), (1, response(2, bytes(6)))
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
