@@ -1,4 +1,7 @@
-"""The jobs of an analysis: index the splits, cut packets into parcels by connection, decode them into tables."""
+"""The jobs of an analysis: index the splits, cut packets into parcels by connection, decode them into tables.
+
+What needs a wider view than one connection is brought together by another key in a last job.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.spark import tasks
+from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
 from reports.connection_table import issue_table
@@ -29,6 +32,7 @@ SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
 _COMPRESSION = 4  # times that a compressed capture grows, for want of knowing
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
+_ROWS_READ = 200_000  # of views, that a task reads again
 
 Progress = Callable[[str, int, int], None]
 
@@ -81,12 +85,13 @@ def analyze(
     session = spark
     if session is None:
         session, log = open_session(master, settings)
+    tables = options.tables | {*options.results}
     try:
-        staging = output.begin(options.tables)
+        staging = output.begin(tables | options.views)
         try:
             run = _Run(own_session(session), staging, options, progress)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
-            output.commit(run.parts, options.tables, analysis.summary.result())
+            output.commit(run.parts, tables, analysis.summary.result())
         except BaseException:
             output.abort()
             raise
@@ -126,8 +131,10 @@ class _Run:
         names = TopicNames()
         other: Counter[str] = Counter()
         log = IssueLog()
+        rows_of_views: list[Part] = []
         for written in self._decode(splits, issues, split_bytes, into):
-            self.parts += written.parts
+            for part in written.parts:
+                (rows_of_views if part.table in self._options.views else self.parts).append(part)
             names.merge(written.topic_names)
             summary.merge(written.summary)
             other.update(written.other)
@@ -141,7 +148,8 @@ class _Run:
         known = names.learned()
         summary.rename_topics(known)
         self._resolve(known)
-        rows = dict.fromkeys(sorted(self._options.tables), 0)
+        self.parts += self._understand(rows_of_views, known, partitions)
+        rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
         return Analysis(out, rows, summary, known, dict(other))
@@ -178,6 +186,31 @@ class _Run:
             done += self._spread("name topics", open_parts, lambda parts: tasks.resolve(parts, staging, known), 1)
         self.parts = done
 
+    def _understand(
+        self, rows_of_views: list[Part], names: Mapping[str, str], partitions: int | None
+    ) -> Iterator[Part]:
+        """Bring the rows of views together by their keys, and write the tables that the views make of them."""
+        if not rows_of_views:
+            return
+        staging, known = self._staging, dict(names)
+        into = partitions or view_rows.partitions_for(sum(part.rows for part in rows_of_views), self._cores())
+        groups = grouped(rows_of_views, lambda part: part.rows, _ROWS_READ)
+        pickled = [pickle.dumps(group) for group in groups]
+        read_rows, write_results = view_rows.read_rows, view_rows.write_results
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from read_rows(pickle.loads(pickled[number]), staging, known, into)
+
+        def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return tasks.answers(write_results(batches, staging, known))
+
+        rows = self._session.range(0, len(groups), 1, len(groups)).mapInArrow(read, view_rows.SPARK_SCHEMA)
+        together = rows.repartitionById(into, "partition").sortWithinPartitions("view")
+        for parts in self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER)):
+            yield from parts
+
     def _spread(
         self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int
     ) -> Iterator[Any]:
@@ -201,9 +234,11 @@ class _Run:
             yield pickle.loads(row.answer)
 
     def _partitions(self, splits: Sequence[Split]) -> int:
-        cores = 1 if is_remote(self._session) else int(self._session.sparkContext.defaultParallelism)
         size = sum((split.end - split.begin) * (_COMPRESSION if split.format == "whole" else 1) for split in splits)
-        return max(min(cores, -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
+        return max(min(self._cores(), -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
+
+    def _cores(self) -> int:
+        return 1 if is_remote(self._session) else int(self._session.sparkContext.defaultParallelism)
 
 
 def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks.Range]], list[Issue]]:

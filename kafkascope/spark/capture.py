@@ -17,10 +17,10 @@ from kafkascope.engine import EngineOptions
 from kafkascope.spark.analysis import Analysis, analyze
 from kafkascope.spark.output import TABLES, locate
 from kafkascope.spark.sessions import is_local
-from reports.tables import SCHEMAS
+from reports.tables import ALL_SCHEMAS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 class SparkCapture:
@@ -43,7 +43,7 @@ class SparkCapture:
         return self._tables[name]
 
     def __getattr__(self, name: str) -> DataFrame:
-        if name in SCHEMAS:
+        if name in ALL_SCHEMAS:
             return self.table(name)
         raise AttributeError(f"{type(self).__name__} has no {name!r}; tables are {sorted(self._tables)}")
 
@@ -104,16 +104,39 @@ def read_tables(spark: Any, out: str) -> dict[str, DataFrame]:
     selector = fs.FileSelector(posixpath.join(path, TABLES))
     names = {posixpath.basename(entry.path) for entry in system.get_file_info(selector)}
     place = out if "://" in out else f"file://{path}"
-    return {name: _table(spark, name, posixpath.join(place, TABLES, name)) for name in SCHEMAS if name in names}
+    return {name: _table(spark, name, posixpath.join(place, TABLES, name)) for name in ALL_SCHEMAS if name in names}
 
 
 def _table(spark: Any, name: str, place: str) -> DataFrame:
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    schema = SCHEMAS[name]
-    times = {field.name for field in schema if pa.types.is_timestamp(field.type)}
-    numbers = pa.schema([pa.field(x.name, pa.int64()) if x.name in times else x for x in schema])
+    schema = ALL_SCHEMAS[name]
+    numbers = pa.schema([pa.field(field.name, _numbers(field.type)) for field in schema])
     frame = spark.read.schema(from_arrow_schema(numbers)).parquet(place)
-    columns = [f.expr(f"timestamp_micros(`{c}` div 1000)").alias(c) if c in times else f.col(c) for c in schema.names]
-    return frame.select(columns)
+    return frame.select([_moments(f.col(field.name), field.type).alias(field.name) for field in schema])
+
+
+def _numbers(kind: pa.DataType) -> pa.DataType:
+    """The type with numbers for the times in it."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_list(kind):
+        return pa.list_(_numbers(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _numbers(field.type)) for field in kind])
+    return kind
+
+
+def _moments(column: Column, kind: pa.DataType) -> Column:
+    """A column in which times are numbers, with Spark's times instead; kind is its type with times."""
+    from pyspark.sql import functions as f
+
+    if _numbers(kind) == kind:
+        return column
+    if pa.types.is_list(kind):
+        return f.transform(column, lambda element: _moments(element, kind.value_type))
+    if pa.types.is_struct(kind):
+        fields = [_moments(column[field.name], field.type).alias(field.name) for field in kind]
+        return f.when(column.isNotNull(), f.struct(*fields))
+    return f.timestamp_micros(f.call_function("div", column, f.lit(1000)))

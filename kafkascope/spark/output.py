@@ -1,6 +1,7 @@
 """The directory that an analysis makes: checked, filled beside its place, and put in place as a whole.
 
     OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet     while it runs
+    OUT/.staging-<random>/views/NAME/part-00003-<random>.parquet      rows of views, which are input of a later job
     OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
 
 Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a scheme they are local paths.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from reports.summary import Summary
-from reports.tables import SCHEMAS
+from reports.tables import ALL_SCHEMAS
 from reports.topics import ID_PREFIX, TopicNames
+from reports.view_registry import SCHEMAS_WITH_VIEWS
 
 TABLES = "tables"
+_VIEWS = "views"
 SUMMARY = "summary.json"
 _STAGING = ".staging-"
 # What a finished or broken run leaves; a directory that has anything else is not ours to replace.
@@ -43,7 +46,7 @@ class OutputError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Parquet file of a table."""
+    """One Parquet file of a table, or of the rows of a view."""
 
     table: str
     file: str  # name in the table's directory
@@ -86,15 +89,15 @@ class Output:
         if TABLES in names:
             selector = fs.FileSelector(posixpath.join(self._path, TABLES))
             for entry in self._system.get_file_info(selector):
-                if posixpath.basename(entry.path) not in SCHEMAS:
+                if posixpath.basename(entry.path) not in ALL_SCHEMAS:
                     raise OutputError(f"{entry.path} is no table of an analysis; {self.place} is not overwritten")
         return True
 
     def begin(self, tables: Iterable[str]) -> str:
-        """Make the staging directories of tables; returns the place that parts are written under."""
+        """Make the staging directories of tables and views; returns the place that parts are written under."""
         try:
             for name in tables:
-                self._system.create_dir(posixpath.join(self._staging, TABLES, name))
+                self._system.create_dir(_directory(self._staging, name))
         except OSError as error:
             raise OutputError(f"{self.place} cannot be written: {error}") from error
         if "://" not in self.place:
@@ -117,7 +120,7 @@ class Output:
                     self._system.delete_file(entry.path)
             if not files:  # a table without rows has its columns all the same
                 empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
-                pq.write_table(SCHEMAS[name].empty_table(), empty, filesystem=self._system)
+                pq.write_table(ALL_SCHEMAS[name].empty_table(), empty, filesystem=self._system)
         target = posixpath.join(self._path, TABLES)
         for name in _OWN:
             self._remove(posixpath.join(self._path, name))
@@ -151,14 +154,13 @@ class Output:
 
 
 class PartWriter:
-    """Writes the tables of one task, a row group at a time, and keeps a summary of them.
+    """Writes the tables and rows of views of one task, a row group at a time, and keeps a summary of them.
 
     Names of files are random, so that several attempts at one task do not meet.
     """
 
     def __init__(self, staging: str, partition: int) -> None:
-        self._system, path = locate(staging)
-        self._directory = posixpath.join(path, TABLES)
+        self._system, self._staging = locate(staging)
         self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes: dict[str, int] = {}
@@ -207,28 +209,34 @@ class PartWriter:
         self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
     def _path(self, name: str) -> str:
-        return posixpath.join(self._directory, name, self._file)
+        return posixpath.join(_directory(self._staging, name), self._file)
+
+
+def _directory(staging: str, name: str) -> str:
+    return posixpath.join(staging, TABLES if name in ALL_SCHEMAS else _VIEWS, name)
 
 
 def writer_of(table: str, path: str, system: fs.FileSystem) -> pq.ParquetWriter:
     """A Parquet writer with the settings of a table."""
-    schema = SCHEMAS[table]
+    schema = SCHEMAS_WITH_VIEWS[table]
     dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
     return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
+
+
+def stored(staging: str, part: Part) -> Iterator[pa.Table]:
+    """The rows of a part, a row group at a time."""
+    system, path = locate(staging)
+    with pq.ParquetFile(posixpath.join(_directory(path, part.table), part.file), filesystem=system) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group).cast(SCHEMAS_WITH_VIEWS[part.table])
 
 
 def resolve_part(staging: str, part: Part, names: Mapping[str, str]) -> Part:
     """Write a part anew with the names that are known for topics in it; the old file stays until the commit."""
     system, path = locate(staging)
-    directory = posixpath.join(path, TABLES, part.table)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
     known = TopicNames(names)
-    path = posixpath.join(directory, part.file)
-    with (
-        pq.ParquetFile(path, filesystem=system) as old,
-        writer_of(part.table, posixpath.join(directory, file), system) as new,
-    ):
-        for group in range(old.num_row_groups):
-            rows = known.resolve(old.read_row_group(group))
-            new.write_table(rows.cast(SCHEMAS[part.table]), row_group_size=max(1, rows.num_rows))
+    with writer_of(part.table, posixpath.join(_directory(path, part.table), file), system) as new:
+        for rows in stored(staging, part):
+            new.write_table(known.resolve(rows), row_group_size=max(1, rows.num_rows))
     return Part(part.table, file, part.rows, part.unresolved - names.keys())

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
-from reports.tables import SCHEMAS
+from reports.tables import ALL_SCHEMAS
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
@@ -20,7 +20,7 @@ CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap"
 
 def comparable(name: str, table: pa.Table) -> pa.Table:
     """Rows in an order of their own, whatever way they were written."""
-    table = table.select(SCHEMAS[name].names)
+    table = table.select(ALL_SCHEMAS[name].names)
     flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
     return table.take(pc.sort_indices(table, [(column, "ascending") for column in flat])).combine_chunks()
 
@@ -36,9 +36,9 @@ def test_spark_gives_the_tables_of_one_process(file: str, spark: Any, tmp_path: 
         analyze(
             [str(PCAPS / file)], str(out), spark=spark, records=True, split_bytes=split_bytes, partitions=partitions
         )
-        for name in SCHEMAS:
+        for name in ALL_SCHEMAS:
             mine = comparable(name, here.arrow(name))
-            theirs = comparable(name, pq.read_table(out / "tables" / name).cast(SCHEMAS[name]))
+            theirs = comparable(name, pq.read_table(out / "tables" / name).cast(ALL_SCHEMAS[name]))
             assert mine.num_rows == theirs.num_rows, (name, split_bytes, partitions)
             different = [c for c in mine.column_names if not mine[c].equals(theirs[c])]
             assert not different, (name, split_bytes, partitions, different)

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 import kafkascope
 from kafkascope.spark import AnalysisError, OutputError, SparkUnavailableError, analysis, parcels, sessions, tasks
 from kafkascope.spark.output import Output, Part, PartWriter, resolve_part
-from reports.tables import SCHEMAS
+from reports.tables import ALL_SCHEMAS, SCHEMAS
 from sniffer.columns import NO_TIME, Segments
 from sniffer.issues import Issue
 from sniffer.sources import SourceError
@@ -402,7 +402,7 @@ def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
         split_bytes=20_000,
         progress=lambda *step: seen.append(step),
     )
-    assert {what for what, _, _ in seen} <= {"find packets", "decode", "name topics"}
+    assert {what for what, _, _ in seen} <= {"find packets", "decode", "name topics", "understand"}
     assert all(0 <= done <= total for _, done, total in seen)
     for before, after in pairwise(seen):
         assert before[0] != after[0] or before[1] <= after[1]
@@ -427,7 +427,9 @@ def test_the_session_of_the_user_keeps_its_settings(spark: Any, tmp_path: Path) 
 def test_read_gives_spark_dataframes(spark: Any) -> None:
     here = kafkascope.read(CAPTURE, records=True)
     there = kafkascope.read(CAPTURE, records=True, spark=spark)
-    assert {name: there.table(name).count() for name in SCHEMAS} == {n: here.arrow(n).num_rows for n in SCHEMAS}
+    assert {name: there.table(name).count() for name in ALL_SCHEMAS} == {
+        name: here.arrow(name).num_rows for name in ALL_SCHEMAS
+    }
     assert there.exchanges.columns == SCHEMAS["exchanges"].names
     assert dict(there.exchanges.dtypes)["requested"] == "timestamp"
     first = here.arrow("exchanges")["requested"].to_pandas().min()

@@ -1,0 +1,94 @@
+"""Rows of views through Spark's shuffle: what runs in the tasks of the job that understands them.
+
+The tasks that decode leave the rows beside the tables (`output.PartWriter`). Here they are read again, with the names
+of topics that the whole capture knows, and travel in parcels: the rows of one view and one partition out of a row
+group, as an Arrow stream. All rows of a key meet in one partition, where the view makes tables of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from kafkascope.spark.output import Part, PartWriter, stored
+from reports.arrow_columns import Numbers, dictionary_codes
+from reports.topics import TopicNames
+from reports.view_registry import VIEWS
+from reports.views import Known
+
+SCHEMA = pa.schema([("partition", pa.int32()), ("view", pa.string()), ("parcel", pa.binary())])
+SPARK_SCHEMA = "partition int, view string, parcel binary"
+
+_ROWS_A_PARTITION = 50_000  # a task holds them all; it takes some seconds for them
+_FEWEST_ROWS = 2_000  # with less, starting a task costs more than it does
+
+
+def partitions_for(rows: int, cores: int) -> int:
+    """How many tasks so many rows are worth."""
+    return max(min(cores, rows // _FEWEST_ROWS), -(-rows // _ROWS_A_PARTITION), 1)
+
+
+def partition_of(keys: pa.ChunkedArray, partitions: int) -> Numbers:
+    """Partition of each key: the same in every process."""
+    codes, distinct = dictionary_codes(keys)
+    hashed = [zlib.crc32(str(key).encode(errors="surrogateescape")) % partitions for key in distinct.to_pylist()]
+    return np.array([*hashed, 0], np.int64)[codes]  # code -1: null
+
+
+def read_rows(
+    parts: Iterable[Part], staging: str, names: Mapping[str, str], partitions: int
+) -> Iterator[pa.RecordBatch]:
+    """Parcels of the rows in parts, as batches of ``SCHEMA``."""
+    known = TopicNames(names)
+    for part in parts:
+        key = VIEWS[part.table]().key
+        for group in stored(staging, part):
+            rows = known.resolve(group)
+            partition = partition_of(rows[key], partitions)
+            for place in np.unique(partition).tolist():
+                parcel = pack(rows.filter(pa.array(partition == place)))
+                yield pa.RecordBatch.from_pylist(
+                    [{"partition": place, "view": part.table, "parcel": parcel}], schema=SCHEMA
+                )
+
+
+def write_results(batches: Iterable[pa.RecordBatch], staging: str, names: Mapping[str, str]) -> Iterator[list[Part]]:
+    """The tables that views make of one partition's parcels, which come sorted by view, written under staging."""
+    known = Known.of(TopicNames(names).learned())
+    parcels = (parcel for batch in batches for parcel in _parcels(batch))
+    context = TaskContext.get()
+    writer = PartWriter(staging, context.partitionId() if context else 0)
+    try:
+        for name, of_view in groupby(parcels, itemgetter(0)):
+            rows = pa.concat_tables(unpack(parcel) for _, parcel in of_view)
+            writer.write(VIEWS[name]().result(rows, known))
+        yield writer.finish()
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def pack(rows: pa.Table) -> bytes:
+    """Rows as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def unpack(parcel: pa.Buffer) -> pa.Table:
+    """The rows that `pack` made bytes of."""
+    with pa.ipc.open_stream(parcel) as stream:
+        return stream.read_all()
+
+
+def _parcels(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Buffer]]:
+    _, views, parcels = batch.columns
+    for view, parcel in zip(views, parcels, strict=True):
+        yield view.as_py(), parcel.as_buffer()

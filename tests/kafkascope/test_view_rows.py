@@ -1,0 +1,66 @@
+"""Rows of views on their way through Spark's shuffle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkascope.spark import view_rows
+from kafkascope.spark.output import Output, PartWriter
+from reports.tables import GROUP_MESSAGES
+
+NAME = "group_messages"
+
+
+def messages(groups: list[str]) -> pa.Table:
+    rows: list[dict[str, Any]] = [
+        {"group_id": group, "kind": "exchange", "at": i, "connection": i} for i, group in enumerate(groups)
+    ]
+    return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=50), st.integers(1, 20))
+def test_equal_keys_have_one_partition(keys: list[str | None], partitions: int) -> None:
+    of = view_rows.partition_of(pa.chunked_array([pa.array(keys, pa.string())]), partitions)
+    assert len(of) == len(keys)
+    assert len({*zip(keys, of.tolist(), strict=True)}) == len({*keys})
+    assert all(0 <= one < partitions for one in of)
+
+
+def test_many_keys_spread() -> None:
+    of = view_rows.partition_of(pa.chunked_array([pa.array([f"group-{i}" for i in range(4000)])]), 8)
+    assert min(of.tolist().count(i) for i in range(8)) > 300
+
+
+def test_parcels_bring_every_row_to_the_partition_of_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkascope.spark.output._ROW_GROUP_BYTES", 1)
+    staging = Output(str(tmp_path / "out"), overwrite=False).begin([NAME])
+    writer = PartWriter(staging, 0)
+    written = [messages([f"g{i}", "all"]) for i in range(20)]
+    for rows in written:
+        writer.write({NAME: rows})
+    parts = writer.finish()
+    assert [(part.table, part.rows) for part in parts] == [(NAME, 40)]
+    got: dict[int, list[pa.Table]] = {}
+    for batch in view_rows.read_rows(parts, staging, {}, 5):
+        assert batch.schema == view_rows.SCHEMA
+        for row in batch.to_pylist():
+            assert row["view"] == NAME
+            got.setdefault(row["partition"], []).append(view_rows.unpack(pa.py_buffer(row["parcel"])))
+    tables = {place: pa.concat_tables(parcels) for place, parcels in got.items()}
+    assert len(tables) > 2
+    assert sum("all" in table["group_id"].to_pylist() for table in tables.values()) == 1
+    everything = pa.concat_tables(tables.values())
+    assert sorted(map(str, everything.to_pylist())) == sorted(map(str, pa.concat_tables(written).to_pylist()))
+
+
+def test_there_are_as_many_tasks_as_the_rows_are_worth() -> None:
+    assert view_rows.partitions_for(1, 8) == 1
+    assert view_rows.partitions_for(10_000, 8) == 5
+    assert view_rows.partitions_for(100_000, 8) == 8
+    assert view_rows.partitions_for(10_000_000, 8) == 200
