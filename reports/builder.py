@@ -19,8 +19,11 @@ from reports.damage import Damage, DamageReader
 from reports.error_table import error_table
 from reports.exchange_table import TEXT_COLUMNS, ExchangeColumns, api_names, client_ids, exchange_table, needs_bodies
 from reports.partition_tables import PartitionTables
+from reports.partitions import TopicCodes
+from reports.request_terms import RequestTerms
 from reports.roles import TOPIC, TOPIC_ID
 from reports.tables import EXCHANGES
+from reports.told_offsets import told_offsets
 from reports.topic_mentions import TOPICS, topic_mentions
 from reports.topics import ID_PREFIX, NO_ID, TopicNames
 from sniffer.columns import ConnectionRow, Exchanges
@@ -29,8 +32,8 @@ from sniffer.issues import Issue, IssueLog
 BYTES_AT_ONCE = 32_000_000
 """Bodies of more bytes are worked off in parts, so that their tapes and texts take a bounded amount of memory."""
 
-_FROM_PARTITIONS = frozenset({"partitions", "batches", "records"})
-_FROM_BODIES = _FROM_PARTITIONS | {"errors"}
+_FROM_PARTITIONS = frozenset({"partitions", "batches", "records", "ready"})
+_FROM_BODIES = _FROM_PARTITIONS | {"errors", "terms", "told_offsets"}
 
 
 class Endpoint(Protocol):
@@ -48,9 +51,10 @@ class Endpoint(Protocol):
 class TableBuilder:
     """Makes the tables of exchanges as they complete. What comes out does not depend on how they were cut into batches.
 
-    Among exchange_columns may be ``topics``: those that an exchange names, a column behind those of the schema.
-    `topic_names` and `issues` grow as exchanges are observed. Topics are written by id until their name is known: the
-    driver resolves them again when it has seen all (`TopicNames.resolve`).
+    Among the tables may be ``terms`` and ``ready``, which views need, and among exchange_columns ``topics``: those that
+    an exchange names, a column behind those of the schema. `topic_names` and `issues` grow as exchanges are observed.
+    Topics are written by id until their name is known: the driver resolves them again when it has seen all
+    (`TopicNames.resolve`).
     """
 
     def __init__(
@@ -69,6 +73,8 @@ class TableBuilder:
         self._damage = DamageReader()
         self._texts = BodyTexts(reveal_secrets=reveal_secrets)
         self._partitions = PartitionTables(wanted & _FROM_PARTITIONS)
+        self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
+        self._topic_codes = TopicCodes()
         self._introductions: dict[int, Introduction] = {}
         self.topic_names = TopicNames()
         self.issues = IssueLog()
@@ -118,6 +124,10 @@ class TableBuilder:
             if "errors" in self._wanted:
                 brokers = {connection: _address(end) for connection, end in endpoints.items()}
                 tables["errors"] = error_table(bodies, api, client_id, brokers)
+            if self._terms is not None:
+                tables["terms"] = self._terms.table(bodies)
+            if "told_offsets" in self._wanted:
+                tables["told_offsets"] = told_offsets(bodies, api, client_id, self._topic_codes)
             tables |= self._partitions.observe(bodies, api, client_id, self.topic_names, self.issues)
         return {name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None}
 

@@ -15,6 +15,7 @@ from reports.error_table import error_names
 from reports.fetch_positions import UNKNOWN, FetchPositions
 from reports.metadata_log import topics_told
 from reports.partitions import Partitions, TopicCodes, partners, read_partitions
+from reports.ready import ReadyData
 from reports.record_fields import RecordFields, record_fields, scan_fields
 from reports.record_tables import batch_issues, batch_table, record_table
 from reports.roles import (
@@ -37,16 +38,19 @@ _WITH_RECORDS = (*_LISTED, apis.FETCH_SNAPSHOT)
 
 
 class PartitionTables:
-    """Makes those of the three tables that are wanted. Keeps what fetch sessions asked for."""
+    """Makes those of its tables that are wanted. Keeps what fetch sessions asked for, and what was told them."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         self._wanted = wanted
         self._positions = FetchPositions()
+        self._ready = ReadyData()
         self._codes = TopicCodes()
 
     def forget(self, connections: Iterable[int]) -> None:
         """Drop what is known of connections that have ended."""
-        self._positions.forget(connections)
+        ended = list(connections)
+        self._positions.forget(ended)
+        self._ready.forget(ended)
 
     def observe(
         self, bodies: Bodies, api: pa.Array, client_id: pa.Array, topic_names: TopicNames, issues: IssueLog
@@ -79,50 +83,15 @@ class PartitionTables:
                 [batch_table(bodies.exchanges, fields, part, before, issues) for part in batches]
             )
         batch_issues(bodies.exchanges, fields, scanned, batches, issues)
-        if "partitions" in self._wanted:
-            tables["partitions"] = self._partition_table(bodies, api, asked, told, partner, fields, batches)
+        if self._wanted & {"partitions", "ready"}:
+            fetch_offset = self._fetch_offsets(bodies, asked, told)
+            if "partitions" in self._wanted:
+                tables["partitions"] = _partition_table(
+                    bodies, api, asked, told, partner, fields, batches, fetch_offset
+                )
+            if "ready" in self._wanted:
+                tables["ready"] = self._ready.observe(bodies, told, fetch_offset, fields, batches)
         return tables
-
-    def _partition_table(
-        self,
-        bodies: Bodies,
-        api: pa.Array,
-        asked: Partitions,
-        told: Partitions,
-        partner: I64,
-        fields: RecordFields,
-        batches: list[BatchColumns],
-    ) -> pa.Table | None:
-        exchanges = bodies.exchanges
-        fetch_offset = self._fetch_offsets(bodies, asked, told)
-        held, size = _carried(fields, batches, asked, told, partner, exchanges.api_key[told.exchange] == apis.PRODUCE)
-        rows = np.flatnonzero(np.isin(exchanges.api_key[told.exchange], _LISTED) & (told.rows[:, SLOT_PARTITION] >= 0))
-        if not len(rows):
-            return None
-        exchange = told.exchange[rows]
-        error = told.number(SLOT_ERROR_CODE, 0)[rows]
-
-        def told_number(slot: int) -> pa.Array:
-            return numbers(told.number(slot, -1)[rows], pa.int64(), told.rows[rows, slot] >= 0)
-
-        return pa.table(
-            {
-                "connection": exchanges.connection[exchange],
-                "number": exchanges.number[exchange],
-                "at": times(exchanges.answered[exchange]),
-                "api": api.take(pa.array(exchange)),
-                "topic": told.topic.take(pa.array(rows)),
-                "partition": numbers(told.partition[rows], pa.int32()),
-                "fetch_offset": numbers(fetch_offset[rows], pa.int64(), fetch_offset[rows] != UNKNOWN),
-                "high_watermark": told_number(SLOT_HIGH_WATERMARK),
-                "last_stable_offset": told_number(SLOT_LAST_STABLE_OFFSET),
-                "log_start_offset": told_number(SLOT_LOG_START_OFFSET),
-                "records": numbers(held[rows], pa.int64(), held[rows] >= 0),
-                "bytes": numbers(size[rows], pa.int64(), size[rows] >= 0),
-                "error": error_names(error),
-            },
-            schema=PARTITIONS,
-        )
 
     def _fetch_offsets(self, bodies: Bodies, asked: Partitions, told: Partitions) -> I64:
         """The offset that was asked for, for each partition of a fetch response; `UNKNOWN` for others."""
@@ -135,6 +104,47 @@ class PartitionTables:
             np.stack(_keys(bodies, told, is_fetch)),
         )
         return result
+
+
+def _partition_table(
+    bodies: Bodies,
+    api: pa.Array,
+    asked: Partitions,
+    told: Partitions,
+    partner: I64,
+    fields: RecordFields,
+    batches: list[BatchColumns],
+    fetch_offset: I64,
+) -> pa.Table | None:
+    exchanges = bodies.exchanges
+    held, size = _carried(fields, batches, asked, told, partner, exchanges.api_key[told.exchange] == apis.PRODUCE)
+    rows = np.flatnonzero(np.isin(exchanges.api_key[told.exchange], _LISTED) & (told.rows[:, SLOT_PARTITION] >= 0))
+    if not len(rows):
+        return None
+    exchange = told.exchange[rows]
+    error = told.number(SLOT_ERROR_CODE, 0)[rows]
+
+    def told_number(slot: int) -> pa.Array:
+        return numbers(told.number(slot, -1)[rows], pa.int64(), told.rows[rows, slot] >= 0)
+
+    return pa.table(
+        {
+            "connection": exchanges.connection[exchange],
+            "number": exchanges.number[exchange],
+            "at": times(exchanges.answered[exchange]),
+            "api": api.take(pa.array(exchange)),
+            "topic": told.topic.take(pa.array(rows)),
+            "partition": numbers(told.partition[rows], pa.int32()),
+            "fetch_offset": numbers(fetch_offset[rows], pa.int64(), fetch_offset[rows] != UNKNOWN),
+            "high_watermark": told_number(SLOT_HIGH_WATERMARK),
+            "last_stable_offset": told_number(SLOT_LAST_STABLE_OFFSET),
+            "log_start_offset": told_number(SLOT_LOG_START_OFFSET),
+            "records": numbers(held[rows], pa.int64(), held[rows] >= 0),
+            "bytes": numbers(size[rows], pa.int64(), size[rows] >= 0),
+            "error": error_names(error),
+        },
+        schema=PARTITIONS,
+    )
 
 
 def _keys(bodies: Bodies, side: Partitions, rows: I64) -> list[I64]:

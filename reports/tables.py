@@ -280,6 +280,202 @@ GROUP_MESSAGES = pa.schema(
     ]
 )
 
+# What requests allow the broker to wait for: input of the views of latency, not a table for users.
+TERMS = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("max_wait_ms", pa.int32()),  # of a fetch; for a produce how long replicas may take
+        ("min_bytes", pa.int32()),  # never more than the most that may be sent
+        ("acks", pa.int16()),
+        ("assignments", pa.int32()),  # that a SyncGroup brings: the leader's has some
+    ]
+)
+
+# What lay ready for a fetch when it was made, as far as its connection told: input of the views of latency.
+READY = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("records", pa.int64()),  # at and behind the offsets asked for, by what the broker had said before
+        ("more", pa.bool_()),  # nothing was said before, and the answer left records behind
+    ]
+)
+
+# Durations counted in buckets: rows of the view of latency, of which the table ``latency`` is made.
+LATENCY_COUNTS = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("api", pa.string()),
+        ("api_version", pa.int16()),
+        ("broker", pa.string()),
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("topic", pa.string()),
+        ("acks", pa.int16()),
+        ("from", TIME),
+        ("part", pa.string()),
+        ("bucket", pa.int32()),
+        ("count", pa.int64()),
+        ("sum_ns", pa.int64()),
+        ("max_ns", pa.int64()),
+    ]
+)
+
+LATENCY = pa.schema(
+    [
+        ("api", pa.string()),
+        ("api_version", pa.int16()),
+        ("broker", pa.string()),  # address:port
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("topic", pa.string()),  # null: each exchange once; else each once for every topic that it brought or took
+        ("acks", pa.int16()),  # of Produce
+        ("from", TIME),
+        ("width_ms", pa.int64()),  # of the span that begins at from
+        ("part", pa.string()),  # total, and what it was spent on: see reports.latency.parts
+        ("count", pa.int64()),
+        ("sum_ms", pa.float64()),
+        ("p50", pa.float64()),  # milliseconds, within 1 %
+        ("p90", pa.float64()),
+        ("p99", pa.float64()),
+        ("p999", pa.float64()),
+        ("max", pa.float64()),
+        ("bucket", pa.list_(pa.int32())),  # of reports.latency.histogram
+        ("counts", pa.list_(pa.int64())),
+    ]
+)
+
+# Offsets that groups and brokers told: input of the view of progress, not a table for users.
+TOLD_OFFSETS = pa.schema(
+    [
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("at", TIME),  # of the answer, else of the request
+        ("api", pa.string()),  # OffsetCommit, TxnOffsetCommit, OffsetFetch: committed; ListOffsets: the end
+        ("client_id", pa.string()),
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),  # null: nothing is committed
+        ("error", pa.string()),  # null: no answer was seen
+    ]
+)
+
+# Rows of the view of progress: offsets by span of time, of which lag and re-reads are made.
+POSITIONS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("kind", pa.string()),  # end, commit (sent), committed (told), fetch, share
+        ("partition", pa.int32()),
+        ("connection", pa.int64()),  # null for ends, which are those of all connections
+        ("span", pa.int64()),  # nanoseconds, begin
+        ("client", pa.string()),
+        ("client_id", pa.string()),
+        ("group_id", pa.string()),
+        ("first_at", pa.int64()),
+        ("last_at", pa.int64()),
+        ("first_number", pa.int64()),
+        ("last_number", pa.int64()),
+        ("count", pa.int64()),
+        ("first_offset", pa.int64()),  # fetch: asked for first
+        ("last_offset", pa.int64()),  # fetch: asked for last; commit, committed: the last one
+        ("same_since", pa.int64()),  # fetch: since when the last one has been asked for
+        ("position", pa.int64()),  # fetch: behind what came last
+        ("end_offset", pa.int64()),
+        ("stable_offset", pa.int64()),
+    ]
+)
+
+LAG = pa.schema(
+    [
+        ("group_id", pa.string()),  # null: no group is known to read as this client
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("at", TIME),  # begin of the span; offsets are those at its end
+        ("width_ms", pa.int64()),  # of the span
+        ("committed_offset", pa.int64()),  # null: none, or not known
+        ("end_offset", pa.int64()),  # high watermark, or behind what was produced last
+        ("stable_offset", pa.int64()),  # last stable offset: where transactions are open, it is below the end
+        ("fetch_offset", pa.int64()),  # behind what the group's member was sent last
+        ("lag", pa.int64()),  # end_offset - committed_offset
+        ("fetch_lag", pa.int64()),  # end_offset - fetch_offset
+        ("client_id", pa.string()),  # who reads it; if nobody was seen to, who committed
+        ("client", pa.string()),
+        ("commits", pa.int64()),  # in the span
+        ("fetches", pa.int64()),  # ... answered
+        ("commit_stuck_ms", pa.int64()),  # for how long nothing was committed while there was more
+        ("fetch_stuck_ms", pa.int64()),  # ... one offset was asked for again and again; null: no fetch in the span
+    ]
+)
+
+REREADS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("at", TIME),  # of the first answer that brought them again
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),  # behind the last one
+        ("records", pa.int64()),  # offsets between them
+    ]
+)
+
+# Rows of the view of errors, summed by span of time.
+ERROR_COUNTS = pa.schema(
+    [
+        ("error", pa.string()),
+        ("code", pa.int16()),
+        ("api", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("broker", pa.string()),
+        ("client_id", pa.string()),
+        ("span", pa.int64()),  # nanoseconds, begin
+        ("count", pa.int64()),
+        ("first_at", pa.int64()),
+        ("last_at", pa.int64()),
+        ("first_packet", pa.int64()),
+        ("first_connection", pa.int64()),
+        ("first_number", pa.int64()),
+    ]
+)
+
+ERROR_HISTOGRAM = pa.schema(
+    [
+        ("api", pa.string()),
+        ("error", pa.string()),
+        ("code", pa.int16()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("broker", pa.string()),
+        ("client_id", pa.string()),
+        ("at", TIME),  # begin of the span
+        ("width_ms", pa.int64()),  # of the span
+        ("count", pa.int64()),
+        ("first", TIME),
+        ("last", TIME),
+        ("first_packet", pa.int64()),  # of the first of them; its exchange is the next two
+        ("first_connection", pa.int64()),
+        ("first_number", pa.int64()),
+        ("ordinary", pa.bool_()),  # part of how the protocol works, no trouble
+        ("reason", pa.string()),  # ... why
+        ("retriable", pa.bool_()),
+        ("meaning", pa.string()),
+        ("advice", pa.string()),
+        ("rest", pa.bool_()),  # what was too much to be listed: who and where are not told
+    ]
+)
+
 SCHEMAS: dict[str, pa.Schema] = {
     "connections": CONNECTIONS,
     "exchanges": EXCHANGES,
@@ -294,6 +490,9 @@ SCHEMAS: dict[str, pa.Schema] = {
 RESULTS: dict[str, pa.Schema] = {
     "group_events": GROUP_EVENTS,
     "rebalances": REBALANCES,
+    "error_histogram": ERROR_HISTOGRAM,
+    "lag": LAG,
+    "rereads": REREADS,
     "findings": FINDINGS,
 }
 ALL_SCHEMAS = SCHEMAS | RESULTS
