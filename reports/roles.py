@@ -26,7 +26,7 @@ from decoders.program import KIND_STRING, KIND_UUID, FieldTable, Programs
 ) = range(11)
 ROLES = 11
 
-# What a partition of Produce, Fetch, ShareFetch and FetchSnapshot says: the columns of `tape_rows.partition_rows`.
+# What messages say of a partition (those listed in _PARTITION_ELEMENTS): the columns of `tape_rows.partition_rows`.
 (
     SLOT_PARTITION,
     SLOT_TOPIC,
@@ -39,20 +39,34 @@ ROLES = 11
     SLOT_HIGH_WATERMARK,
     SLOT_LAST_STABLE_OFFSET,
     SLOT_LOG_START_OFFSET,
-) = range(11)
-SLOTS = 11
+    SLOT_GROUP,
+    SLOT_TOLD_OFFSET,
+    SLOT_TIMESTAMP,
+) = range(14)
+SLOTS = 14
 # Marks of the elements that hold those fields, beside the slots.
-NO_SLOT, TOPIC_ELEMENT, PARTITION_ELEMENT = -1, 100, 101
+NO_SLOT, TOPIC_ELEMENT, PARTITION_ELEMENT, GROUP_ELEMENT = -1, 100, 101, 102
 
-# The elements that stand for topics and for partitions, by (API, response).
-_PARTITION_ELEMENTS = {
-    (apis.PRODUCE, False): ("topicData[]", "topicData[].partitionData[]"),
-    (apis.PRODUCE, True): ("responses[]", "responses[].partitionResponses[]"),
-    (apis.FETCH, False): ("topics[]", "topics[].partitions[]"),
-    (apis.FETCH, True): ("responses[]", "responses[].partitions[]"),
-    (apis.SHARE_FETCH, True): ("responses[]", "responses[].partitions[]"),
-    (apis.FETCH_SNAPSHOT, True): ("topics[]", "topics[].partitions[]"),
-}
+_IN_TOPICS = ("topics[]", "topics[].partitions[]")
+# The elements that stand for topics and for partitions: API, response, topic, partition.
+_PARTITION_ELEMENTS = (
+    (apis.PRODUCE, False, "topicData[]", "topicData[].partitionData[]"),
+    (apis.PRODUCE, True, "responses[]", "responses[].partitionResponses[]"),
+    (apis.FETCH, False, *_IN_TOPICS),
+    (apis.FETCH, True, "responses[]", "responses[].partitions[]"),
+    (apis.SHARE_FETCH, True, "responses[]", "responses[].partitions[]"),
+    (apis.FETCH_SNAPSHOT, True, *_IN_TOPICS),
+    (apis.LIST_OFFSETS, False, *_IN_TOPICS),
+    (apis.LIST_OFFSETS, True, *_IN_TOPICS),
+    (apis.OFFSET_COMMIT, False, *_IN_TOPICS),
+    (apis.OFFSET_COMMIT, True, *_IN_TOPICS),
+    (apis.TXN_OFFSET_COMMIT, False, *_IN_TOPICS),
+    (apis.TXN_OFFSET_COMMIT, True, *_IN_TOPICS),
+    (apis.OFFSET_FETCH, True, *_IN_TOPICS),  # up to version 7; then of several groups:
+    (apis.OFFSET_FETCH, True, "groups[].topics[]", "groups[].topics[].partitions[]"),
+)
+# Where topics stand in elements of groups: API, response, group, the field that names it.
+_GROUP_ELEMENTS = ((apis.OFFSET_FETCH, True, "groups[]", "groups[].groupId"),)
 _TOPIC_SLOTS = {"name": SLOT_TOPIC, "topic": SLOT_TOPIC, "topicId": SLOT_TOPIC_ID}
 _PARTITION_SLOTS = {
     "index": SLOT_PARTITION,
@@ -67,6 +81,9 @@ _PARTITION_SLOTS = {
     "highWatermark": SLOT_HIGH_WATERMARK,
     "lastStableOffset": SLOT_LAST_STABLE_OFFSET,
     "logStartOffset": SLOT_LOG_START_OFFSET,
+    "committedOffset": SLOT_TOLD_OFFSET,
+    "offset": SLOT_TOLD_OFFSET,
+    "timestamp": SLOT_TIMESTAMP,
 }
 # No two APIs agree on what a partition's number is called, and no entity type tells it.
 _PARTITION_NAMES = frozenset({"partition", "partitionIndex", "partitionId", "index"})
@@ -86,7 +103,10 @@ def roles(programs: Programs) -> Roles:
     """The role and the slot of each field id of the programs."""
     fields = programs.fields
     slot = np.full(len(fields), NO_SLOT, np.int8)
-    for (api_key, response), (topic, partition) in _PARTITION_ELEMENTS.items():
+    for api_key, response, group, group_id in _GROUP_ELEMENTS:
+        slot[programs.field_id(api_key, response, group)] = GROUP_ELEMENT
+        slot[programs.field_id(api_key, response, group_id)] = SLOT_GROUP
+    for api_key, response, topic, partition in _PARTITION_ELEMENTS:
         slot[programs.field_id(api_key, response, topic)] = TOPIC_ELEMENT
         slot[programs.field_id(api_key, response, partition)] = PARTITION_ELEMENT
         for names, prefix in ((_TOPIC_SLOTS, topic), (_PARTITION_SLOTS, partition)):

@@ -27,6 +27,8 @@ _TOPIC_ELEMENT = _roles.TOPIC_ELEMENT
 _PARTITION_ELEMENT = _roles.PARTITION_ELEMENT
 _SLOT_TOPIC = _roles.SLOT_TOPIC
 _SLOT_TOPIC_ID = _roles.SLOT_TOPIC_ID
+_GROUP_ELEMENT = _roles.GROUP_ELEMENT
+_SLOT_GROUP = _roles.SLOT_GROUP
 
 ERRORS = 0
 """Column of `first_rows` that counts a frame's error codes other than 0 (it is no row)."""
@@ -103,7 +105,8 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
 def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple[I64, I64]:
     """The partitions that the given frames speak of: the frame of each, and the rows of what it says, i64[n, SLOTS].
 
-    A topic's name and id stand before its partitions in every version (a test holds that).
+    A topic's name and id stand before its partitions in every version, and a group's id before its topics (a test holds
+    that).
     """
     total = np.int64(0)
     for frame in frames:
@@ -114,6 +117,7 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
     found = np.full((total, _SLOTS), -1, np.int64)
     n = np.int64(-1)
     for frame in frames:
+        group = np.int64(-1)
         topic = np.int64(-1)
         topic_id = np.int64(-1)
         for row in range(frame_start[frame], frame_start[frame + 1]):
@@ -125,6 +129,11 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
                 frame_of[n] = frame
                 found[n, _SLOT_TOPIC] = topic
                 found[n, _SLOT_TOPIC_ID] = topic_id
+                found[n, _SLOT_GROUP] = group
+            elif what == _GROUP_ELEMENT:
+                group = np.int64(-1)
+            elif what == _SLOT_GROUP:
+                group = np.int64(row)
             elif what == _TOPIC_ELEMENT:
                 topic = np.int64(-1)
                 topic_id = np.int64(-1)
