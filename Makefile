@@ -1,6 +1,6 @@
 # `make help` explains the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check check-deep bench schemas lock golden
+.PHONY: help setup setup-test demo test check check-deep accuracy bench schemas lock golden
 PY := .venv/bin/python
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
 export JAVA_HOME
@@ -31,6 +31,9 @@ check-deep: setup-test  ## check, then kernels with bounds checks, long fuzzing,
 	$(MAKE) check
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
+
+accuracy: setup-test  ## how right the answers are: every recorded story against what its brokers logged
+	$(PY) tools/accuracy.py
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
 	$(PY) benchmarks/bench.py

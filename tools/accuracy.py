@@ -1,0 +1,270 @@
+"""How right the answers are: every recorded story of pcaps/ against what its brokers logged (truth.json).
+
+    python tools/accuracy.py [--markdown] [STORY…]
+
+Of each story: rebalances of the broker's log, those found, missed, and invented; among those with a known cause the
+triggers and clients that are right, wrong, and wrong though called certain; members and assignments; how far begin and
+end are from the broker's clock (milliseconds, half of them and 95 %); error counts. Exit status 1 if anything is
+missed, invented or wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import kafkascope
+from reports.answers.groups import rebalances_of
+from reports.groups.history import CERTAIN, Rebalance
+
+PCAPS = Path(__file__).parent.parent / "pcaps"
+
+# What only the broker or the client knows (left), and the readings that the wire does not tell from it. Each is the
+# weaker claim: a member of an epoch protocol that leaves gives no reason; a member that joins again may have seen new
+# partitions, or changed its user data, or neither.
+_INDISTINGUISHABLE: dict[tuple[str, str], frozenset[str]] = {
+    ("poll_timeout", "consumer"): frozenset({"member_left"}),
+    ("poll_timeout", "streams"): frozenset({"member_left"}),
+    ("poll_timeout", "share"): frozenset({"member_left"}),
+    ("unsubscribed", "consumer"): frozenset({"member_left"}),
+    ("unsubscribed", "streams"): frozenset({"member_left"}),
+    ("unsubscribed", "share"): frozenset({"member_left"}),
+    ("unsubscribed", "classic"): frozenset({"member_left"}),
+    ("sync_timeout", "classic"): frozenset({"rebalance_timeout"}),
+    ("join_timeout", "classic"): frozenset({"rebalance_timeout", "session_timeout"}),
+    ("leader_rejoined", "classic"): frozenset(
+        {"member_rejoined", "member_metadata_changed", "topic_partitions_changed"}
+    ),
+    ("member_metadata_changed", "classic"): frozenset(
+        {"subscription_changed", "member_rejoined", "topic_partitions_changed"}
+    ),
+    ("topic_partitions_changed", "classic"): frozenset({"leader_rejoined"}),
+}
+_CLASSIC = "classic"
+
+Truth = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Score:
+    """What was compared, and what came out."""
+
+    truth: int = 0
+    found: int = 0
+    missed: list[str] = field(default_factory=list)
+    not_on_the_wire: int = 0  # epochs that no member ever reached, the last member's expiry
+    invented: list[str] = field(default_factory=list)
+    with_cause: int = 0
+    trigger_right: int = 0
+    trigger_wrong: list[str] = field(default_factory=list)
+    trigger_unknown: int = 0
+    wrong_though_certain: int = 0
+    client_wrong: list[str] = field(default_factory=list)
+    members_wrong: list[str] = field(default_factory=list)
+    assignments_wrong: list[str] = field(default_factory=list)
+    start_ms: list[float] = field(default_factory=list)
+    end_ms: list[float] = field(default_factory=list)
+    errors_wrong: list[str] = field(default_factory=list)
+
+    def add(self, other: Score) -> None:
+        """Take in the other's counts."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def wrong(self) -> dict[str, list[str]]:
+        """What is wrong, case by case, by kind."""
+        kinds = ("missed", "invented", "trigger_wrong", "client_wrong", "members_wrong", "assignments_wrong")
+        found = {kind: getattr(self, kind) for kind in (*kinds, "errors_wrong")}
+        return {kind: cases for kind, cases in found.items() if cases}
+
+
+def stories() -> list[Path]:
+    """Directories of pcaps/ whose brokers logged rebalances."""
+    return sorted(path.parent for path in PCAPS.glob("*/truth.json") if json.loads(path.read_text()).get("rebalances"))
+
+
+def score(story: Path) -> Score:
+    """Analyze a story, and compare."""
+    truth = json.loads((story / "truth.json").read_text())
+    capture = kafkascope.read([story / name for name in truth.get("analyse") or ["capture.pcap"]])
+    result = compare_rebalances(truth["rebalances"], rebalances_of(capture.arrow("rebalances")))
+    result.errors_wrong = compare_errors(truth, capture.arrow("errors").select(["api", "error"]).to_pylist())
+    return result
+
+
+def compare_rebalances(logged: Sequence[Truth], answered: Sequence[Rebalance]) -> Score:
+    """What the broker logged against what the capture told."""
+    result = Score(truth=len(logged))
+    by_key = {(one.group_id, one.to_generation): one for one in answered}
+    keys = {_key(one): one for one in logged}
+    epochs = {one["group"] for one in logged if _protocol(one) != _CLASSIC}
+    for key, one in keys.items():
+        mine = by_key.get(key)
+        if mine is not None:
+            result.found += 1
+            _compare(one, mine, result)
+        elif _may_be_unseen(one):
+            result.not_on_the_wire += 1
+        else:
+            result.missed.append(_name(key))
+    groups = {group for group, _ in keys}
+    for key in by_key:
+        group, generation = key
+        # The first member of an epoch group may show epoch 1 for a moment; the log begins with 2.
+        if group in groups and key not in keys and generation > (1 if group in epochs else 0):
+            result.invented.append(_name(key))
+    return result
+
+
+def _compare(one: Truth, mine: Rebalance, result: Score) -> None:
+    name = _name(_key(one))
+    for logged, answered, errors in (
+        (one.get("started_ms"), mine.started, result.start_ms),
+        (one.get("stabilized_ms"), mine.stable, result.end_ms),
+    ):
+        if logged and answered is not None:
+            errors.append(abs(answered / 1e6 - logged))
+    clients = sorted(member.client_id or "" for member in mine.members)
+    if "cause" not in one:
+        if one.get("members") is not None and len(clients) != one["members"]:
+            result.members_wrong.append(f"{name}: {len(clients)} for {one['members']}")
+        return
+    result.with_cause += 1
+    _compare_trigger(one, mine, result)
+    if clients != sorted(one["members"]):
+        result.members_wrong.append(f"{name}: {clients} for {sorted(one['members'])}")
+    if one["assignments"] and one.get("stabilized_ms"):
+        got = {member.client_id: sorted(member.assignment or []) for member in mine.members}
+        wrong = [c for c, partitions in one["assignments"].items() if got.get(c) != sorted(partitions)]
+        result.assignments_wrong += [f"{name}: {c} {got.get(c)} for {one['assignments'][c]}" for c in wrong]
+
+
+def _compare_trigger(one: Truth, mine: Rebalance, result: Score) -> None:
+    name, cause, protocol = _name(_key(one)), one["cause"], _protocol(one)
+    if mine.trigger == "unknown":
+        result.trigger_unknown += 1
+        return
+    same = _INDISTINGUISHABLE.get((cause, protocol), frozenset())
+    if cause != "other" and mine.trigger != cause and mine.trigger not in same:
+        result.trigger_wrong.append(f"{name}: {mine.trigger} ({mine.certainty}) for {cause}")
+        result.wrong_though_certain += mine.certainty == CERTAIN
+        return
+    result.trigger_right += 1
+    if one.get("client_id") and cause != "other" and mine.trigger_client_id != one["client_id"]:
+        result.client_wrong.append(f"{name}: {mine.trigger_client_id} for {one['client_id']} ({cause})")
+
+
+def compare_errors(truth: Truth, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Error counts that are not what brokers and clients logged."""
+    have = Counter(f"{row['api']} {row['error']}" for row in rows)
+    exact = truth.get("errors_expected") or {}
+    wrong = (
+        [f"{name}: {have[name]} for {n}" for name, n in dict(exact).items() if have[name] != n]
+        if isinstance(exact, dict)
+        else []
+    )
+    least = truth.get("errors_at_least_by_client_logs") or {}
+    return wrong + [f"{name}: {have[name]} for at least {n}" for name, n in least.items() if have[name] < n]
+
+
+def _key(one: Truth) -> tuple[str, int]:
+    return one["group"], one.get("generation_or_epoch", one.get("generation"))
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"{key[0]} {key[1]}"
+
+
+def _protocol(one: Truth) -> str:
+    return str(one.get("protocol", _CLASSIC)).split()[0]
+
+
+def _may_be_unseen(one: Truth) -> bool:
+    if not one.get("members") and one.get("cause") == "session_timeout":
+        return True  # nobody is left to whom the broker could tell it
+    return one.get("stabilized_ms") is None and _protocol(one) != _CLASSIC
+
+
+_COLUMNS = (
+    "story",
+    "rebalances",
+    "missed",
+    "invented",
+    "trigger right",
+    "wrong (certain)",
+    "client wrong",
+    "members wrong",
+    "assignments wrong",
+    "start ms p50/p95",
+    "end ms p50/p95",
+    "errors wrong",
+)
+
+
+def _cells(name: str, one: Score) -> list[str]:
+    unseen = f" (+{one.not_on_the_wire} not on the wire)" if one.not_on_the_wire else ""
+    return [
+        name,
+        f"{one.found} of {one.truth - one.not_on_the_wire}{unseen}",
+        str(len(one.missed)),
+        str(len(one.invented)),
+        f"{one.trigger_right} of {one.with_cause}" if one.with_cause else "-",
+        f"{len(one.trigger_wrong)} ({one.wrong_though_certain})",
+        str(len(one.client_wrong)),
+        str(len(one.members_wrong)),
+        str(len(one.assignments_wrong)),
+        _spread(one.start_ms),
+        _spread(one.end_ms),
+        str(len(one.errors_wrong)),
+    ]
+
+
+def _spread(errors: Sequence[float]) -> str:
+    if not errors:
+        return "-"
+    return f"{statistics.median(errors):.0f} / {sorted(errors)[int(len(errors) * 0.95)]:.0f}"
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stories", nargs="*", type=Path, metavar="STORY", help="directories; default: all of pcaps/")
+    parser.add_argument("--markdown", action="store_true", help="print the table for the README")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    total, rows, scores = Score(), [], {}
+    for story in arguments.stories or stories():
+        scores[story.name] = one = score(story)
+        total.add(one)
+        rows.append(_cells(story.name, one))
+    rows.append(_cells("all", total))
+    if arguments.markdown:
+        print("| " + " | ".join(_COLUMNS) + " |\n|" + "--|" * len(_COLUMNS))
+        for row in rows:
+            print("| " + " | ".join(row) + " |")
+    else:
+        table = Table(*_COLUMNS)
+        for row in rows:
+            table.add_row(*row)
+        Console(width=200 if not sys.stdout.isatty() else None).print(table)
+        for name, one in scores.items():
+            for kind, cases in one.wrong.items():
+                for case in cases:
+                    print(f"{name}: {kind.replace('_', ' ')}: {case}")
+    return 1 if total.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
