@@ -1,0 +1,227 @@
+"""Rebalances and group events out of their tables: counted over all groups, and in full for those that matter most."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset as ds
+
+from reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
+from reports.tables import GROUP_EVENTS, REBALANCES
+
+_NESTED: dict[str, type[Any]] = {
+    "evidence": Evidence,
+    "contributing": Contributing,
+    "members": Member,
+    "unowned": Unowned,
+}
+_COUNTED = ["group_id", "protocol", "trigger", "certainty", "cost_ms", "duration_ms", "unowned_ms", "started"]
+_ROWS_AT_ONCE = 16_384
+# Events that say most of what went wrong are kept first where a group has too many to show.
+_LESS_TELLING = frozenset({"synced", "epoch_seen", "assignment_given", "assignment_reported", "status_told"})
+
+
+@dataclass(slots=True)
+class GroupCounts:
+    """What all rebalances of one group come to. Milliseconds; worst is the largest of one rebalance."""
+
+    group_id: str
+    protocol: str | None = None
+    rebalances: int = 0
+    triggers: dict[str, int] = field(default_factory=dict)
+    cost_ms: float = 0.0
+    worst_cost_ms: float = 0.0
+    worst_unowned_ms: float = 0.0
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def causes(self) -> list[tuple[str, int]]:
+        """Triggers and how often each was, the most frequent first."""
+        return sorted(self.triggers.items(), key=lambda item: (-item[1], item[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """A group with its rebalances in order of time: all of them, or the first so many."""
+
+    counts: GroupCounts
+    rebalances: list[Rebalance]
+    events: list[Event]
+    events_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups, the ones to look at first before others."""
+
+    shown: list[GroupAnswer]
+    counted_only: list[GroupCounts]  # too many to show in full
+    left_out: int  # too many to be named even
+    total: int  # of groups
+    rebalances: int  # of all of them
+    triggers: Mapping[str, int]  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """How much of the groups is kept in full: a page has to be read, and a browser has to open it."""
+
+    groups: int = 1_000
+    rebalances: int = 10_000
+    events: int = 20_000
+    events_a_group: int = 1_000
+    named: int = 5_000
+
+
+def groups(
+    rebalances: ds.Dataset | None, events: ds.Dataset | None, limits: GroupLimits, first: Iterable[str] = ()
+) -> Groups | None:
+    """Groups in order of weight, those of ``first`` (by group id) before all others; None without the table.
+
+    Memory is bounded by the number of groups (some hundred bytes each) and by the limits, not by the rebalances.
+    """
+    if rebalances is None:
+        return None
+    counted = _count(rebalances)
+    wanted = {group_id: place for place, group_id in enumerate(first)}
+    ranked = heapq.nsmallest(
+        limits.named,
+        counted.values(),
+        key=lambda g: (wanted.get(g.group_id, len(wanted)), -g.cost_ms, -g.rebalances, g.group_id),
+    )
+    chosen: list[GroupCounts] = []
+    room = limits.rebalances
+    for one in ranked[: limits.groups]:
+        if room <= 0:
+            break
+        chosen.append(one)
+        room -= one.rebalances
+    kept = rebalances_of(_rows_of(rebalances, REBALANCES, [g.group_id for g in chosen], "started", limits.rebalances))
+    happened = (
+        {} if events is None else _events(events, [g.group_id for g in chosen], limits.events, limits.events_a_group)
+    )
+    by_group: dict[str, list[Rebalance]] = {}
+    for row in kept:
+        by_group.setdefault(row.group_id, []).append(row)
+    triggers: dict[str, int] = {}
+    for one in counted.values():
+        for trigger, count in one.triggers.items():
+            triggers[trigger] = triggers.get(trigger, 0) + count
+    return Groups(
+        shown=[GroupAnswer(g, by_group.get(g.group_id, []), *happened.get(g.group_id, ([], 0))) for g in chosen],
+        counted_only=ranked[len(chosen) :],
+        left_out=len(counted) - len(ranked),
+        total=len(counted),
+        rebalances=sum(g.rebalances for g in counted.values()),
+        triggers=dict(sorted(triggers.items(), key=lambda item: (-item[1], item[0]))),
+    )
+
+
+def rebalances_of(table: pa.Table) -> list[Rebalance]:
+    """Rows of the table rebalances as values, in order of time; times are nanoseconds."""
+    rows = []
+    for row in numbered(table).to_pylist():
+        for name, make in _NESTED.items():
+            row[name] = [make(**one) for one in row[name] or ()]
+        for member in row["members"]:
+            member.assignors, member.subscription = member.assignors or [], member.subscription or []
+        row["moved"] = row["moved"] or []
+        rows.append(Rebalance(**row))
+    return sorted(rows, key=lambda r: (_begin(r), r.to_generation if r.to_generation is not None else -1))
+
+
+def events_of(table: pa.Table) -> list[Event]:
+    """Rows of the table group_events as values, in order of time; times are nanoseconds."""
+    return sorted((Event(**row) for row in numbered(table).to_pylist()), key=lambda e: (e.at or 0, e.packet or 0))
+
+
+def numbered(table: pa.Table) -> pa.Table:
+    """A table with its times, nested ones too, as int64 nanoseconds."""
+    return table.cast(pa.schema([pa.field(f.name, _without_times(f.type)) for f in table.schema]))
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_list(kind):
+        return pa.list_(_without_times(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(f.name, _without_times(f.type)) for f in kind])
+    return kind
+
+
+def _begin(row: Rebalance) -> int:
+    known = (row.started, row.joined, row.stable)
+    return next((at for at in known if at is not None), 0)
+
+
+def _count(rebalances: ds.Dataset) -> dict[str, GroupCounts]:
+    counted: dict[str, GroupCounts] = {}
+    for batch in rebalances.to_batches(columns=_COUNTED):
+        for row in numbered(pa.Table.from_batches([batch])).to_pylist():
+            one = counted.setdefault(row["group_id"], GroupCounts(row["group_id"]))
+            one.protocol = row["protocol"] or one.protocol
+            one.rebalances += 1
+            trigger = row["trigger"] or "unknown"
+            one.triggers[trigger] = one.triggers.get(trigger, 0) + 1
+            cost = row["cost_ms"] if row["cost_ms"] is not None else row["duration_ms"] or 0.0
+            one.cost_ms += cost
+            one.worst_cost_ms = max(one.worst_cost_ms, cost)
+            one.worst_unowned_ms = max(one.worst_unowned_ms, row["unowned_ms"] or 0.0)
+            if (at := row["started"]) is not None:
+                one.first = at if one.first is None else min(one.first, at)
+                one.last = at if one.last is None else max(one.last, at)
+    return counted
+
+
+def _rows_of(table: ds.Dataset, schema: pa.Schema, group_ids: Sequence[str], time: str, limit: int) -> pa.Table:
+    """Rows of some groups, the first ones in time if there are more than the limit."""
+    if not group_ids:
+        return schema.empty_table()
+    mine = pc.field("group_id").isin(pa.array(group_ids, pa.string()))
+    kept = schema.empty_table()
+    # Rows are cut to the limit as they come, so memory stays bounded whatever the size of the table.
+    for batch in table.to_batches(columns=schema.names, filter=mine, batch_size=_ROWS_AT_ONCE):
+        if not batch.num_rows:
+            continue
+        kept = pa.concat_tables([kept, pa.Table.from_batches([batch]).cast(schema)])
+        if len(kept) > 2 * limit:
+            kept = _first(kept, time, limit)
+    return _first(kept, time, limit)
+
+
+def _first(rows: pa.Table, time: str, limit: int) -> pa.Table:
+    if len(rows) <= limit:
+        return rows
+    order = pc.sort_indices(rows, [(time, "ascending")])
+    return rows.take(order[:limit])
+
+
+def _events(
+    events: ds.Dataset, group_ids: Sequence[str], limit: int, limit_a_group: int
+) -> dict[str, tuple[list[Event], int]]:
+    by_group: dict[str, list[Event]] = {}
+    for event in events_of(_rows_of(events, GROUP_EVENTS, group_ids, "at", 4 * limit)):
+        by_group.setdefault(event.group_id, []).append(event)
+    kept = {}
+    share = max(20, min(limit_a_group, limit // max(1, len(by_group))))
+    for group_id, all_of_it in by_group.items():
+        telling = sorted(all_of_it, key=lambda e: e.event in _LESS_TELLING)[:share]  # stable: in order of time
+        kept[group_id] = (sorted(telling, key=lambda e: (e.at or 0, e.packet or 0)), len(all_of_it) - len(telling))
+    return kept
+
+
+def shortened(row: Rebalance, members: int) -> Rebalance:
+    """A rebalance with no more than so many members: those that had most to do with it first."""
+    if len(row.members) <= members:
+        return row
+    told = sorted(
+        row.members, key=lambda m: (m.member_id != row.trigger_member, m.member_id != row.leader, -(m.join_ms or 0.0))
+    )
+    return replace(row, members=told[:members])

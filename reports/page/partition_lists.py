@@ -1,0 +1,33 @@
+"""Lists of partitions in few bytes: by topic, with ranges of numbers (``orders`` ``0-9,12``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def by_topic(partitions: Iterable[str]) -> list[tuple[str, str]]:
+    """Partitions written topic-number, as (topic, ranges of its partition numbers), in order."""
+    numbers: dict[str, list[int]] = {}
+    for partition in partitions:
+        topic, dash, number = partition.rpartition("-")
+        if dash and number.isdecimal():
+            numbers.setdefault(topic, []).append(int(number))
+        else:  # not a partition (a Connect task, or damage): kept as it is
+            numbers.setdefault(partition, [])
+    return [(topic, ranges(sorted(set(found)))) for topic, found in sorted(numbers.items())]
+
+
+def ranges(ascending: Iterable[int]) -> str:
+    """``0-3,7`` of 0, 1, 2, 3, 7."""
+    spans: list[list[int]] = []
+    for number in ascending:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def in_words(partitions: Iterable[str]) -> str:
+    """Partitions as people read them: ``orders 0-3,7 · payments 0``."""
+    return " · ".join(f"{topic} {numbers}".rstrip() for topic, numbers in by_topic(partitions))

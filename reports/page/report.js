@@ -1,0 +1,996 @@
+// Draws the report out of the answers that stand in the page as JSON. Nothing is fetched. Every text that comes from a
+// capture reaches the page as a text node, never as markup.
+(() => {
+"use strict";
+const data = JSON.parse(document.getElementById("answers").textContent);
+const texts = data.texts;
+const text = (number) => (number === null || number === undefined ? "" : texts[number]);
+const known = (value) => value !== null && value !== undefined;
+
+// ---------------------------------------------------------------- elements
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function add(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+function el(name, attributes, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  return add(node, children);
+}
+
+function draw(name, attributes, ...children) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (known(value)) node.setAttribute(key, value);
+  }
+  return add(node, children);
+}
+
+// heads: texts, or [text, "number"] for a column of numbers.
+function table(heads, rows, attributes) {
+  const kinds = heads.map((head) => (Array.isArray(head) ? head[1] : null));
+  const named = heads.map((head) => (Array.isArray(head) ? head[0] : head));
+  const body = el("tbody", null, rows.map((row) =>
+    el("tr", row.attributes, row.cells.map((cell, i) => el("td", { class: kinds[i] }, cell)))));
+  const header = el("tr", null, named.map((head, i) => el("th", { scope: "col", class: kinds[i] }, head)));
+  return el("div", { class: "scroll" }, el("table", attributes, el("thead", null, header), body));
+}
+
+// A table whose rows are made a piece at a time: ten thousand rows at once would hold the browser up.
+function longTable(heads, count, rowOf, step, attributes) {
+  const whole = table(heads, [], attributes);
+  const body = whole.querySelector("tbody");
+  const kinds = heads.map((head) => (Array.isArray(head) ? head[1] : null));
+  const more = el("button", { class: "more", onclick: () => show(step * 4) });
+  let shown = 0;
+  function show(further) {
+    const until = Math.min(count, shown + further);
+    for (; shown < until; shown++) {
+      const row = rowOf(shown);
+      body.append(el("tr", row.attributes, row.cells.map((cell, i) => el("td", { class: kinds[i] }, cell))));
+    }
+    more.textContent = `show more (${integer(count - shown)} left)`;
+    more.hidden = shown >= count;
+  }
+  show(step);
+  return el("div", null, whole, more);
+}
+
+// ---------------------------------------------------------------- words and numbers
+
+const integer = (value) => (known(value) ? Math.round(value).toLocaleString("en") : "");
+const plural = (count, noun) => `${integer(count)} ${noun}${count === 1 ? "" : "s"}`;
+const spaced = (name) => String(name).replaceAll("_", " ");
+
+function duration(milliseconds) {
+  if (!known(milliseconds)) return "–";
+  const size = Math.abs(milliseconds);
+  if (size === 0) return "0 ms";
+  if (size < 1) return `${milliseconds.toFixed(3)} ms`;
+  if (size < 100) return `${milliseconds.toFixed(1)} ms`;
+  if (size < 1000) return `${milliseconds.toFixed(0)} ms`;
+  if (size < 60000) return `${(milliseconds / 1000).toFixed(size < 10000 ? 2 : 1)} s`;
+  const seconds = Math.round(milliseconds / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+function size(bytes) {
+  if (!known(bytes)) return "";
+  for (const [unit, of] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
+    if (bytes >= of) return `${(bytes / of).toFixed(1)} ${unit}`;
+  }
+  return `${Math.round(bytes)} B`;
+}
+
+// Times are microseconds since the capture began.
+const dateOf = (at) => new Date(data.zero_ms + at / 1000);
+const severalDays = data.end > 0 && dateOf(0).toISOString().slice(0, 10) !== dateOf(data.end).toISOString().slice(0, 10);
+
+function clock(at, digits = 3) {
+  if (!known(at)) return "–";
+  const iso = dateOf(at).toISOString();
+  return (severalDays ? `${iso.slice(5, 10)} ` : "") + iso.slice(11, digits ? 20 + digits : 19);
+}
+
+function time(at) {
+  return known(at) ? el("time", { datetime: dateOf(at).toISOString(), title: dateOf(at).toISOString() }, clock(at)) : "–";
+}
+
+// ---------------------------------------------------------------- packets
+
+function copy(content, button) {
+  const done = () => {
+    const before = button.textContent;
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = before; }, 1200);
+  };
+  if (navigator.clipboard && window.isSecureContext) {
+    navigator.clipboard.writeText(content).then(done, () => {});
+  }
+}
+
+function packet(number) {
+  if (!known(number)) return null;
+  const filter = `frame.number == ${number}`;
+  const chip = el("button", { class: "packet", title: `copy the Wireshark filter ${filter}`, type: "button" }, `packet ${number}`);
+  chip.addEventListener("click", (event) => { event.stopPropagation(); copy(filter, chip); });
+  return chip;
+}
+
+function filterLine(numbers) {
+  const all = [...new Set(numbers.filter(known))].sort((a, b) => a - b);
+  if (!all.length) return null;
+  const filter = all.length === 1 ? `frame.number == ${all[0]}` : `frame.number in {${all.slice(0, 60).join(", ")}}`;
+  const button = el("button", { type: "button", class: "small" }, "copy");
+  button.addEventListener("click", () => copy(filter, button));
+  return el("p", { class: "filter" }, "Wireshark: ", el("code", null, filter), " ", button);
+}
+
+const said = (observation, number, at) => [observation, " ", packet(number), known(at) && el("span", { class: "quiet" }, " ", time(at))];
+
+// ---------------------------------------------------------------- sections
+
+const main = document.querySelector("main");
+const nav = document.querySelector("nav");
+
+function section(id, title, ...children) {
+  nav.append(el("a", { href: `#${id}` }, title));
+  const node = el("section", { id }, el("h2", null, title), children);
+  main.append(node);
+  return node;
+}
+
+const absent = (table) => el("p", { class: "quiet" }, `There is no table “${table}” in this analysis, so nothing can be said here.`);
+
+// Pictures are drawn when they come near the window, anew when their width changes, and all of them for paper.
+const pictures = new Map();
+const near = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) redraw(entry.target);
+}, { rootMargin: "400px" });
+const resized = new ResizeObserver((entries) => {
+  for (const entry of entries) {
+    const picture = pictures.get(entry.target);
+    if (picture && picture.width && picture.width !== entry.target.clientWidth) redraw(entry.target);
+  }
+});
+
+function redraw(node) {
+  const picture = pictures.get(node);
+  if (!picture || !node.clientWidth) return;
+  picture.width = node.clientWidth;
+  picture.paint(node, picture.width);
+}
+
+function picture(paint, attributes) {
+  const node = el("div", { class: "picture", ...attributes });
+  pictures.set(node, { paint, width: 0 });
+  near.observe(node);
+  resized.observe(node);
+  return node;
+}
+
+// ---------------------------------------------------------------- head
+
+function head() {
+  const facts = data.head;
+  document.getElementById("what").textContent = facts.join(" · ");
+  const tiles = data.tiles.map((tile) =>
+    el("a", { class: `tile ${tile.tone}`, href: `#${tile.section}` },
+      el("span", { class: "value" }, tile.value), el("span", { class: "name" }, tile.name), el("span", { class: "note" }, tile.note)));
+  main.append(el("div", { class: "tiles" }, tiles));
+}
+
+// ---------------------------------------------------------------- findings
+
+const SEVERITY = { critical: "✖", warning: "▲", info: "ℹ" };
+
+function findings() {
+  const found = data.findings;
+  if (!found) { section("findings", "Findings", absent("findings")); return; }
+  const cards = found.rows.map((one, i) => {
+    const lines = el("ul", null, one.evidence.map(([line, number, at]) => el("li", null, said(line, number, at))));
+    const packets = one.evidence.map((line) => line[1]);
+    const subject = one.group === null ? el("span", null, one.subject) :
+      el("button", { type: "button", class: "link", onclick: () => openGroup(one.group, one.since, one.until) }, one.subject);
+    return el("article", { class: `finding ${one.severity}`, "data-kind": one.kind },
+      el("h3", null, el("span", { class: "mark", "aria-hidden": "true" }, SEVERITY[one.severity] || "•"), " ", one.title),
+      el("p", { class: "quiet" }, el("span", { class: "severity" }, one.severity), " · ", spaced(one.kind), " · ", subject,
+        known(one.since) && [" · since ", time(one.since)], known(one.until) && one.until !== one.since && [" until ", time(one.until)]),
+      one.advice && el("p", { class: "advice" }, el("strong", null, "What to do: "), one.advice),
+      one.evidence.length > 0 && el("details", { open: i < 3 }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
+  });
+  const shown = section("findings", "Findings");
+  if (!cards.length) {
+    shown.append(el("p", { class: "good" }, "No problem was found. ",
+      el("a", { href: "#coverage" }, "Coverage"), " says what the capture does not show."));
+  }
+  cards.slice(0, 20).forEach((card) => shown.append(card));
+  if (cards.length > 20) {
+    const rest = el("details", null, el("summary", null, `${cards.length - 20} more findings`), cards.slice(20));
+    shown.append(rest);
+  }
+  if (found.left_out) shown.append(el("p", { class: "quiet" }, `${plural(found.left_out, "more finding")} in the table “findings”.`));
+}
+
+// ---------------------------------------------------------------- groups
+
+const G = data.groups;
+let openGroup = () => {};
+
+const triggerWords = (name) => (G.triggers[name] ? G.triggers[name][1] : spaced(name || "unknown"));
+const triggerMark = (name) => (G.triggers[name] ? G.triggers[name][0] : "?");
+const UNIT = { classic: "generation", connect: "generation" };
+
+// A list of partitions is a number: of a list, or, negative, how many there were of one too long for the page.
+function listSize(number) {
+  if (!known(number)) return null;
+  return number < 0 ? -1 - number : G.list_sizes[number];
+}
+function partitionsText(number) {
+  if (!known(number)) return "not known";
+  if (number < 0) return plural(-1 - number, "partition");
+  const list = G.lists[number];
+  return list.length ? list.map(([topic, numbers]) => `${text(topic)} ${numbers}`.trim()).join(" · ") : "none";
+}
+function partitionNames(number) {
+  const names = [];
+  if (!known(number) || number < 0) return names;
+  for (const [topic, numbers] of G.lists[number]) {
+    if (!numbers) names.push(text(topic));
+    for (const range of numbers.split(",")) {
+      if (!range) continue;
+      const [first, last] = range.split("-").map(Number);
+      for (let i = first; i <= (known(last) ? last : first) && names.length < 5000; i++) names.push(`${text(topic)}-${i}`);
+    }
+  }
+  return names;
+}
+
+function rebalance(i) {
+  const row = {};
+  for (const name in G.rebalances) row[name] = G.rebalances[name][i];
+  row.members = row.members && row.members.map((m) => {
+    const [id, client, host, instance, software, session, timeout, assignors, subscription] = G.people[m[0]];
+    return { id: text(id), client: text(client), host: text(host), instance: text(instance), software: text(software),
+      session, timeout, assignors: text(assignors), subscription: text(subscription), lane: m[1], joined: m[2], synced: m[3],
+      join: m[4], sync: m[5], before: m[6], now: m[7], begin: m[8], end: m[9] };
+  });
+  row.index = i;
+  row.begin = [row.started, row.joined, row.stable].find(known);
+  row.finish = [row.stable, row.recovered, row.joined, row.started].find(known);
+  return row;
+}
+
+function groupSection() {
+  if (!G) { section("groups", "Groups and rebalances", absent("rebalances")); return; }
+  const count = G.groups.name.length;
+  const shown = section("groups", "Groups and rebalances");
+  if (!count) { shown.append(el("p", { class: "quiet" }, "No rebalance of any group was seen.")); return; }
+  shown.append(el("p", null,
+    `${plural(G.rebalance_count, "rebalance")} of ${plural(G.total, "group")}: `,
+    G.cause_counts.map(([name, times], i) => [i ? ", " : "", `${triggerWords(name)} ${integer(times)}`]), "."));
+  const panel = el("div", { id: "group" });
+  let opened = -1;
+  const open = (g, since, until) => {
+    opened = g;
+    for (const row of shown.querySelectorAll("tr[data-group]")) row.classList.toggle("chosen", Number(row.dataset.group) === g);
+    panel.replaceChildren(...groupPanel(g, since, until));
+  };
+  openGroup = (g, since, until) => { if (opened !== g) open(g, since, until); panel.scrollIntoView({ block: "start" }); };
+  if (count > 1) {
+    const holder = el("div");
+    const search = el("input", { type: "search", placeholder: "find a group", "aria-label": "find a group", autocomplete: "off" });
+    const list = () => {
+      const wanted = search.value.trim().toLowerCase();
+      const found = [];
+      for (let g = 0; g < count; g++) if (!wanted || G.groups.name[g].toLowerCase().includes(wanted)) found.push(g);
+      const rows = (k) => {
+        const g = found[k];
+        return { attributes: { "data-group": g, class: g === opened ? "chosen" : null }, cells: [
+          el("button", { type: "button", class: "link", onclick: () => openGroup(g) }, G.groups.name[g]),
+          G.groups.protocol[g] || "", integer(G.groups.rebalances[g]),
+          G.groups.causes[g].slice(0, 3).map(([name, times]) => `${triggerWords(name)} ${times}`).join(", "),
+          duration(G.groups.worst_cost[g]), duration(G.groups.worst_unowned[g])] };
+      };
+      holder.replaceChildren(
+        longTable(["group", "protocol", ["rebalances", "number"], "causes", ["worst", "number"], ["nobody owned", "number"]], found.length, rows, 10, { class: "groups" }),
+        ...(found.length ? [] : [el("p", { class: "quiet" }, "No group has this in its name.")]));
+    };
+    let waiting = 0;
+    search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(list, 80); });
+    list();
+    shown.append(search, holder);
+    if (G.left_out) shown.append(el("p", { class: "quiet" }, `${plural(G.left_out, "more group")} in the table “rebalances”.`));
+  }
+  shown.append(panel);
+  open(0);
+}
+
+function groupPanel(g, since, until) {
+  const name = G.groups.name[g];
+  const title = el("h3", { class: "group-name" }, name, " ", el("span", { class: "badge" }, G.groups.protocol[g] || "group"));
+  const [first, shown] = [G.groups.first[g], G.groups.shown[g]];
+  if (!shown) {
+    return [title, el("p", { class: "quiet" },
+      `${plural(G.groups.rebalances[g], "rebalance")}, too many groups to draw them all: `,
+      el("code", null, `cap.group(${JSON.stringify(name)}).timeline()`), " in a notebook draws this one.")];
+  }
+  const detail = el("div", { class: "detail", id: "detail", tabindex: "-1", "aria-live": "polite" });
+  const rows = el("div");
+  const timeline = new Timeline(g, choose);
+  function choose(i, member, event) {
+    timeline.select(i);
+    for (const row of rows.querySelectorAll("tr")) row.classList.toggle("chosen", Number(row.dataset.rebalance) === i);
+    detail.replaceChildren(...(known(event) ? eventDetail(event) : rebalanceDetail(rebalance(i), member, g)));
+  }
+  const row = (k) => {
+    const i = first + k;
+    const r = rebalance(i);
+    const pick = () => { choose(i); timeline.reveal(r); detail.scrollIntoView({ block: "nearest" }); };
+    return { attributes: { "data-rebalance": i, onclick: pick }, cells: [
+      time(r.begin), el("button", { type: "button", class: "link", onclick: (e) => { e.stopPropagation(); pick(); } },
+        `${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}`),
+      [el("span", { class: "mark" }, triggerMark(r.trigger)), " ", triggerWords(r.trigger)], text(r.client), r.certainty || "",
+      duration(r.duration), duration(r.unowned_ms), integer(r.member_count)] };
+  };
+  const parts = [title];
+  if (shown < G.groups.rebalances[g]) {
+    parts.push(el("p", { class: "quiet" }, `The first ${integer(shown)} of ${plural(G.groups.rebalances[g], "rebalance")} are shown.`));
+  }
+  rows.append(longTable(["started", "generation", "cause", "who", "certainty", ["took", "number"], ["nobody owned", "number"], ["members", "number"]], shown, row, 12, { class: "rebalances" }));
+  parts.push(timeline.node, detail, el("h4", null, "Rebalances"), rows);
+  // The costliest is what an incident is about, so it is open to begin with.
+  let worst = first;
+  for (let i = first; i < first + shown; i++) {
+    if (known(since) && G.rebalances.started[i] < since) continue;
+    if (known(until) && known(since) && G.rebalances.started[i] > until) break;
+    if ((G.rebalances.cost[i] || G.rebalances.duration[i] || 0) > (G.rebalances.cost[worst] || G.rebalances.duration[worst] || 0)) worst = i;
+  }
+  choose(worst);
+  return parts;
+}
+
+function facts(pairs) {
+  return el("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, ...value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
+}
+
+function rebalanceDetail(r, member, g) {
+  const unit = UNIT[G.groups.protocol[g]] || "epoch";
+  const meaning = G.triggers[r.trigger] ? G.triggers[r.trigger][2] : "";
+  const accepted = r.evidence.filter((e) => !e[5]);
+  const rejected = r.evidence.filter((e) => e[5]);
+  const lines = (list, named) => el("ul", null, list.map(([line, number, at, weight, trigger]) =>
+    el("li", null, named && el("strong", null, triggerWords(trigger), ": "), said(text(line), number, at),
+      el("span", { class: "weight", title: "how much it speaks for this reading, 0 to 1" }, ` weight ${weight}`))));
+  const who = text(r.client) || text(r.member);
+  const parts = [
+    el("h4", null, el("span", { class: "mark" }, triggerMark(r.trigger)), ` ${spaced(unit)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}: `,
+      triggerWords(r.trigger), who && [" – ", who], " ", el("span", { class: `badge ${r.certainty}` }, r.certainty || "unknown")),
+    el("p", null, meaning ? `${meaning[0].toUpperCase()}${meaning.slice(1)}.` : "",
+      r.inferred ? " Nobody on the wire named this one: it is inferred from those around it." : ""),
+    facts([
+      ["started", time(r.started)], known(r.joined) && ["all joined", time(r.joined)], ["stable", known(r.stable) ? time(r.stable) : "never, before the next"],
+      ["took", duration(r.duration)], known(r.cost) && ["until all worked again", duration(r.cost)],
+      known(r.unowned_ms) && ["a partition had no owner for", duration(r.unowned_ms)],
+      text(r.last_client) && ["the others waited for", text(r.last_client), known(r.last_by) && `, ${duration(r.last_by)}`],
+      known(r.reread) && ["records read again", integer(r.reread)],
+      text(r.leader) && ["leader", text(r.leader)], text(r.assignor) && ["assignor", text(r.assignor)],
+      text(r.member) && ["member id", text(r.member)],
+    ]),
+  ];
+  if (accepted.length) parts.push(el("h5", null, "What shows it"), lines(accepted, false));
+  else parts.push(el("p", { class: "quiet" }, "No evidence is kept for this one."));
+  if (rejected.length) parts.push(el("h5", null, "Other readings, rejected"), lines(rejected, true));
+  if (r.contributing.length) {
+    parts.push(el("h5", null, "What else happened while it was open"),
+      el("ul", null, r.contributing.map(([trigger, client, at, number]) => el("li", null, said(`${triggerWords(trigger)} – ${text(client) || "?"}`, number, at)))));
+  }
+  parts.push(filterLine([...r.evidence.map((e) => e[1]), ...r.contributing.map((c) => c[3])]));
+  if (r.members) {
+    parts.push(el("h5", null, `Members (${integer(r.member_count)})`));
+    const rowOf = (k) => {
+      const m = r.members[k];
+      const cells = [
+        [el("strong", null, m.client || m.id), m.instance && ` (${m.instance})`, el("br"), el("span", { class: "quiet id" }, m.id)],
+        m.host, m.software, duration(m.join), duration(m.sync), [changed(m.before, m.now)],
+        `${known(m.session) ? duration(m.session) : "–"} / ${known(m.timeout) ? duration(m.timeout) : "–"}`, m.subscription, m.assignors];
+      return { attributes: { class: m.lane === member ? "chosen" : null }, cells };
+    };
+    parts.push(longTable(["member", "host", "software", ["join", "number"], ["sync", "number"], "partitions", "session / rebalance timeout", "subscribed", "assignors"], r.members.length, rowOf, 20, { class: "members" }));
+    if (r.members.length < r.member_count) parts.push(el("p", { class: "quiet" }, `${integer(r.member_count - r.members.length)} more members in the table “rebalances”.`));
+  } else if (r.member_count) {
+    parts.push(el("p", { class: "quiet" }, `${plural(r.member_count, "member")}; the page has no room for them, the table “rebalances” has.`));
+  }
+  if (listSize(r.moved)) parts.push(el("p", null, el("strong", null, `Moved (${integer(listSize(r.moved))}): `), partitionsText(r.moved)));
+  if (r.unowned.length) {
+    parts.push(el("h5", { class: "bad" }, "Nobody owned"),
+      el("ul", null, r.unowned.slice(0, 12).map(([list, since, ms]) => el("li", null, `${partitionsText(list)}: `, el("strong", null, duration(ms)), el("span", { class: "quiet" }, " from ", time(since))))));
+  }
+  return parts.filter(Boolean);
+}
+
+function changed(before, now) {
+  if (!known(before) || before === now || !known(now)) return known(now) || known(before) ? partitionsText(known(now) ? now : before) : "not known";
+  return [el("span", { class: "before" }, partitionsText(before)), " → ", partitionsText(now)];
+}
+
+function eventDetail(k) {
+  const E = G.events;
+  const name = E.event[k];
+  return [el("h4", null, spaced(name), " – ", text(E.client[k]) || text(E.member[k]) || "group"),
+    el("p", null, G.event_meanings[name] ? `${G.event_meanings[name]}.` : ""),
+    facts([["at", time(E.at[k])], known(E.generation[k]) && ["generation or epoch", E.generation[k]], text(E.member[k]) && ["member id", text(E.member[k])],
+      text(E.detail[k]) && ["detail", text(E.detail[k])], known(E.packet[k]) && ["packet", packet(E.packet[k])]]),
+    filterLine([E.packet[k]])].filter(Boolean);
+}
+
+// ---------------------------------------------------------------- the timeline of a group
+
+const LANE = 26, AXIS = 20, BAND = 40, COLOURS = 8, LANES = 24, NEAREST = 3;
+const EVENT_MARKS = {
+  silence_begun: "…", fenced: "✖", left: "−", commit_refused: "c", heartbeat_refused: "h", heartbeat_failed: "h", join_refused: "j",
+  sync_refused: "s", connection_ended: "⊣", replaced: "⇄", member_removed: "✂", coordinator_moved: "⌂", coordinator_unavailable: "⌂",
+};
+
+class Timeline {
+  constructor(g, choose) {
+    this.choose = choose;
+    this.lanes = G.groups.lanes[g].map(text);
+    this.first = G.groups.first[g];
+    this.rows = [];
+    for (let i = this.first; i < this.first + G.groups.shown[g]; i++) this.rows.push(rebalance(i));
+    this.events = [];
+    for (let k = G.groups.first_event[g]; k < G.groups.first_event[g] + G.groups.events[g]; k++) {
+      if (EVENT_MARKS[G.events.event[k]] && known(G.events.lane[k])) this.events.push(k);
+    }
+    const times = [];
+    for (const r of this.rows) for (const at of [r.begin, r.finish, r.recovered]) if (known(at)) times.push(at);
+    let low = Infinity, high = -Infinity;
+    for (const at of times) { low = Math.min(low, at); high = Math.max(high, at); }
+    if (low > high) { low = 0; high = data.end || 1; }
+    const edge = Math.max((high - low) * 0.04, 200000);
+    this.all = [low - edge, Math.max(high + edge, Math.min(data.end, high + 6 * edge))];
+    this.window = [...this.all];
+    this.mode = "members";
+    this.limit = LANES;
+    this.selected = null;
+    this.canvas = picture((node, width) => this.paint(node, width), { class: "picture timeline", tabindex: "0", role: "group",
+      "aria-label": "timeline: drag to move, plus and minus to zoom, arrows to move, 0 for all" });
+    const tool = (label, title, act) => el("button", { type: "button", class: "small", title, onclick: act }, label);
+    this.modes = ["members", "partitions"].map((mode) => el("button", { type: "button", class: "small", "aria-pressed": String(mode === this.mode), onclick: () => this.show(mode) }, `by ${mode.slice(0, -1)}`));
+    this.more = el("button", { type: "button", class: "more", hidden: true, onclick: () => { this.limit *= 4; redraw(this.canvas); } });
+    this.node = el("div", { class: "timeline-box" },
+      el("div", { class: "tools" }, this.modes, tool("+", "zoom in", () => this.zoom(0.5)), tool("−", "zoom out", () => this.zoom(2)),
+        tool("◀", "earlier", () => this.pan(-0.4)), tool("▶", "later", () => this.pan(0.4)), tool("all", "show all", () => this.look(...this.all))),
+      this.canvas, this.more,
+      el("p", { class: "legend quiet" }, el("span", { class: "swatch own" }), "owns partitions ", el("span", { class: "swatch open" }), "rebalance open ",
+        el("span", { class: "swatch gap" }), "nobody owns ", el("span", { class: "swatch mark" }), "trigger (click for evidence)"));
+    this.gestures();
+  }
+
+  show(mode) {
+    this.mode = mode;
+    ["members", "partitions"].forEach((name, i) => this.modes[i].setAttribute("aria-pressed", String(name === mode)));
+    redraw(this.canvas);
+  }
+
+  look(begin, end) {
+    const [low, high] = this.all;
+    const span = Math.min(Math.max(end - begin, 2000), (high - low) * 1.2);
+    const middle = Math.min(Math.max((begin + end) / 2, low), high);
+    this.window = [middle - span / 2, middle + span / 2];
+    redraw(this.canvas);
+  }
+
+  zoom(factor, at) {
+    const [begin, end] = this.window;
+    const around = known(at) ? at : (begin + end) / 2;
+    this.look(around - (around - begin) * factor, around + (end - around) * factor);
+  }
+
+  pan(share) {
+    const [begin, end] = this.window;
+    this.look(begin + (end - begin) * share, end + (end - begin) * share);
+  }
+
+  select(i) { this.selected = i; redraw(this.canvas); }
+
+  reveal(r) {
+    const [begin, end] = this.window;
+    if (known(r.begin) && (r.begin < begin || r.begin > end)) this.look(r.begin - (end - begin) / 2, r.begin + (end - begin) / 2);
+  }
+
+  gestures() {
+    const node = this.canvas;
+    const fingers = new Map();
+    let last = null;
+    const at = (x) => this.window[0] + ((x - node.getBoundingClientRect().left - this.left) / this.inner) * (this.window[1] - this.window[0]);
+    node.addEventListener("pointerdown", (event) => { if (event.button === 0) { fingers.set(event.pointerId, event.clientX); last = null; } });
+    node.addEventListener("pointermove", (event) => {
+      if (!fingers.has(event.pointerId)) return;
+      const before = fingers.get(event.pointerId);
+      if (fingers.size === 1) {
+        if (!last && Math.abs(event.clientX - before) < 4) return; // a click trembles
+        last = last || true;
+        node.setPointerCapture(event.pointerId);
+        const moved = ((event.clientX - before) / this.inner) * (this.window[1] - this.window[0]);
+        fingers.set(event.pointerId, event.clientX);
+        this.look(this.window[0] - moved, this.window[1] - moved);
+      } else {
+        const [a, b] = [...fingers.values()];
+        const apart = Math.abs(a - b);
+        fingers.set(event.pointerId, event.clientX);
+        const [c, d] = [...fingers.values()];
+        if (apart > 8 && Math.abs(c - d) > 8) this.zoom(apart / Math.abs(c - d), at((c + d) / 2));
+      }
+    });
+    for (const name of ["pointerup", "pointercancel", "pointerleave"]) node.addEventListener(name, (event) => fingers.delete(event.pointerId));
+    node.addEventListener("wheel", (event) => {
+      if (event.ctrlKey || event.shiftKey || event.metaKey) {
+        event.preventDefault();
+        this.zoom(Math.exp((event.deltaY || event.deltaX) * 0.003), at(event.clientX));
+      } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        event.preventDefault();
+        this.pan(event.deltaX / this.inner);
+      }
+    }, { passive: false });
+    node.addEventListener("dblclick", (event) => this.zoom(0.4, at(event.clientX)));
+    node.addEventListener("keydown", (event) => {
+      const act = { ArrowLeft: () => this.pan(-0.2), ArrowRight: () => this.pan(0.2), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5),
+        "-": () => this.zoom(2), 0: () => this.look(...this.all) }[event.key];
+      if (act && event.target === node) { event.preventDefault(); act(); }
+    });
+  }
+
+  paint(node, width) {
+    this.left = width < 560 ? 76 : 150;
+    this.inner = Math.max(60, width - this.left - 4);
+    const [begin, end] = this.window;
+    const x = (when) => this.left + ((when - begin) / (end - begin)) * this.inner;
+    const clip = (when) => Math.min(Math.max(x(when), this.left), this.left + this.inner);
+    const names = this.mode === "members" ? this.lanes : this.partitions();
+    const lanes = Math.min(names.length, this.limit);
+    this.more.hidden = lanes === names.length;
+    this.more.textContent = `show more lanes (${integer(names.length - lanes)} left)`;
+    const top = AXIS + BAND, bottom = top + lanes * LANE;
+    const height = bottom + LANE + 4;
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "presentation" });
+    svg.append(axis(begin, end, this.left, this.inner, 0, height));
+    svg.append(this.bands(x, clip, top, height));
+    names.slice(0, lanes).forEach((name, lane) => {
+      const y = top + lane * LANE;
+      svg.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y, y2: y }), label(name, y + LANE / 2, this.left));
+    });
+    svg.append(draw("line", { class: "grid", x1: 0, x2: width, y1: bottom, y2: bottom }), label("nobody owns", bottom + LANE / 2, this.left, "bad"));
+    if (this.mode === "members") this.members(svg, clip, top, lanes);
+    else this.owners(svg, clip, top, names.slice(0, lanes));
+    this.gaps(svg, clip, bottom);
+    svg.append(this.marks(x, top, height));
+    if (this.mode === "members") this.happenings(svg, x, top, lanes);
+    node.replaceChildren(svg);
+  }
+
+  visible(from, until) { return known(from) && from <= this.window[1] && until >= this.window[0]; }
+
+  // Generations, alternately shaded, and the time in which each rebalance was open.
+  bands(x, clip, top, height) {
+    const layer = draw("g");
+    let last = -Infinity;
+    this.rows.forEach((r, k) => {
+      const next = this.rows[k + 1];
+      const until = next && known(next.begin) ? next.begin : this.window[1];
+      if (!this.visible(r.begin, Math.max(until, r.finish))) return;
+      const [from, to] = [clip(r.finish), clip(until)];
+      if (to - from >= 1) layer.append(draw("rect", { class: `band band-${k % 2}`, x: from, y: AXIS, width: to - from, height: height - AXIS }));
+      if (clip(r.finish) - last >= 1 || clip(r.finish) - clip(r.begin) >= 2) {
+        last = clip(r.finish);
+        layer.append(draw("rect", { class: "open", x: clip(r.begin), y: AXIS, width: Math.max(1, last - clip(r.begin)), height: height - AXIS }));
+      }
+      const name = known(r.to) ? String(r.to) : "?";
+      if (to - from > name.length * 7 + 8) layer.append(draw("text", { class: "generation", x: from + 4, y: AXIS + 13 }, name));
+    });
+    return layer;
+  }
+
+  marks(x, top, height) {
+    const layer = draw("g");
+    let last = -Infinity, wordsUntil = -Infinity, hidden = 0;
+    const placed = [];
+    for (const r of this.rows) {
+      if (!this.visible(r.begin, r.begin) || (x(r.begin) - last < NEAREST && r.index !== this.selected)) { hidden++; continue; }
+      last = x(r.begin);
+      placed.push(r);
+    }
+    placed.forEach((r, k) => {
+      const at = x(r.begin);
+      const next = k + 1 < placed.length ? x(placed[k + 1].begin) : this.left + this.inner;
+      const words = triggerWords(r.trigger) + (text(r.client) ? ` – ${text(r.client)}` : "");
+      const item = draw("g", { class: `rebalance ${r.certainty || ""}${r.index === this.selected ? " selected" : ""}`, "data-rebalance": r.index, tabindex: "0", role: "button",
+        "aria-label": `${triggerWords(r.trigger)}, ${text(r.client)}`, onclick: () => this.choose(r.index),
+        onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.choose(r.index); } } });
+      item.append(draw("title", null, `${clock(r.begin)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}\n${words} (${r.certainty})\ntook ${duration(r.duration)}`));
+      const broad = Math.min(Math.max(10, x(r.finish) - at), Math.max(6, next - at));
+      item.append(draw("rect", { class: "hit", x: at - 3, y: AXIS, width: broad + 3, height: height - AXIS }));
+      item.append(draw("line", { class: "start", x1: at, x2: at, y1: AXIS + 16, y2: height }));
+      const small = next - at < 14;
+      if (!small || r.index === this.selected) {
+        item.append(draw("circle", { cx: at, cy: AXIS + 27, r: 9 }), draw("text", { class: "mark", x: at, y: AXIS + 31 }, triggerMark(r.trigger)));
+        const room = Math.floor((next - at - 22) / 6);
+        if (room >= 7 && at > wordsUntil) {
+          const shown = words.length <= room ? words : `${words.slice(0, room - 1)}…`;
+          item.append(draw("text", { class: "words", x: at + 13, y: AXIS + 31 }, shown));
+        }
+      } else item.append(draw("circle", { cx: at, cy: AXIS + 27, r: 2.5 }));
+      layer.append(item);
+    });
+    return layer;
+  }
+
+  members(svg, clip, top, lanes) {
+    const layer = draw("g");
+    const lastIn = new Array(lanes).fill(-Infinity);
+    const before = new Map();
+    for (const r of this.rows) {
+      const now = new Map();
+      for (const m of r.members || []) {
+        if (m.lane >= lanes) continue;
+        now.set(m.lane, m);
+        const y = top + m.lane * LANE;
+        const previous = before.get(m.lane);
+        const until = known(m.end) ? m.end : this.window[1] + 1;
+        if (previous && known(previous.end) && known(m.begin) && previous.end < m.begin && listSize(previous.now) && this.visible(previous.end, m.begin)) {
+          const from = clip(previous.end), to = clip(m.begin);
+          if (to - from >= 0.7) layer.append(draw("rect", { class: "gap", x: from, y: y + LANE / 2 - 2, width: to - from, height: 4 }));
+        }
+        if (!known(m.begin) || !this.visible(m.begin, until)) continue;
+        const from = clip(m.begin), to = clip(until);
+        if (to - from < 1 && from - lastIn[m.lane] < 1) continue;
+        lastIn[m.lane] = to;
+        const held = listSize(m.now);
+        layer.append(bar(from, to, y, held === 0 ? "idle" : `own c${m.lane % COLOURS}`,
+          held === 0 ? "no partition" : partitionsText(m.now), `${m.client || m.id}\n${partitionsText(m.now)}`, () => this.choose(r.index, m.lane)));
+      }
+      before.clear();
+      for (const [lane, m] of now) before.set(lane, m);
+    }
+    svg.append(layer);
+  }
+
+  partitions() {
+    if (!this.partitionNames) {
+      const names = new Set();
+      for (const r of this.rows) for (const m of r.members || []) for (const name of partitionNames(m.now)) { if (names.size < 5000) names.add(name); }
+      this.partitionNames = [...names].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    }
+    return this.partitionNames;
+  }
+
+  owners(svg, clip, top, names) {
+    const layer = draw("g");
+    const lane = new Map(names.map((name, i) => [name, i]));
+    const lastIn = new Array(names.length).fill(-Infinity);
+    for (const r of this.rows) {
+      for (const m of r.members || []) {
+        const until = known(m.end) ? m.end : this.window[1] + 1;
+        if (!known(m.begin) || !this.visible(m.begin, until)) continue;
+        const from = clip(m.begin), to = clip(until);
+        for (const name of partitionNames(m.now)) {
+          const at = lane.get(name);
+          if (at === undefined || (to - from < 1 && from - lastIn[at] < 1)) continue;
+          lastIn[at] = to;
+          layer.append(bar(from, to, top + at * LANE, `own c${m.lane % COLOURS}`, this.lanes[m.lane], `${name}\n${this.lanes[m.lane]}`, () => this.choose(r.index, m.lane)));
+        }
+      }
+      for (const [list, since, ms] of r.unowned) {
+        const until = since + ms * 1000;
+        if (!this.visible(since, until)) continue;
+        for (const name of partitionNames(list)) {
+          const at = lane.get(name);
+          if (at === undefined) continue;
+          layer.append(draw("rect", { class: "gap", x: clip(since), y: top + at * LANE + 5, width: Math.max(1, clip(until) - clip(since)), height: LANE - 10 },
+            draw("title", null, `${name}: nobody for ${duration(ms)}`)));
+        }
+      }
+    }
+    svg.append(layer);
+  }
+
+  gaps(svg, clip, y) {
+    const layer = draw("g");
+    let last = -Infinity;
+    for (const r of this.rows) {
+      for (const [list, since, ms] of r.unowned) {
+        const until = since + ms * 1000;
+        if (!this.visible(since, until)) continue;
+        const from = clip(since), to = Math.max(from + 1, clip(until));
+        if (to - last < 1) continue;
+        last = Math.max(last, to);
+        layer.append(bar(from, to, y, "gap", partitionsText(list), `${partitionsText(list)}\nnobody for ${duration(ms)}`, () => this.choose(r.index)));
+      }
+    }
+    svg.append(layer);
+  }
+
+  happenings(svg, x, top, lanes) {
+    const layer = draw("g");
+    const lastIn = new Array(lanes).fill(-Infinity);
+    for (const k of this.events) {
+      const lane = G.events.lane[k], at = G.events.at[k];
+      if (lane >= lanes || !this.visible(at, at) || x(at) - lastIn[lane] < 5) continue;
+      lastIn[lane] = x(at);
+      const item = draw("g", { class: "event", "data-event": k, onclick: (event) => { event.stopPropagation(); this.choose(null, null, k); } });
+      item.append(draw("title", null, `${clock(at)} ${spaced(G.events.event[k])}\n${text(G.events.detail[k])}`),
+        draw("rect", { x: x(at) - 6, y: top + lane * LANE + 1, width: 12, height: 12, rx: 3 }),
+        draw("text", { x: x(at), y: top + lane * LANE + 10.5 }, EVENT_MARKS[G.events.event[k]]));
+      layer.append(item);
+    }
+    svg.append(layer);
+  }
+}
+
+function bar(from, to, y, kind, words, title, act) {
+  const item = draw("g", { class: "bar", onclick: act }, draw("title", null, title));
+  item.append(draw("rect", { class: kind, x: from, y: y + 4, width: Math.max(1, to - from), height: LANE - 8, rx: Math.min(3, (to - from) / 3) }));
+  const room = Math.floor((to - from - 8) / 6.3);
+  if (room >= 3) item.append(draw("text", { class: "within", x: from + 4, y: y + LANE / 2 + 4 }, words.length <= room ? words : `${words.slice(0, room - 1)}…`));
+  return item;
+}
+
+function label(name, y, width, kind) {
+  const room = Math.floor((width - 8) / 6.4);
+  return draw("text", { class: `lane ${kind || ""}`, x: 2, y: y + 4 }, draw("title", null, name), name.length <= room ? name : `${name.slice(0, room - 1)}…`);
+}
+
+const STEPS = [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1.5e7, 3e7, 6e7, 1.2e8, 3e8, 6e8, 9e8, 1.8e9, 3.6e9, 7.2e9, 1.08e10, 2.16e10, 4.32e10, 8.64e10, 6.048e11];
+
+function axis(begin, end, left, inner, y, height) {
+  const layer = draw("g", { class: "axis" });
+  const most = Math.max(2, Math.floor(inner / 90));
+  const step = STEPS.find((one) => (end - begin) / one <= most) || STEPS[STEPS.length - 1];
+  // Ticks stand at whole steps of the clock, not of the capture.
+  const offset = ((data.zero_ms * 1000) % step + step) % step;
+  const digits = step >= 1e6 ? 0 : 3;
+  for (let at = Math.ceil((begin + offset) / step) * step - offset; at <= end; at += step) {
+    const x = left + ((at - begin) / (end - begin)) * inner;
+    layer.append(draw("line", { class: "tick", x1: x, x2: x, y1: y + 14, y2: height }));
+    if (x < left + inner - 50) layer.append(draw("text", { x: x + 2, y: y + 11 }, clock(at, digits)));
+  }
+  return layer;
+}
+
+// ---------------------------------------------------------------- latency
+
+const PARTS = {
+  total: "all of it", waiting: "waiting, as the client asked", throttled: "throttled by quota", transfer: "transfer, first to last byte",
+  slow: "slow: the broker, or what is behind it", application: "application: answer to next request",
+};
+
+function latency() {
+  const L = data.latency;
+  if (!L) { section("latency", "Latency", absent("latency")); return; }
+  const shown = section("latency", "Latency");
+  if (!L.rows.length) { shown.append(el("p", { class: "quiet" }, "No answered request was seen.")); return; }
+  const rows = L.rows.map((r) => ({ cells: [el("strong", null, r.api), integer(r.count), ...r.percentiles.map(duration)] }));
+  shown.append(el("p", { class: "quiet" }, "From a request's last byte to its answer's first, as captured. Percentiles are within 1 %."),
+    table(["API", ["answers", "number"], ...["p50", "p90", "p99", "p99.9", "max"].map((name) => [name, "number"])], rows, { class: "latency" }));
+  const split = L.rows.filter((r) => r.parts.length);
+  if (split.length) {
+    shown.append(el("h3", null, "Where the time went"),
+      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is slow."),
+      table(["API", "", "part", ["share", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], split.flatMap((r) =>
+        r.parts.map((part, i) => ({ cells: [i ? "" : el("strong", null, r.api), shareBar(part.share, part.part), PARTS[part.part] || spaced(part.part),
+          known(part.share) ? `${(part.share * 100).toFixed(part.share < 0.1 ? 1 : 0)} %` : "", ...part.percentiles.map(duration)] }))), { class: "split" }));
+  }
+  if (L.heats.length) {
+    shown.append(el("h3", null, "Over time"), el("p", { class: "quiet" }, "Each cell: answers of that latency in that time. Darker is more; a marked line is the longest."));
+    const maps = L.heats.map((heat) => el("figure", null, el("figcaption", null, el("strong", null, heat.api), " ", PARTS[heat.part] || heat.part),
+      picture((node, width) => heatMap(node, width, heat, L), { class: "picture heat", "data-api": heat.api })));
+    shown.append(el("div", { class: "figures" }, maps.slice(0, 6)));
+    if (maps.length > 6) shown.append(el("details", null, el("summary", null, `${maps.length - 6} more APIs`), el("div", { class: "figures" }, maps.slice(6))));
+  }
+  if (L.slowest.length) {
+    shown.append(el("h3", null, "Slowest by broker, client and topic"),
+      longTable(["API", "of", "", ["answers", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], L.slowest.length,
+        (i) => ({ cells: [L.slowest[i][0], L.slowest[i][1], L.slowest[i][2], integer(L.slowest[i][3]), ...L.slowest[i].slice(4).map(duration)] }), 15));
+  }
+}
+
+function shareBar(share, part) {
+  return draw("svg", { width: 80, height: 10, class: "share", "aria-hidden": "true" },
+    draw("rect", { class: "ground", width: 80, height: 10 }), draw("rect", { class: `part ${part}`, width: Math.max(0, Math.min(80, (share || 0) * 80)), height: 10 }));
+}
+
+function heatMap(node, width, heat, L) {
+  const left = 56, inner = Math.max(60, width - left - 4), cell = 9;
+  let low = Infinity, high = -Infinity, most = 1;
+  for (let i = 0; i < heat.cells.length; i += 3) {
+    low = Math.min(low, heat.cells[i + 1]); high = Math.max(high, heat.cells[i + 1]); most = Math.max(most, heat.cells[i + 2]);
+  }
+  const rows = high - low + 1;
+  const height = 18 + rows * cell + 4;
+  const begin = L.begin, end = L.begin + L.bins * L.width;
+  const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, axis(begin, end, left, inner, 0, height));
+  const broad = inner / L.bins;
+  const layer = draw("g", { class: "cells" });
+  for (let i = 0; i < heat.cells.length; i += 3) {
+    const [bin, row, count] = heat.cells.slice(i, i + 3);
+    layer.append(draw("rect", { x: left + bin * broad, y: 18 + (high - row) * cell, width: Math.max(1, broad - 0.5), height: cell - 0.5,
+      "fill-opacity": (0.15 + 0.85 * Math.log1p(count) / Math.log1p(most)).toFixed(2) },
+    draw("title", null, `${clock(begin + bin * L.width, 0)}: ${plural(count, "answer")} of ${duration(L.edges[row])} to ${duration(L.edges[row + 1])}`)));
+  }
+  svg.append(layer);
+  let last = -Infinity;
+  for (let row = high; row >= low; row--) {
+    const y = 18 + (high - row) * cell + cell - 1;
+    if (y - last < 14) continue;
+    last = y;
+    svg.append(draw("text", { class: "lane", x: 2, y }, duration(L.edges[row])));
+  }
+  node.replaceChildren(svg);
+}
+
+// ---------------------------------------------------------------- errors
+
+function errors() {
+  const E = data.errors;
+  if (!E) { section("errors", "Errors", absent("error_histogram")); return; }
+  const shown = section("errors", "Errors");
+  const group = (rows, title, kind) => {
+    if (!rows.length) return;
+    const most = Math.max(...rows.map((r) => r.count));
+    const rowOf = (i) => {
+      const r = rows[i];
+      return { attributes: { class: kind }, cells: [
+        [el("strong", null, r.error), el("br"), el("span", { class: "quiet" }, `${r.api} · code ${r.code}${r.retriable ? " · retriable" : ""}`)],
+        [integer(r.count), draw("svg", { width: 60, height: 8, class: "share", "aria-hidden": "true" }, draw("rect", { class: kind, width: Math.max(1, 60 * r.count / most), height: 8 }))],
+        sparkline(r.times, E), [r.meaning, r.advice && el("p", { class: "advice" }, r.advice)],
+        el("ul", { class: "plain" }, r.where.map(([what, name, count]) => el("li", null, el("span", { class: "quiet" }, `${what} `), name, el("span", { class: "quiet" }, ` ${integer(count)}`)))) ] };
+    };
+    shown.append(el("h3", null, title), longTable(["error", ["count", "number"], "when", "meaning, and what to do", "where"], rows.length, rowOf, 15, { class: "errors" }));
+  };
+  if (!E.trouble.length) shown.append(el("p", { class: "good" }, "No error that means trouble was answered."));
+  group(E.trouble, "Trouble", "trouble");
+  group(E.ordinary, "Ordinary in a handshake", "ordinary");
+  if (E.left_out) shown.append(el("p", { class: "quiet" }, `${plural(E.left_out, "more kind")} of error in the table “error_histogram”.`));
+}
+
+function sparkline(times, E) {
+  const most = Math.max(1, ...times.map((t) => t[1]));
+  const svg = draw("svg", { width: 120, height: 20, class: "spark" }, draw("line", { class: "grid", x1: 0, x2: 120, y1: 19.5, y2: 19.5 }));
+  for (const [bin, count] of times) {
+    const tall = 3 + 16 * count / most;
+    svg.append(draw("rect", { x: bin * 120 / E.bins, y: 20 - tall, width: Math.max(1.5, 120 / E.bins - 0.5), height: tall },
+      draw("title", null, `${clock(E.begin + bin * E.width, 0)}: ${integer(count)}`)));
+  }
+  return svg;
+}
+
+// ---------------------------------------------------------------- lines over time: lag, throughput
+
+function lineChart(lines, format, steps) {
+  return picture((node, width) => {
+    const left = 62, inner = Math.max(60, width - left - 6), height = 150, floor = height - 6, top = 20;
+    let begin = Infinity, end = -Infinity, most = 0;
+    for (const line of lines) {
+      for (const at of line.at) { begin = Math.min(begin, at); end = Math.max(end, at); }
+      for (const value of line.values) most = Math.max(most, value || 0);
+    }
+    if (begin > end) return;
+    if (begin === end) { begin -= 500000; end += 500000; }
+    most = most || 1;
+    const x = (at) => left + ((at - begin) / (end - begin)) * inner;
+    const y = (value) => floor - (value / most) * (floor - top);
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, axis(begin, end, left, inner, 0, height));
+    for (const share of [0, 0.5, 1]) {
+      svg.append(draw("line", { class: "grid", x1: left, x2: left + inner, y1: y(most * share), y2: y(most * share) }),
+        draw("text", { class: "lane", x: 2, y: y(most * share) + 4 }, format(most * share)));
+    }
+    lines.forEach((line, i) => {
+      let path = "";
+      line.at.forEach((at, k) => {
+        const here = `${x(at).toFixed(1)} ${y(line.values[k] || 0).toFixed(1)}`;
+        path += !path ? `M${here}` : steps ? `H${x(at).toFixed(1)}V${y(line.values[k] || 0).toFixed(1)}` : `L${here}`;
+      });
+      svg.append(draw("path", { class: `line l${i % COLOURS}`, d: path }));
+      if (line.at.length === 1) svg.append(draw("circle", { class: `dot l${i % COLOURS}`, cx: x(line.at[0]), cy: y(line.values[0] || 0), r: 3 }));
+    });
+    const cursor = draw("line", { class: "cursor", y1: 14, y2: height, visibility: "hidden" });
+    svg.append(cursor);
+    const reading = el("div", { class: "reading quiet" });
+    const legend = (at) => reading.replaceChildren(...lines.map((line, i) => {
+      let value = "";
+      if (known(at)) {
+        let k = -1;
+        while (k + 1 < line.at.length && line.at[k + 1] <= at) k++;
+        value = k < 0 ? " –" : ` ${format(line.values[k] || 0)}`;
+      }
+      return el("span", { class: "entry" }, el("span", { class: `swatch l${i % COLOURS}` }), line.name, value);
+    }), known(at) ? el("span", { class: "entry" }, clock(at)) : "");
+    legend(null);
+    svg.addEventListener("pointermove", (event) => {
+      const at = begin + ((event.clientX - svg.getBoundingClientRect().left - left) / inner) * (end - begin);
+      if (at < begin || at > end) return;
+      cursor.setAttribute("x1", x(at)); cursor.setAttribute("x2", x(at)); cursor.setAttribute("visibility", "visible");
+      legend(at);
+    });
+    node.replaceChildren(svg, reading);
+  }, { class: "picture chart" });
+}
+
+function lag() {
+  const L = data.lag;
+  if (!L) { section("lag", "Lag", absent("lag")); return; }
+  const shown = section("lag", "Lag");
+  if (!L.groups.length) { shown.append(el("p", { class: "quiet" }, "No lag could be worked out: it takes fetches, or commits and an end of the log.")); return; }
+  const one = (group) => el("div", { class: "lag-group", "data-group": group.name }, el("h3", { class: "group-name" }, group.name),
+    lineChart(group.lines, integer, true),
+    longTable(["partition", ["committed", "number"], ["end of log", "number"], ["lag at the end", "number"], ["highest", "number"]], group.rows.length,
+      (i) => ({ cells: [group.rows[i][0], ...group.rows[i].slice(1).map(integer)] }), 8));
+  L.groups.slice(0, 3).forEach((group) => shown.append(one(group)));
+  if (L.groups.length > 3) {
+    const rest = el("details", null, el("summary", null, `${L.groups.length - 3} more groups`));
+    rest.addEventListener("toggle", () => { if (rest.open && rest.children.length === 1) rest.append(...L.groups.slice(3).map(one)); });
+    shown.append(rest);
+  }
+  if (L.left_out) shown.append(el("p", { class: "quiet" }, `${plural(L.left_out, "more group")} in the table “lag”.`));
+}
+
+function throughput() {
+  const T = data.throughput;
+  if (!T) { section("throughput", "Throughput", absent("throughput")); return; }
+  const shown = section("throughput", "Throughput");
+  if (!T.rows.length) { shown.append(el("p", { class: "quiet" }, "No records were sent or fetched.")); return; }
+  if (T.lines.length) shown.append(lineChart(T.lines, (value) => `${size(value)}/s`, false));
+  shown.append(longTable(["topic", "direction", "client", ["records", "number"], ["bytes", "number"], ["batches", "number"], ["records in a batch", "number"], ["compressed to", "number"], "codec"], T.rows.length, (i) => {
+    const [topic, direction, client, records, bytes, batches, ratio, codecs] = T.rows[i];
+    return { cells: [topic, direction, client || "", integer(records), size(bytes), integer(batches), batches ? (records / batches).toFixed(1) : "",
+      known(ratio) ? `${(ratio * 100).toFixed(0)} %` : "", codecs] };
+  }, 12));
+  if (T.left_out) shown.append(el("p", { class: "quiet" }, `${plural(T.left_out, "more row")} in the table “throughput”.`));
+}
+
+// ---------------------------------------------------------------- coverage
+
+function coverage() {
+  const C = data.coverage;
+  const shown = section("coverage", "Coverage: what was not seen or not understood");
+  shown.append(facts(C.facts));
+  if (!C.issues) { shown.append(absent("issues")); return; }
+  if (!C.issues.length) { shown.append(el("p", { class: "good" }, "Nothing was lost, cut or left undecoded.")); return; }
+  shown.append(table(["what", ["count", "number"], "meaning", "what it weakens", "first"], C.issues.map((issue) => ({ cells: [
+    el("strong", null, spaced(issue.kind)), integer(issue.count), issue.meaning, issue.weakens, [issue.detail, " ", packet(issue.packet)]] })), { class: "issues" }));
+}
+
+// ---------------------------------------------------------------- the page as a whole
+
+function theme() {
+  const button = document.getElementById("theme");
+  const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const name = () => { button.textContent = dark() ? "☀ light" : "☾ dark"; };
+  button.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; name(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
+  name();
+}
+
+addEventListener("beforeprint", () => {
+  for (const node of document.querySelectorAll("details")) node.open = true;
+  for (const node of pictures.keys()) if (node.isConnected && !pictures.get(node).width) redraw(node);
+});
+
+theme();
+for (const part of [head, findings, groupSection, latency, errors, lag, throughput, coverage]) part();
+document.documentElement.dataset.ready = "yes";
+})();
