@@ -14,7 +14,7 @@ from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from reports.connection_table import issue_table
 from reports.issue_kinds import ISSUE_KINDS
-from reports.text import counted
+from reports.text import counted, tls_remark
 from reports.topic_mentions import TOPICS, resolve_mentions
 from reports.topics import ID_PREFIX, TopicNames
 from sniffer.issues import Issue, IssueLog
@@ -23,7 +23,6 @@ from sniffer.session import Endpoint
 from sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
 from sniffer.sources.live import LiveSource
 
-PORTS_SHOWN = 10
 # What a person calls protocols whose name in the tables does not tell.
 PROTOCOL_NAMES = {
     "tls": "TLS",
@@ -97,15 +96,7 @@ class Reading:
         for issue in self.issues():
             times = f" ({issue.count} times)" if issue.count > 1 else ""
             yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
-        if ports := self._engine.tls_ports:
-            count = ports.total()
-            listed = ", ".join(str(port) for port, _ in ports.most_common(PORTS_SHOWN))
-            more = f" and {len(ports) - PORTS_SHOWN} more" if len(ports) > PORTS_SHOWN else ""
-            yield (
-                f"{count:,} {'connection is' if count == 1 else 'connections are'} encrypted with TLS, to "
-                f"{'port' if len(ports) == 1 else 'ports'} {listed}{more}: what is in them cannot be read; "
-                "capture where it is in the clear, such as a plaintext listener"
-            )
+        yield from _tls(self._engine)
         if not self.packets:
             yield f"{', '.join(self._paths)}: no packets"
         elif not self._engine.exchanges:
@@ -180,18 +171,24 @@ class Listening:
         self._source.stop()
 
     def remarks(self) -> Iterator[str]:
-        """What was captured, and what the kernel dropped."""
+        """What was captured, what the kernel dropped, and what could not be read."""
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         for issue in IssueLog([*self._source.issues, *self._issues, *self._engine.issues]):
             if issue.kind != "kernel_drops":
                 yield issue.detail + (f" ({issue.count} times)" if issue.count > 1 else "")
+        yield from _tls(self._engine)
 
     def __enter__(self) -> Listening:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
+
+
+def _tls(engine: Engine) -> Iterator[str]:
+    if ports := engine.tls_ports:
+        yield tls_remark({str(port): count for port, count in ports.items()})
 
 
 def _has_ids(table: pa.Table) -> bool:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.lines import safe_text
-from reports.text import counted
+from reports.text import counted, tls_remark
 
 _ROWS = 12  # of each table; what is left out is counted
 
@@ -39,10 +39,7 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
         ),
     ]
     if tls := result["tls_ports"]:
-        ports = ", ".join(sorted(tls, key=int)) if all(map(str.isdecimal, tls)) else ", ".join(tls)
-        parts.append(
-            Text(f"TLS, not decrypted: {counted(sum(tls.values()), 'connection')}, on ports {ports}", style="yellow")
-        )
+        parts.append(Text(tls_remark(tls), style="yellow"))
     if exchanges:
         parts.append(Text(f"bodies: {_listed(result['decoded'])}"))
         parts += ["", _apis(result["apis"])]

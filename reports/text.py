@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,26 @@ _ISO = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
 _DAY_SECONDS = 86_400
 _BILLION = 1_000_000_000
 
+PORTS_SHOWN = 10
+"""Of encrypted connections, those with the most."""
+
 
 def counted(count: int, noun: str) -> str:
     """``1 packet``, ``1,200 packets``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def tls_remark(connections: Mapping[str, int]) -> str:
+    """What to say of encrypted connections, counted by the brokers' ports (at least one)."""
+    ports = sorted(connections, key=lambda port: (-connections[port], not port.isdecimal(), len(port), port))
+    more = f" and {len(ports) - PORTS_SHOWN:,} more" if len(ports) > PORTS_SHOWN else ""
+    count = sum(connections.values())
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    return (
+        f"{counted(count, 'connection')} {are} encrypted with TLS, to {'port' if len(ports) == 1 else 'ports'} "
+        f"{', '.join(ports[:PORTS_SHOWN])}{more}: what is in {them} cannot be read; "
+        "capture where it is in the clear, such as a plaintext listener"
+    )
 
 
 def iso_times(times: Any) -> pa.Array:

@@ -1,7 +1,7 @@
 """A producer, a mock broker (librdkafka's, which speaks the real protocol on a random port) and a group consumer.
 
 Prints one line of JSON, the addresses of the brokers and what was produced, when all is consumed; goes on living until
-its standard input is closed.
+its standard input is closed. With the argument wait it prints the addresses first, and begins when it is given a line.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ RECORDS = 40
 def main() -> None:
     producer = Producer({"test.mock.num.brokers": 2, "client.id": "live-producer", "log_level": 0})
     brokers = [f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=20).brokers.values()]
+    if sys.argv[1:] == ["wait"]:
+        print(json.dumps({"brokers": brokers}), flush=True)
+        sys.stdin.readline()
     produced = []
 
     def delivered(error: object, message: object) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ def _missing() -> str | None:
         return "live capture needs Linux"
     if os.geteuid() != 0:
         return "capturing and network namespaces need root"
-    tools = [tool for tool in ("ip", "tcpdump", "setpriv") if shutil.which(tool) is None]
+    tools = [tool for tool in ("ip", "tcpdump", "setpriv", "openssl") if shutil.which(tool) is None]
     if tools:
         return f"{', '.join(tools)} not installed: tools/setup.sh test"
     probe = f"kscope-probe-{os.getpid()}"
@@ -37,6 +40,28 @@ def _missing() -> str | None:
     subprocess.run(["ip", "netns", "delete", probe], capture_output=True, check=False)
     return f"no network namespaces here: {made.stderr.strip()}" if made.returncode else None
 
+
+# Two servers with TLS: two connections to the first, one to the second.
+TLS_CONVERSATION = """
+import json, socket, ssl, sys, threading
+serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+serving.load_cert_chain(*sys.argv[1:])
+asking = ssl.create_default_context(cafile=sys.argv[1])
+asking.check_hostname = False
+listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+def answer(listener):
+    with serving.wrap_socket(listener.accept()[0], server_side=True) as connection:
+        connection.sendall(connection.recv(100))
+for listener in (listeners[0], *listeners):
+    thread = threading.Thread(target=answer, args=[listener])
+    thread.start()
+    with asking.wrap_socket(socket.create_connection(listener.getsockname())) as connection:
+        connection.sendall(b"a secret")
+        assert connection.recv(100) == b"a secret"
+    thread.join()
+print(json.dumps([listener.getsockname()[1] for listener in listeners]), flush=True)
+sys.stdin.read()
+"""
 
 MISSING = _missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
@@ -67,10 +92,37 @@ class Host:
         assert b"listening on" in line_of(process.stderr)
         return process
 
+    def cluster(self) -> Cluster:
+        """A cluster with nobody at work yet."""
+        process = self.start(sys.executable, str(CLIENTS), "wait")
+        return Cluster(process, json.loads(line_of(process.stdout))["brokers"])
+
     def clients(self) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
         """Clients that have done their work and are still there."""
         process = self.start(sys.executable, str(CLIENTS))
         return process, json.loads(line_of(process.stdout))
+
+
+@dataclass
+class Cluster:
+    """Brokers, and the process that has them and will be their clients."""
+
+    process: subprocess.Popen[bytes]
+    brokers: list[str]
+
+    def work(self) -> None:
+        """Produce and consume, to the end."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.flush()
+        assert json.loads(line_of(self.process.stdout))["produced"]
+        leave(self.process)
+
+
+def packets_captured(remarks: str) -> int:
+    found = re.search(r"([\d,]+) packets captured", remarks)
+    assert found, remarks
+    return int(found[1].replace(",", ""))
 
 
 def line_of(stream: Any) -> bytes:
@@ -178,20 +230,38 @@ def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path:
 
 
 def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
+    """Two clusters are there before anyone listens; one is listened to while both work."""
+    first, second = host.cluster(), host.cluster()
+    ports = [{address.rpartition(":")[2] for address in cluster.brokers} for cluster in (first, second)]
+    assert not ports[0] & ports[1]
     every = host.sniff("--iface", "lo", "--json")
-    clients, done = host.clients()
+    one = host.sniff("--iface", "lo", "--json", *(word for port in sorted(ports[0]) for word in ("--port", port)))
+    for cluster in (first, second):
+        cluster.work()
+    shown_of_all, remarks_of_all = ended(every, signal.SIGINT)
+    shown, remarks = ended(one, signal.SIGINT)
+    by_port = Counter(line["broker"].rpartition(":")[2] for line in shown)
+    by_port_of_all = Counter(line["broker"].rpartition(":")[2] for line in shown_of_all)
+    assert set(by_port_of_all) == ports[0] | ports[1]
+    assert by_port == {port: count for port, count in by_port_of_all.items() if port in ports[0]}
+    # What the filter leaves out does not come as far as the program.
+    assert 0 < packets_captured(remarks) < packets_captured(remarks_of_all)
+
+
+def test_ports_with_tls_are_told_at_the_end(host: Host, tmp_path: Path) -> None:
+    context = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker", "-days", "2")
+    files = ("-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "certificate.pem"))
+    subprocess.run(["openssl", *context, *files], check=True, capture_output=True)
+    sniff = host.sniff("--iface", "lo", "--json")
+    clients, _ = host.clients()
+    server = host.start(sys.executable, "-c", TLS_CONVERSATION, *map(str, (files[3], files[1])))
+    ports = json.loads(line_of(server.stdout))
+    leave(server)
     leave(clients)
-    _, remarks_of_all = ended(every, signal.SIGINT)
-    # The next cluster has other ports; the last port of the first one is not among its.
-    port = done["brokers"][0].rpartition(":")[2]
-    none = host.sniff("--iface", "lo", "--json", "--port", port)
-    clients, done = host.clients()
-    leave(clients)
-    shown, remarks = ended(none, signal.SIGINT)
-    if port not in {broker.rpartition(":")[2] for broker in done["brokers"]}:
-        assert shown == []
-        assert "kafkascope: 0 packets captured" in remarks
-    assert "kafkascope: 0 packets captured" not in remarks_of_all
+    shown, remarks = ended(sniff, signal.SIGINT)
+    assert len(shown) > 10
+    assert f"3 connections are encrypted with TLS, to ports {ports[0]}, {ports[1]}: what is in them" in remarks
+    assert not {str(port) for port in ports} & {line["broker"].rpartition(":")[2] for line in shown}
 
 
 @pytest.mark.parametrize("interfaces", [["lo", "veth0"], ["any"], ["lo", "any"]])

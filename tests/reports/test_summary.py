@@ -78,7 +78,7 @@ def test_the_terminal_shows_it_and_no_control_characters() -> None:
     console = Console(file=io.StringIO(), width=120)
     terminal.summary(summary.result(), console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "TLS, not decrypted: 1 connection, on ports 9095" in shown
+    assert "1 connection is encrypted with TLS, to port 9095: what is in it cannot be read" in shown
     assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown
     assert "\x1b" not in shown
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.text import epoch_times, iso_times, json_members
+from reports.text import epoch_times, iso_times, json_members, tls_remark
 
 TIME = pa.timestamp("ns", tz="UTC")
 
@@ -57,3 +57,14 @@ def test_times_are_those_of_the_calendar(nanoseconds: list[int | None]) -> None:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
         assert iso == f"{moment.isoformat()}.{rest:09d}Z"
         assert epoch == f"{seconds:010d}.{rest:09d}"
+
+
+def test_ports_of_tls_are_told_by_their_connections_and_a_flood_of_them_is_cut() -> None:
+    assert tls_remark({"9094": 1}).startswith("1 connection is encrypted with TLS, to port 9094: what is in it cannot")
+    assert "9 connections are encrypted with TLS, to ports 443, 9093, 10000:" in tls_remark(
+        {"10000": 2, "9093": 2, "443": 5}
+    )
+    many = tls_remark({str(port): 100 for port in range(9000, 9050)})
+    assert "5,000 connections are" in many
+    assert "9009 and 40 more: what is in them" in many
+    assert "9010" not in many
