@@ -4,6 +4,11 @@
 streams and gaps in them. All that a connection's rows, statistics and issues depend on are its own segments in their
 order, so that it does not matter how a capture is cut into batches, or which other connections it holds.
 
+Where files were captured at several points at once, a stream goes by the file with the lowest rank that has its
+packets, for differences of times mean something at one point only. What other files have is a copy, which is left out
+(and counted as such, not as a packet or a retransmission), unless it brings something that has not been seen. Copies
+come one window for each rank later than they were captured: when one is looked at, what it may be a copy of is known.
+
 Sequence numbers (RFC 9293) are unwrapped to positions: int64 numbers whose low 32 bits are the sequence number, and
 that never wrap. 0 is no position. A stream's offset is a position less that of its first byte.
 """
@@ -40,6 +45,8 @@ IDLE_TIME = 20 * 60 * SECOND  # ... and so does one after such a silence,
 UNANSWERED_TIME = 30 * SECOND  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
 RECENT = 64  # segments of a stream that are remembered, to know them again; two interfaces may take turns by dozens
+
+NO_RANK = 127  # behind all that there are
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -114,6 +121,8 @@ STREAM = np.dtype(
         ("gap_start", "i8"),  # positions of the latest gap
         ("gap_end", "i8"),
         ("wild_next", "i8"),  # sequence number that would continue the latest implausible segment
+        ("rank", "i8"),  # of the file that the stream goes by
+        ("rank_at", "i8"),  # latest time in it
     ]
 )
 PIECE = np.dtype(
@@ -158,6 +167,9 @@ TOTALS = np.dtype(
         ("earliest", "i8"),  # time of the segments since the latest sweep
         ("batch", "i8"),
         ("batch_size", "i8"),
+        ("window", "i8"),  # no copy is farther from its packet; 0: there are no ranks
+        ("patience", "i8"),  # after so long all copies of a packet have come
+        ("copies", "i8"),
     ]
 )
 
@@ -460,22 +472,24 @@ def _judge(state: State, slot: Integer, side: Integer) -> None:
     """Decide which missing bytes of a stream will not come any more."""
     connection = state.connections[slot]
     stream = state.streams[2 * slot + side]
+    patience = state.totals[0].patience
     if stream.proof > 0:
         proof = _acknowledged(stream, stream.proof)
         if stream.next >= proof:
             _demand_proof(stream)
         elif (
             connection.packets - stream.proof_count >= PROOF_PACKETS
-            or _elapsed(connection.now, stream.proof_now) >= PROOF_TIME
-        ):
+            and _elapsed(connection.now, stream.proof_now) >= patience
+        ) or _elapsed(connection.now, stream.proof_now) >= PROOF_TIME + patience:
             _skip(state, slot, side, proof, stream.proof_number, stream.proof_at)
             _demand_proof(stream)
     while stream.first_piece >= 0:
         most_pieces, most_bytes = MOST_PIECES, MOST_BYTES
         waited = np.int64(0)
         if stream.acked == 0:
-            most_pieces, most_bytes = ONE_WAY_PIECES, ONE_WAY_BYTES
-            waited = _elapsed(connection.now, state.pieces[stream.first_piece].now)
+            waited = _elapsed(connection.now, state.pieces[stream.first_piece].now) - patience
+            if waited >= 0:
+                most_pieces, most_bytes = ONE_WAY_PIECES, ONE_WAY_BYTES
         if stream.piece_count <= most_pieces and stream.piece_bytes <= most_bytes and waited < ONE_WAY_TIME:
             break
         first = state.pieces[stream.first_piece]
@@ -607,6 +621,8 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
         stream.gap_end = 0
         stream.wild_count = 0
         stream.recent_next = 0
+        stream.rank = NO_RANK
+        stream.rank_at = NO_TIME
         for place in range(RECENT):
             state.recent[index, place] = 0
 
@@ -652,13 +668,20 @@ def _remember(recent: I64, index: Integer, stream: Record, identity: Integer) ->
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _classify_old(
-    connection: Record, stream: Record, late: Record, position: Integer, length: Integer, number: Integer, at: Integer
+    connection: Record,
+    stream: Record,
+    late: Record,
+    position: Integer,
+    length: Integer,
+    number: Integer,
+    at: Integer,
+    is_copy: bool,
 ) -> None:
     """Count a segment with bytes that were emitted before, or given up as a gap."""
     end = min(position + length, stream.next)
     if position < stream.base or (position < stream.gap_end and end > stream.gap_start):
         _mark(late, at, number, end - position)
-    else:
+    elif not is_copy:
         connection.retransmits += 1
 
 
@@ -674,6 +697,7 @@ def _take_payload(
     identity: Integer,
     number: Integer,
     at: Integer,
+    is_copy: bool,
 ) -> None:
     """Add a segment's payload to its stream: emit it, keep it for later, or see that it is old."""
     connection = state.connections[slot]
@@ -691,8 +715,8 @@ def _take_payload(
     if stream.first_piece < 0 and position <= stream.next and end > stream.next:
         skipped = stream.next - position
         if skipped > 0:
-            _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at)
-        elif stream.acked > position:
+            _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at, is_copy)
+        elif stream.acked > position and not is_copy:
             connection.out_of_order += 1
         added = length - skipped
         _deliver(state, slot, side, start + skipped, max(captured - skipped, 0), added, number, at)
@@ -704,7 +728,7 @@ def _take_payload(
                 hole_since = state.pieces[stream.first_piece].now
             fills = position < stream.highest
             added = _insert(state, slot, side, position, length, start, captured, number, at)
-            if added > 0 and fills:
+            if added > 0 and fills and not is_copy:
                 if added == length and _elapsed(connection.now, hole_since) <= SOON:
                     connection.out_of_order += 1
                 else:
@@ -716,7 +740,7 @@ def _take_payload(
                 _mark(state.marks[slot, DUPLICATE], at, number, length)
                 return
             if length > 1 or end != stream.next:
-                _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at)
+                _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at, is_copy)
     _remember(state.recent, index, stream, identity)
     stream.highest = max(stream.highest, end)
     if side:
@@ -868,6 +892,7 @@ def _take(
     length: Integer,
     number: Integer,
     at: Integer,
+    is_copy: bool,
 ) -> None:
     """Move a connection on by one segment."""
     connection = state.connections[slot]
@@ -880,7 +905,9 @@ def _take(
     if flags & SYN:
         known = _take_syn(connection, stream, side, seq, flags & ACK != 0, at)
         if length == 0:
-            if known:
+            if known and is_copy:
+                pass
+            elif known:
                 _take_repeated_flag(
                     connection, stream, state.marks[slot, DUPLICATE], state.recent, index, identity, number, at
                 )
@@ -900,16 +927,66 @@ def _take(
         length = max(stream.fin - position, 0)
         captured = min(captured, length)
     if length > 0:
-        _take_payload(state, slot, side, position, length, start, captured, identity, number, at)
+        _take_payload(state, slot, side, position, length, start, captured, identity, number, at, is_copy)
     if flags & FIN:
         if stream.fin == 0:
             if length == 0:
                 _remember(state.recent, index, stream, identity)
             _take_fin(connection, stream, state.streams[index ^ 1], state.marks[slot, WILD], end, number, at)
-        elif length == 0 and end == stream.fin:
+        elif length == 0 and end == stream.fin and not is_copy:
             _take_repeated_flag(
                 connection, stream, state.marks[slot, DUPLICATE], state.recent, index, identity, number, at
             )
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _may_be_copy(state: State, index: Integer, rank: Integer, at: Integer) -> Any:
+    """Whether a stream goes by a file of lower rank than a segment's, and that one was not silent when it was sent."""
+    stream = state.streams[index]
+    return rank > stream.rank and _elapsed(at, stream.rank_at) <= state.totals[0].window
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _brings_more(
+    state: State, slot: Integer, side: Integer, seq: Integer, flags: Integer, length: Integer, at: Integer
+) -> Any:
+    """Whether what may be a copy has anything that the file that the stream goes by lacks."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    if flags & RST:
+        # An older one is of the connection before this one.
+        return connection.how_closed == OPEN and at >= connection.first_seen
+    if flags & SYN:
+        if _opens_anew(connection, stream, state.streams[2 * slot + 1 - side], seq, np.int64(0), False):
+            return False  # of the connection before this one
+        return connection.batch < 0 and connection.opened_by < 2 and flags & ACK == 0
+    if stream.known == UNKNOWN:
+        return length > 0
+    position = _unwrap(seq, stream.next)
+    end = position + length
+    if not -WINDOW <= position - stream.next <= WINDOW:
+        return False
+    if flags & FIN and stream.fin == 0:
+        return end >= stream.next
+    if stream.fin > 0:
+        end = min(end, stream.fin)
+    if length <= 0:
+        return False
+    if position < stream.gap_end and end > stream.gap_start:
+        return True  # too late, which is counted
+    cursor = max(position, stream.next)
+    place = stream.first_piece
+    if place >= 0:
+        last = state.pieces[stream.last_piece]
+        if cursor >= last.position + last.length:
+            place = np.int64(-1)
+    while place >= 0 and cursor < end:
+        piece = state.pieces[place]
+        if piece.position > cursor:
+            return True
+        cursor = max(cursor, piece.position + piece.length)
+        place = piece.next
+    return cursor < end
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -930,6 +1007,7 @@ def absorb(
     start: I64,
     captured: I32,
     length: I32,
+    rank: I8,
 ) -> tuple[Integer, Integer]:
     """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not."""
     totals = state.totals[0]
@@ -986,6 +1064,7 @@ def absorb(
             return i, NEEDS_ROOM
         wire = np.int64(max(length[i], 0))
         present = max(min(np.int64(captured[i]), wire, totals.batch_size - start[i]), 0)
+        is_copy = totals.window > 0 and slot >= 0 and _may_be_copy(state, 2 * slot + side, rank[i], at[i])
         if slot < 0:
             if totals.free_slot >= 0:
                 slot = totals.free_slot
@@ -1004,7 +1083,8 @@ def absorb(
             _enter(state, slot)
             _begin(state, slot, side, number[i], at[i])
         elif _is_over(state.connections[slot], at[i]) or (
-            flags[i] & (SYN | RST) == SYN
+            not is_copy
+            and flags[i] & (SYN | RST) == SYN
             and _opens_anew(
                 state.connections[slot],
                 state.streams[2 * slot + side],
@@ -1016,9 +1096,21 @@ def absorb(
         ):
             totals.ending = slot
             return i, NEEDS_END
+        totals.since_sweep += 1
+        if totals.earliest == NO_TIME or at[i] < totals.earliest:
+            totals.earliest = at[i]
         connection = state.connections[slot]
         stream = state.streams[2 * slot + side]
         other = state.streams[2 * slot + 1 - side]
+        if is_copy:
+            if not _brings_more(state, slot, side, np.int64(seq[i]), np.int64(flags[i]), wire, at[i]):
+                totals.copies += 1
+                continue
+        elif rank[i] != stream.rank:
+            stream.rank = rank[i]
+            stream.rank_at = at[i]
+        elif at[i] > stream.rank_at:
+            stream.rank_at = at[i]
         connection.packets += 1
         if side:
             connection.packets_1 += 1
@@ -1063,14 +1155,12 @@ def absorb(
                 wire,
                 number[i],
                 at[i],
+                is_copy,
             )
         if stream.first_piece >= 0 or stream.proof > 0:
             _judge(state, slot, side)
         if other.first_piece >= 0 or other.proof > 0:
             _judge(state, slot, 1 - side)
-        totals.since_sweep += 1
-        if totals.earliest == NO_TIME or at[i] < totals.earliest:
-            totals.earliest = at[i]
     return number.shape[0], DONE
 
 

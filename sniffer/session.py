@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from sniffer import tcp
+from sniffer.capture_points import Ranks
 from sniffer.columns import ConnectionRow, Exchanges, Runs, Segments
 from sniffer.exchanges import FRAME_LIMIT, Conversations, Start
 from sniffer.issues import Issue, IssueLog
@@ -20,6 +21,7 @@ class SessionOptions:
     ports: frozenset[int] = frozenset()  # only connections with one of these ports; empty: all
     decode_as: frozenset[int] = frozenset()  # brokers' ports on which everything is Kafka
     frame_limit: int = FRAME_LIMIT  # bytes of the largest frame that is believed
+    ranks: Ranks | None = None  # of packets, where files were captured at several points at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,16 @@ class Session:
 
     def __init__(self, options: SessionOptions | None = None) -> None:
         self.options = options or SessionOptions()
-        self._tcp = tcp.Connections()
+        self._tcp = tcp.Connections(self.options.ranks)
         self._conversations = Conversations(self._starts, self.options.frame_limit)
         self.issues = IssueLog()
         self._ended_now: dict[int, tcp.TcpConnection] = {}
         self._rows: dict[int, ConnectionRow] = {}
+
+    @property
+    def copies(self) -> int:
+        """Packets so far that count in another file, which has them too."""
+        return self._tcp.copies
 
     def feed(self, segments: Segments) -> Exchanges:
         """Take the next segments of the capture; return the exchanges that they completed, in order of completion."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sniffer import reassembly
+from sniffer.capture_points import Ranks
 from sniffer.columns import NO_TIME, U8, Runs, Segments
 from sniffer.issues import Issue, IssueLog
 from sniffer.reassembly import State
@@ -55,7 +56,7 @@ class TcpConnection:
     first_seen: int
     closed: int | None  # time of the RST, or of the second FIN
     how_closed: str  # fin, rst, open
-    packets: int  # all that were captured, also twice
+    packets: int  # all that were captured, also twice (but not the copies in files of a higher rank)
     source_packets: int
     target_packets: int
     source_bytes: int  # payload that the packets had on the wire, each byte once
@@ -69,8 +70,10 @@ class TcpConnection:
 class Connections:
     """All TCP connections of a capture; memory grows with those that are open, not with the capture."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: Ranks | None = None) -> None:
+        """Ranks are those of packets by number, where files were captured at several points at once."""
         self.issues = IssueLog()
+        self._ranks = ranks
         self._ended: list[TcpConnection] = []
         self._held = np.empty(0, np.uint8)
         self._filled = 0
@@ -92,6 +95,14 @@ class Connections:
         totals = self._state.totals
         totals["free_slot"] = totals["free_piece"] = -1
         totals["earliest"] = NO_TIME
+        if ranks:
+            totals["window"] = ranks.window
+            totals["patience"] = ranks.window * (max(ranks.ranks) + 1)
+
+    @property
+    def copies(self) -> int:
+        """Packets so far that a file of lower rank has too: they count there."""
+        return int(self._state.totals["copies"][0])
 
     def feed(self, segments: Segments) -> Runs:
         """Take the next segments of the capture; return what they added to streams.
@@ -115,6 +126,7 @@ class Connections:
             segments.start,
             segments.captured,
             segments.length,
+            self._ranks.of(segments.number) if self._ranks else np.zeros(count, np.int8),
         )
         # Columns that are read-only or have gaps would be another type to the kernel, and compiled for again.
         plain = [np.require(column, requirements=("C", "W")) for column in columns]

@@ -1,7 +1,9 @@
 """Capture files, one or several, as one capture in time order; standard input too.
 
 Files are put in order of their first packet. Packets are numbered through in that order, and come out by the running
-maximum of the time within their file (a clock that goes back does not reorder a file), then by number.
+maximum of the time within their file (a clock that goes back does not reorder a file), then by number. Files that
+were captured at several points at once have clocks set and ranks (``sniffer.capture_points``); a packet of a file with
+a rank comes so much later.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sniffer.capture_points import CapturePoint, Joined, Ranks
 from sniffer.columns import I64, NO_TIME, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources.compressed import Stream, decompressed
@@ -50,9 +53,14 @@ class CaptureFile:
 class PacketReader:
     """One file, opened: a reader of its format with what it has read so far."""
 
-    def __init__(self, path: str, first_number: int = 1, batch_bytes: int = BATCH_BYTES) -> None:
+    def __init__(
+        self, path: str, first_number: int = 1, batch_bytes: int = BATCH_BYTES, point: CapturePoint | None = None
+    ) -> None:
         """Open a file, a URI that pyarrow knows, or ``-``; raises SourceError if it is no capture."""
         self.path = path
+        self.clock = point.clock if point else None
+        self.delay = point.delay if point else 0
+        self.total = point.packets if point else None  # packets of the whole file, where that is known
         self.size: int | None = None
         self._raw: Any = _open(path)
         self._bytes = 0
@@ -97,6 +105,8 @@ class PacketReader:
 
     def __iter__(self) -> Iterator[Packets]:
         for packets in self._reader:
+            if self.clock:
+                packets = replace(packets, at=self.clock.corrected(packets.at))
             times = packets.at[packets.at != NO_TIME]
             if times.size:
                 if self.first_time is None:
@@ -240,8 +250,14 @@ def looks_like_capture(path: str) -> bool:
 class Capture:
     """Packets of one or several files in order; issues and descriptions fill up while they are read."""
 
-    def __init__(self, readers: Sequence[PacketReader], issues: Iterable[Issue], batch_bytes: int) -> None:
+    def __init__(
+        self, readers: Sequence[PacketReader], issues: Iterable[Issue], batch_bytes: int, joined: Joined | None = None
+    ) -> None:
+        """With joined, the numbers of all files must be known."""
         self._readers = list(readers)
+        self.ranks: Ranks | None = None
+        if joined:
+            self.ranks = joined.ranks([(reader.path, reader.first_number) for reader in self._readers])
         self._issues = IssueLog(issues)
         self._batch_bytes = batch_bytes
 
@@ -299,13 +315,18 @@ class Capture:
         """Merge by key, opening a file when the time of its first packet has come."""
         active: list[_Head] = []
         opened = 0
+        # The earliest that may come of a file and those behind it: with delays, files do not begin in their order.
+        earliest = [_first(reader) for reader in self._readers]
+        for file in range(len(earliest) - 1, 0, -1):
+            earliest[file - 1] = min(earliest[file - 1], earliest[file])
         while active or opened < len(self._readers):
             # All packets up to this key are at hand, but for those of files that are still to be opened.
             limit = min((head.last for head in active), default=None)
-            if opened < len(self._readers) and (limit is None or _first(self._readers[opened]) <= limit):
+            if opened < len(self._readers) and (limit is None or earliest[opened] <= limit):
                 reader = self._readers[opened]
-                before = self._readers[opened - 1] if opened else None
-                reader.renumber(1 if before is None else before.first_number + _total(before))
+                if not reader.first_number:
+                    before = self._readers[opened - 1] if opened else None
+                    reader.renumber(1 if before is None else before.first_number + _total(before))
                 opened += 1
                 head = _Head(reader)
                 head.advance()
@@ -348,6 +369,8 @@ class _Head:
 
     def __init__(self, reader: PacketReader) -> None:
         self.last = NO_TIME  # greatest key of what was read
+        self._delay = reader.delay
+        self._latest = NO_TIME
         self._batches = iter(reader)
         self._packets: Packets | None = None
         self._key = np.empty(0, np.int64)
@@ -364,7 +387,9 @@ class _Head:
         self._position = 0
         self._key = np.empty(0, np.int64)
         if self._packets is not None:
-            self._key = running_maximum(self._packets.at, self.last)
+            latest = running_maximum(self._packets.at, self._latest)
+            self._latest = int(latest[-1])
+            self._key = latest + self._delay
             self.last = int(self._key[-1])
 
     def take(self, limit: int | None, inclusive: bool) -> _Piece | None:
@@ -424,13 +449,15 @@ def _join(found: list[_Piece | None]) -> Packets | None:
 
 
 def _first(reader: PacketReader) -> int:
-    return NO_TIME if reader.first_time is None else reader.first_time
+    return NO_TIME if reader.first_time is None else reader.first_time + reader.delay
 
 
 def _total(reader: PacketReader) -> int:
     """Packets of a file, counted by another reader if this one is still under way."""
     if reader.finished:
         return reader.packets
+    if reader.total is not None:
+        return reader.total
     counter = PacketReader(reader.path)
     for _ in counter:
         pass
@@ -445,9 +472,10 @@ def first_time(path: str) -> int | None:
     return reader.first_time
 
 
-def open_capture(paths: str | Iterable[str], batch_bytes: int = BATCH_BYTES) -> Capture:
+def open_capture(paths: str | Iterable[str], batch_bytes: int = BATCH_BYTES, joined: Joined | None = None) -> Capture:
     """Open files as one capture: files, directories, globs, URIs, or ``-`` alone for standard input.
 
+    What ``sniffer.comparison.compare_files`` found out about the same paths sets clocks and ranks.
     Raises SourceError if none of them can be read; if only some cannot, each is an issue ``unreadable_file``.
     """
     files = find_files([paths] if isinstance(paths, str) else paths)
@@ -464,12 +492,21 @@ def open_capture(paths: str | Iterable[str], batch_bytes: int = BATCH_BYTES) -> 
     for file in files:
         try:
             time = first_time(file)
-            opened.append((time is not None, time or 0, PacketReader(file, 0, batch_bytes)))
-            opened[-1][2].first_time = time
+            reader = PacketReader(file, 0, batch_bytes, joined.points.get(file) if joined else None)
+            if reader.clock and time is not None:
+                time = reader.clock.at(time)
+            reader.first_time = time
+            opened.append((time is not None, time or 0, reader))
         except SourceError as error:
             errors.append(error)
             issues.append(Issue("unreadable_file", str(error)))
     if not opened:
         raise errors[0]
     opened.sort(key=lambda entry: entry[:2])
-    return Capture([reader for _, _, reader in opened], issues, batch_bytes)
+    readers = [reader for _, _, reader in opened]
+    if joined:
+        number = 1
+        for reader in readers:
+            reader.renumber(number)
+            number += _total(reader)
+    return Capture(readers, issues, batch_bytes, joined)

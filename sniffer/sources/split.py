@@ -7,12 +7,13 @@ where the one before ended; one that does not is made again from that exact plac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sniffer.capture_points import CapturePoint, Clock
 from sniffer.columns import NO_TIME, Packets
 from sniffer.issues import IssueLog
 from sniffer.sources.compressed import Stream, decompressed
@@ -30,6 +31,8 @@ from sniffer.sources.pcapng import (
     is_pcapng,
 )
 from sniffer.sources.window import BATCH_BYTES, Window
+
+LAST_BYTES = 1 << 20  # at the end of a file hold its last packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Split:
     running_maximum: int  # latest time of the file's packets before this split; NO_TIME if there are none
     last_time: int  # the same behind it
     context: PcapHeader | Context | None
+    clock: Clock | None = None  # has corrected the times above, is to correct those of the packets
+    delay: int = 0  # nanoseconds by which its packets are merged later
 
 
 def ranges(path: str, split_bytes: int) -> list[tuple[int, int]]:
@@ -211,12 +216,21 @@ def chain(
     return splits
 
 
-def chain_files(indexes: Sequence[Sequence[SplitIndex]]) -> list[Split]:
+def chain_files(
+    indexes: Sequence[Sequence[SplitIndex]], points: Mapping[str, CapturePoint] | None = None
+) -> list[Split]:
     """Splits of several files, numbered through in the order of their first packets as ``open_capture`` does it.
 
-    The inner sequences are the ranges of a file each, in the order in which the files were given.
+    The inner sequences are the ranges of a file each, in the order in which the files were given. Points set clocks.
     """
-    chained = [(_first_time(file), chain(file)) for file in indexes]
+    chained = []
+    for file in indexes:
+        first, of_file = _first_time(file), chain(file)
+        point = points.get(file[0].path) if points and file else None
+        if point:
+            of_file = [_at_point(split, point) for split in of_file]
+            first = point.clock.at(first) if point.clock and first is not None else first
+        chained.append((first, of_file))
     chained.sort(key=lambda entry: (entry[0] is not None, entry[0] or 0))
     number = 1
     splits: list[Split] = []
@@ -224,6 +238,33 @@ def chain_files(indexes: Sequence[Sequence[SplitIndex]]) -> list[Split]:
         splits += [replace(split, first_number=split.first_number + number - 1) for split in of_file]
         number += sum(split.packets for split in of_file)
     return splits
+
+
+def _at_point(split: Split, point: CapturePoint) -> Split:
+    if not point.clock:
+        return replace(split, delay=point.delay)
+    return replace(
+        split,
+        clock=point.clock,
+        delay=point.delay,
+        running_maximum=point.clock.at(split.running_maximum),
+        last_time=point.clock.at(split.last_time),
+    )
+
+
+def last_time(path: str) -> int | None:
+    """Latest time of the packets at the end of a file; of all its packets where the end cannot be read alone."""
+    reader = PacketReader(path)
+    described = reader.describe()
+    if reader.size is not None and described.format == "pcap" and not described.compression:
+        reader.close()
+        last = index_split(path, max(reader.size - LAST_BYTES, 0), reader.size).last_time
+        if last is not None:
+            return last
+        reader = PacketReader(path)
+    for _ in reader:
+        pass
+    return reader.last_time
 
 
 class SplitReader:
@@ -241,10 +282,12 @@ class SplitReader:
                 self._reader = PcapReader(split.path, split.context, window, split.first_number, split.end)
             else:
                 self._reader = PcapngReader(split.path, window, split.first_number, split.end, split.context)
+        self._clock = split.clock
         self.issues: IssueLog = self._reader.issues
 
     def __iter__(self) -> Iterator[Packets]:
-        yield from self._reader
+        for packets in self._reader:
+            yield replace(packets, at=self._clock.corrected(packets.at)) if self._clock else packets
         if self._file is not None:
             self._file.close()
 
