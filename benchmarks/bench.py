@@ -112,7 +112,7 @@ def main() -> None:
         sizes = [file.stat().st_size / 1e6 for file in files]
         tshark: dict[str, tuple[float, float]] = {}
         for task in (t for t in args.tasks.split(",") if t != "m"):
-            run(ours(task, HERE / "pcaps" / kind / "capture.pcap"))  # kernels are compiled once, as after installation
+            run(ours(task, source_of(kind)))  # kernels are compiled once, as after installation
             same = {"a": "fields", "d": "fields", "b": "json", "c": "json"}[task]
             if same not in tshark:
                 tshark[same] = slope([theirs(task, file) for file in files], sizes, 1)
@@ -149,12 +149,17 @@ def main() -> None:
         args.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 
+def source_of(kind: str) -> Path:
+    """The capture that is multiplied."""
+    return next((HERE / "pcaps" / kind).glob("capture.pcap*"))
+
+
 def made(kind: str, megabytes: int) -> Path:
     """The multiplied file, made if it is not there."""
     file = DATA / f"{kind}-{megabytes}.pcap"
     if not file.exists():
         unfinished = file.with_suffix(".part")
-        multiply(HERE / "pcaps" / kind / "capture.pcap", megabytes, unfinished)
+        multiply(source_of(kind), megabytes, unfinished)
         unfinished.rename(file)
     return file
 

@@ -2,12 +2,13 @@
 
     python benchmarks/multiply.py pcaps/mixed-versions/capture.pcap 400 bench-data/mixed-400.pcap
 
-Reads a little-endian pcap of Ethernet and IPv4; the second and third byte of each address become those of the copy,
-so every copy has connections of its own. Checksums are not mended: neither tshark nor kafkascope look at them.
+Reads a little-endian pcap, gzipped or not, of Ethernet and IPv4; the second and third byte of each address become
+those of the copy, so every copy has connections of its own. Checksums are not mended: neither tshark nor kafkascope look at them.
 """
 
 from __future__ import annotations
 
+import gzip
 import struct
 import sys
 from pathlib import Path
@@ -17,7 +18,8 @@ import numpy as np
 
 def multiply(source: Path, megabytes: int, target: Path) -> int:
     """Write at least that many megabytes; returns the number of copies."""
-    raw = np.fromfile(source, np.uint8)
+    stored = source.read_bytes()
+    raw = np.frombuffer(gzip.decompress(stored) if source.suffix == ".gz" else stored, np.uint8)
     header, body = raw[:24].tobytes(), raw[24:]
     if struct.unpack_from("<I", header)[0] != 0xA1B2C3D4 or struct.unpack_from("<I", header, 20)[0] != 1:
         raise SystemExit(f"{source}: not a little-endian pcap of Ethernet")
