@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import struct
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +173,56 @@ def test_other_files_are_named_for_what_they_are(tmp_path: Path, content: bytes,
         open_capture(str(tmp_path))
     with pytest.raises(SourceError, match="no such file"):
         open_capture(str(tmp_path / "other"))
+
+
+def in_pieces(descriptor: int, pieces: list[bytes], go: list[threading.Event], in_time: list[bool]) -> threading.Thread:
+    """Write each piece when its event comes, then close; tells whether they came."""
+
+    def write() -> None:
+        with os.fdopen(descriptor, "wb", buffering=0) as pipe:
+            for piece, event in zip(pieces, go, strict=True):
+                in_time.append(event.wait(60))
+                pipe.write(piece)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("kind", ["-", "named"])
+@pytest.mark.parametrize("compression", ["", "gzip"])
+@pytest.mark.parametrize("name", ["capture.pcap", "two-sections.pcapng"])
+def test_packets_come_out_of_a_pipe_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, compression: str, kind: str
+) -> None:
+    whole = gzip.decompress((PCAPS / f"{name}.gz").read_bytes())
+    half = len(whole) // 2
+    pieces = [whole[:half], whole[half:]]
+    if compression:  # two members, as when something was appended
+        pieces = [gzip.compress(piece) for piece in pieces]
+    if kind == "-":
+        reading, writing = os.pipe()
+        monkeypatch.setattr(sys, "stdin", os.fdopen(reading, "rb"))
+        path = "-"
+    else:
+        path = str(tmp_path / "pipe")
+        os.mkfifo(path)
+        writing = os.open(path, os.O_RDWR)  # opens without waiting for the reader
+    first, second = threading.Event(), threading.Event()
+    first.set()
+    in_time: list[bool] = []
+    thread = in_pieces(writing, pieces, [first, second], in_time)
+    capture = open_capture(path)
+    assert capture.size is None
+    found: list[Row] = []
+    for batch in capture:
+        found += rows([batch])
+        # All that the first half holds is there before the second is written.
+        if len(found) > len(EXPECTED) // 3:
+            second.set()
+    thread.join()
+    assert in_time == [True, True]
+    assert found == EXPECTED
+    assert not list(capture.issues)
+    if kind == "-":
+        sys.stdin.close()
