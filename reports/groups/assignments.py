@@ -1,4 +1,4 @@
-"""Subscriptions and assignments as plain lists: partitions as topic-number, Connect's work as connector:name, task:name-n.
+"""Subscriptions and assignments as lists: partitions as topic-number, Connect's work as connector:x and task:x-0.
 
 Shapes are those of the nested bodies: ConsumerProtocolSubscription and ConsumerProtocolAssignment (Kafka's definition
 files of these names), and ConnectMetadata and ConnectAssignment (KIP-415, `IncrementalCooperativeConnectProtocol`).

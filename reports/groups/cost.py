@@ -61,7 +61,7 @@ def unowned_spans(ownerships: Sequence[Ownership], begin: int, end: int) -> list
 
 
 def last_of(times: Mapping[str, int]) -> tuple[str, float | None] | None:
-    """Who was last and by how many milliseconds behind the last but one (None if there was only one); None of nobody."""
+    """Who was last, and by how many milliseconds behind the last but one (None without one); None of nobody."""
     if not times:
         return None
     order = sorted(times.items(), key=lambda item: (item[1], item[0]))

@@ -1,0 +1,125 @@
+"""What happened to a group as a whole, whatever protocol its members speak: coordinator, commits, administration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from reports.groups.classic_facts import NOT_HERE
+from reports.groups.history import Event, GroupHistory, GroupLog
+from reports.groups.messages import MEMBER_APIS, Message
+
+_MOST_REFUSALS = 1_000
+"""Refused commits of one client and error that are told one by one."""
+
+
+def group_wide(log: GroupLog) -> GroupHistory:
+    """Events of the group as a whole, in order of time; no rebalances."""
+    writer = _Writer(log)
+    history = GroupHistory()
+    told = [message for message in log.messages if message.api in _WRITERS]
+    told.sort(key=lambda message: (message.answered or message.at, message.packet or 0))
+    for message in told:
+        history.events += _WRITERS[message.api](writer, message)
+    return history
+
+
+class _Writer:
+    def __init__(self, log: GroupLog) -> None:
+        self._group = log.group_id
+        self._members = {
+            message.client_id for message in log.messages if message.api in MEMBER_APIS and message.client_id
+        }
+        self._coordinator: str | None = None
+        self._told: dict[tuple[str | None, str], None] = {}
+        self._refused: dict[tuple[str | None, str], int] = {}
+        self._brokers: dict[str, str] = {}
+
+    def _event(self, name: str, message: Message, detail: str | None = None) -> Event:
+        request = message.request
+        generation = request.get("generationIdOrMemberEpoch", request.get("generationId"))
+        return Event(
+            group_id=self._group,
+            at=message.answered or message.at,
+            event=name,
+            member_id=request.get("memberId") or None,
+            client_id=message.client_id,
+            client=message.client or None,
+            instance_id=request.get("groupInstanceId"),
+            generation=generation if isinstance(generation, int) and generation >= 0 else None,
+            connection=message.connection,
+            number=message.number,
+            packet=message.response_packet or message.packet,
+            detail=detail,
+        )
+
+    def find(self, message: Message) -> Iterator[Event]:
+        """Who is coordinator: told once for each client and answer."""
+        response = message.response
+        answers = response.get("coordinators") or ([response] if "nodeId" in response else [])
+        for answer in answers:
+            if answer.get("key", self._group) != self._group:
+                continue
+            if answer.get("errorCode") or message.error:
+                yield self._event("coordinator_unavailable", message, answer.get("errorMessage") or message.error)
+                continue
+            where = f"{answer.get('host')}:{answer.get('port')} (node {answer.get('nodeId')})"
+            if self._coordinator not in (None, where):
+                self._told.clear()
+                yield self._event("coordinator_moved", message, f"from {self._coordinator} to {where}")
+            self._coordinator = where
+            if (message.client_id, where) not in self._told:
+                self._told[message.client_id, where] = None
+                yield self._event("coordinator_found", message, where)
+
+    def commit(self, message: Message) -> Iterator[Event]:
+        request = message.request
+        if message.error:
+            key = (message.client_id, message.error)
+            self._refused[key] = self._refused.get(key, 0) + 1
+            if self._refused[key] <= _MOST_REFUSALS:
+                name = "coordinator_unavailable" if message.error in NOT_HERE else "commit_refused"
+                yield self._event(name, message, message.error)
+        elif message.api == "OffsetCommit" and not request.get("memberId") and self._members and request:
+            yield self._event("offsets_altered", message, _topics(request.get("topics")))
+
+    def describe(self, message: Message) -> Iterator[Event]:
+        for group in message.response.get("groups") or []:
+            if group.get("groupId") == self._group:
+                members = len(group.get("members") or [])
+                state = message.error if group.get("errorCode") else group.get("groupState")
+                yield self._event("described", message, f"{state}, {members} members")
+
+    def delete(self, message: Message) -> Iterator[Event]:
+        for result in message.response.get("results") or []:
+            if result.get("groupId") == self._group:
+                code = result.get("errorCode")
+                yield self._event("deleted", message, f"refused: {message.error or code}" if code else None)
+
+    def delete_offsets(self, message: Message) -> Iterator[Event]:
+        refused = f" refused: {message.error}" if message.error else ""
+        yield self._event("offsets_deleted", message, f"{_topics(message.request.get('topics'))}{refused}")
+
+    def alter_offsets(self, message: Message) -> Iterator[Event]:
+        refused = f" refused: {message.error}" if message.error else ""
+        yield self._event("offsets_altered", message, f"{_topics(message.request.get('topics'))}{refused}")
+
+
+def _topics(topics: Any) -> str:
+    names = [str(topic.get("name") or topic.get("topicName") or topic.get("topicId")) for topic in topics or []]
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+_WRITERS: dict[str, Callable[[_Writer, Message], Iterator[Event]]] = {
+    "FindCoordinator": _Writer.find,
+    "OffsetCommit": _Writer.commit,
+    "TxnOffsetCommit": _Writer.commit,
+    "DescribeGroups": _Writer.describe,
+    "ConsumerGroupDescribe": _Writer.describe,
+    "ShareGroupDescribe": _Writer.describe,
+    "StreamsGroupDescribe": _Writer.describe,
+    "DeleteGroups": _Writer.delete,
+    "OffsetDelete": _Writer.delete_offsets,
+    "AlterShareGroupOffsets": _Writer.alter_offsets,
+    "DeleteShareGroupOffsets": _Writer.delete_offsets,
+}
