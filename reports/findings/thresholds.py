@@ -50,7 +50,6 @@ THRESHOLDS: dict[str, Threshold] = {
     "clock_batches": Threshold(5, "batches", "fewer may be of an application that sets time stamps itself"),
     "hanging_transaction": Threshold(60, "s", "transaction.timeout.ms of producers by default"),
     "idle_fetches": Threshold(50, "empty fetches in 10 s", "fetch.max.wait.ms of 500 makes 20 in 10 s for each broker"),
-    "lag_stuck": Threshold(30, "s", "a consumer that reads at all moves on within a fetch or a poll"),
     "leader_changes": Threshold(1, "errors", "each costs clients a refresh of their metadata and a retry"),
 }
 

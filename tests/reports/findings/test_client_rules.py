@@ -1,0 +1,138 @@
+"""Rules about clients: where each begins to speak, and that it is silent below."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from reports.findings.client_rules import CAPTURE, Fact, client_findings
+from reports.findings.thresholds import THRESHOLDS, threshold
+
+SECOND = 1_000_000_000
+BROKER = "10.0.0.1:9092"
+
+
+def fact(kind: str, span: int = 0, **values: object) -> Fact:
+    """A fact in the span that begins at so many seconds."""
+    base = Fact("c (10.0.0.9)", kind, None, None, None, BROKER, span * SECOND, 1, None, None, None, 0, 0, 3)
+    given = {"first_at": span * SECOND, "last_at": span * SECOND} | values
+    return dataclasses.replace(base, **given)
+
+
+def kinds(*facts: Fact) -> list[str]:
+    return [finding.kind for finding in client_findings("c (10.0.0.9)", facts)]
+
+
+# Facts that are just enough for a finding, and the same just not enough.
+CASES: dict[str, tuple[list[Fact], list[Fact]]] = {
+    "metadata_storm": (
+        [fact("request", api="Metadata", count=int(threshold("metadata_requests")))],
+        [fact("request", api="Metadata", count=int(threshold("metadata_requests")) - 1)],
+    ),
+    "connection_churn": (
+        [fact("connection", what="fin", most=10, span=s, count=4) for s in (0, 10, 20, 30, 50)],
+        [fact("connection", what="fin", most=10, span=s, count=4) for s in (0, 20, 40, 60, 80)],
+    ),
+    "api_versions_storm": (
+        [fact("request", api="ApiVersions", count=30)],
+        [fact("request", api="ApiVersions", count=29)],
+    ),
+    "authentication_failed": (
+        [fact("error", api="SaslAuthenticate", what="SASL_AUTHENTICATION_FAILED")],
+        [fact("error", api="SaslAuthenticate", what="NETWORK_EXCEPTION")],
+    ),
+    "authorization_failed": (
+        [fact("error", api="Produce", what="TOPIC_AUTHORIZATION_FAILED")],
+        [fact("error", api="Produce", what="REQUEST_TIMED_OUT")],
+    ),
+    "unanswered": (
+        [fact("unanswered", api="Produce", number=7), fact("connection", span=3, what="fin", first_packet=7)],
+        [fact("unanswered", api="Produce", number=7), fact("connection", span=0, what="fin", first_packet=7)],
+    ),
+    "error_loop": (
+        [fact("error", api="Fetch", what="CORRUPT_MESSAGE", span=s, count=10) for s in (0, 50)],
+        [fact("error", api="Fetch", what="CORRUPT_MESSAGE", span=s, count=10) for s in (0, 60)],
+    ),
+    "leader_changed": (
+        [fact("error", api="Produce", what="NOT_LEADER_OR_FOLLOWER")],
+        [fact("error", api="Produce", what="INVALID_RECORD")],
+    ),
+    "old_protocol": (
+        [fact("request", api="Fetch", number=3)],
+        [fact("request", api="Fetch", number=4)],
+    ),
+    "throttled": (
+        [fact("throttled", api="Produce", total=60, most=60), fact("throttled", api="Fetch", total=40, most=40)],
+        [
+            fact("throttled", api="Produce", total=60, most=60),
+            fact("throttled", api="Fetch", total=40, most=40, span=10),
+        ],
+    ),
+    "tiny_batches": (
+        [fact("batch", api="produce", number=2, count=300, total=400)],
+        [fact("batch", api="produce", number=2, count=300, total=700)],
+    ),
+    "clock_difference": (
+        [fact("clock", count=5, total=5 * 3_000, least=2_900, most=3_100)],
+        [fact("clock", count=5, total=5 * 3_000, least=-9_000, most=9_000)],
+    ),
+    "hanging_transaction": (
+        [fact("held_back", what="t-0", span=s, least=4, most=4) for s in (0, 30, 60)],
+        [fact("held_back", what="t-0", span=s, least=s, most=s) for s in (0, 30, 60)],
+    ),
+    "idle_polling": (
+        [fact("request", api="Fetch", count=60), fact("batch", api="fetch", count=10)],
+        [fact("request", api="Fetch", count=60), fact("batch", api="fetch", count=11)],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_finding_begins_at_its_threshold(kind: str) -> None:
+    enough, not_enough = CASES[kind]
+    assert kind in kinds(*enough)
+    assert kind not in kinds(*not_enough)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_finding_names_its_packets_and_its_time(kind: str) -> None:
+    (found,) = [one for one in client_findings("c (10.0.0.9)", CASES[kind][0]) if one.kind == kind]
+    assert found.subject == "client c (10.0.0.9)"
+    assert any(observation.packet in (3, 7) for observation in found.evidence)
+    assert found.since is not None
+    assert found.until is not None
+    assert found.since <= found.until
+    assert found.advice
+    assert 0 < found.weight < 1
+
+
+def test_a_long_poll_that_the_end_of_the_client_left_open_is_no_finding() -> None:
+    open_fetch = fact("unanswered", api="Fetch", number=7)
+    assert "unanswered" not in kinds(
+        open_fetch, fact("connection", span=0, last_at=SECOND // 2, first_packet=7, what="fin")
+    )
+    assert "unanswered" in kinds(open_fetch, fact("connection", span=0, last_at=6 * SECOND, first_packet=7, what="fin"))
+
+
+def test_damage_is_about_the_capture_and_says_what_it_weakens() -> None:
+    (found,) = client_findings(
+        CAPTURE, [fact("issue", what="tcp_gap", total=4), fact("issue", what="frame_incomplete", total=9)]
+    )
+    assert (found.kind, found.subject) == ("capture_damaged", "capture")
+    assert (
+        found.evidence[0].text
+        == "bytes of a stream are not in the capture, 4 times: frames at this place are cut or missing"
+    )
+    assert len(found.evidence) == 1
+
+
+def test_every_threshold_is_used_and_has_its_reason() -> None:
+    from pathlib import Path
+
+    import reports.findings
+
+    rules = "".join(path.read_text() for path in Path(reports.findings.__path__[0]).glob("*_rules.py"))
+    unused = [name for name in THRESHOLDS if f'"{name}"' not in rules]
+    assert not unused
+    assert all(one.reason and one.unit for one in THRESHOLDS.values())
