@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
+from kafkascope.groups import Group
 from kafkascope.reading import Reading
+from reports.capture_points import clock_row
 from reports.findings.finding import SEVERITIES
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS, SCHEMAS
@@ -34,6 +36,8 @@ _PANDAS_TYPES: dict[pa.DataType, Any] = {
     pa.bool_(): pd.BooleanDtype(),
     pa.string(): pd.StringDtype("pyarrow"),
 }
+
+_GROUPS_NAMED = 20
 
 # The order of a table's rows, whatever way they were made.
 _ORDER: dict[str, list[str]] = {
@@ -211,6 +215,20 @@ class Capture:
         """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
         return self.frame("rebalances")
 
+    def group(self, group_id: str) -> Group:
+        """One group; KeyError if the capture says nothing of it."""
+        parts = {}
+        for name in ("rebalances", "group_events"):
+            rows = ordered(name, self.arrow(name))
+            parts[name] = rows.filter(pc.equal(rows["group_id"], group_id))
+        frames = {name: self.frame(name) for name in parts}
+        mine = {name: frame[frame.group_id == group_id].reset_index(drop=True) for name, frame in frames.items()}
+        if not any(map(len, mine.values())):
+            known = sorted({*frames["rebalances"].group_id, *frames["group_events"].group_id})
+            raise KeyError(f"{group_id}: groups of the capture are {known[:_GROUPS_NAMED]}")
+        findings = self.findings[self.findings.subject == f"group {group_id}"].reset_index(drop=True)
+        return Group(group_id, mine["rebalances"], mine["group_events"], findings, list(parts.values()))
+
     def exchange(self, n: int) -> ExchangeView:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
         table = self.exchanges
@@ -279,7 +297,8 @@ def read(
             spool.write(batch.tables)
             summary.observe(batch.tables)
     spool.finish()
-    summary.packets = reading.packets
+    summary.packets, summary.copies = reading.packets, reading.copies
+    summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
     return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
 

@@ -66,6 +66,11 @@ class Engine:
         ]
 
     @property
+    def copies(self) -> int:
+        """Packets so far that count in another file, which has them too."""
+        return self._session.copies
+
+    @property
     def topic_names(self) -> TopicNames:
         """The names of topic ids that were seen so far."""
         return self._builder.topic_names

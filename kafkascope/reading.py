@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
+from reports.capture_points import clock_issues
 from reports.connection_table import issue_table
 from reports.issue_kinds import ISSUE_KINDS
 from reports.text import counted, tls_remark
 from reports.topic_mentions import TOPICS, resolve_mentions
 from reports.topics import ID_PREFIX, TopicNames
+from sniffer.comparison import compare_files
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import dissect
 from sniffer.session import Endpoint
@@ -50,11 +52,13 @@ class Reading:
     def __init__(self, paths: Sequence[str], options: EngineOptions, names_ahead: bool = False) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files)."""
         self._paths = list(paths)
-        self._options = options
         self._names_ahead = names_ahead and STANDARD_INPUT not in self._paths
-        self._engine = Engine(options)
-        self._issues = IssueLog()
-        self.capture: Capture = open_capture(self._paths)
+        with ProgressBar("compare files", shown=len(self._paths) > 1):
+            self.joined = compare_files(self._paths)
+        self.capture: Capture = open_capture(self._paths, joined=self.joined)
+        self._options = replace(options, session=replace(options.session, ranks=self.capture.ranks))
+        self._engine = Engine(self._options)
+        self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
 
     @property
@@ -84,8 +88,13 @@ class Reading:
 
     @property
     def packets(self) -> int:
-        """Packets read so far."""
-        return sum(file.packets for file in self.capture.files)
+        """Packets read so far, each once, also if several files have it."""
+        return sum(file.packets for file in self.capture.files) - self.copies
+
+    @property
+    def copies(self) -> int:
+        """Packets read so far that another file has too, and that are counted there."""
+        return self._engine.copies
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
@@ -96,6 +105,8 @@ class Reading:
         for issue in self.issues():
             times = f" ({issue.count} times)" if issue.count > 1 else ""
             yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
+        if self.copies:
+            yield f"{counted(self.copies, 'packet')} that several files have are counted once"
         yield from _tls(self._engine)
         if not self.packets:
             yield f"{', '.join(self._paths)}: no packets"
@@ -131,7 +142,7 @@ class Reading:
             self._options, tables=frozenset({"exchanges"}), exchange_columns=frozenset({"topics"}), views=frozenset()
         )
         ahead = Engine(look)
-        with open_capture(self._paths) as again:
+        with open_capture(self._paths, joined=self.joined) as again:
             for packets in again:
                 ahead.feed(dissect(packets).segments)
         ahead.finish()

@@ -29,6 +29,10 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", _NOTHING),
     "interface_failed": IssueKind("a network interface could no longer be read", "later packets of it are missing"),
     "kernel_drops": IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
+    "clock_difference": IssueKind(
+        "clocks of files differ by more than packets take from one to the other",
+        "nothing: times are by one clock; which one was right nobody can tell",
+    ),
     # Packets
     "ip_fragment": IssueKind("an IP packet came in fragments, which are not put together", "streams have gaps there"),
     "truncated_header": IssueKind("too few bytes of a packet were captured for its headers", _AROUND),

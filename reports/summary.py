@@ -48,7 +48,9 @@ class Summary:
         self._topics: dict[tuple[str, str], list[int]] = {}
         self._first: int | None = None
         self._last: int | None = None
-        self.packets = 0
+        self.packets = 0  # each once, also if several files have it
+        self.copies = 0  # packets that another file has too, and that are counted there
+        self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
 
     def observe(self, tables: Mapping[str, pa.Table]) -> None:
         """Add a batch of tables (any of them may be absent)."""
@@ -82,6 +84,8 @@ class Summary:
             self._topic(topic, direction, records, size, batches)
         self._span(other._first, other._last)
         self.packets += other.packets
+        self.copies += other.copies
+        self.clocks += other.clocks
 
     def rename_topics(self, names: Mapping[str, str]) -> None:
         """Give topics that were known by id (``id:...``) the names that were learned."""
@@ -95,6 +99,8 @@ class Summary:
             "first": _iso(self._first),
             "last": _iso(self._last),
             "packets": self.packets,
+            "copies": self.copies,
+            "clocks": self.clocks,
             "connections": dict(self._counts["protocol"].most_common()),
             "tls_ports": dict(self._counts["tls"].most_common()),
             "exchanges": dict(self._counts["outcome"].most_common()),

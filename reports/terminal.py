@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from reports.capture_points import clock_text
 from reports.lines import safe_text
 from reports.text import counted, tls_remark
 
@@ -38,6 +39,10 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
             + (f" ({_listed(result['exchanges'])})" if exchanges else "")
         ),
     ]
+    if copies := result["copies"]:
+        parts.append(Text(f"{counted(copies, 'packet')} more that several files have, counted once"))
+    for clock in result["clocks"][:_ROWS]:
+        parts.append(Text(clock_text(clock), style="yellow" if clock["corrected"] else ""))
     if tls := result["tls_ports"]:
         parts.append(Text(tls_remark(tls), style="yellow"))
     if exchanges:

@@ -104,7 +104,7 @@ def most_sampled(files: int) -> int:
 
 def joined_samples(parts: Iterable[Sample]) -> Sample:
     """The sample of a file out of those of its parts."""
-    listed = list(parts)
+    listed = [Sampler(1).sample(), *parts]
     columns = {
         field.name: np.concatenate([getattr(part, field.name) for part in listed])
         for field in fields(Sample)

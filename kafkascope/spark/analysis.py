@@ -20,13 +20,16 @@ from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
+from reports.capture_points import clock_issues, clock_row
 from reports.connection_table import issue_table
 from reports.summary import Summary
 from reports.topics import TopicNames
+from sniffer.capture_points import FileClock, Joined
+from sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources import SourceError
 from sniffer.sources.files import STANDARD_INPUT, find_files
-from sniffer.sources.split import Split, chain_files, ranges
+from sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 
 SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
@@ -125,9 +128,11 @@ class _Run:
         partitions: int | None,
     ) -> Analysis:
         """Run all jobs over the ranges of each file; issues are those of files that cannot be read."""
-        splits = self._index(files, split_bytes)
+        splits, clocks = self._index(files, split_bytes)
+        issues = [*issues, *clock_issues(clocks)]
         into = partitions or self._partitions(splits)
         summary = Summary()
+        summary.clocks = [clock_row(clock) for clock in clocks]
         names = TopicNames()
         other: Counter[str] = Counter()
         log = IssueLog()
@@ -154,10 +159,40 @@ class _Run:
             rows[part.table] += part.rows
         return Analysis(out, rows, summary, known, dict(other))
 
-    def _index(self, files: Sequence[Sequence[tasks.Range]], split_bytes: int) -> list[Split]:
-        """Splits of all files, with the packet numbers and times that they begin with."""
-        indexes = self._spread("find packets", [one for file in files for one in file], tasks.index, split_bytes)
-        return chain_files([list(islice(indexes, len(file))) for file in files])
+    def _index(
+        self, files: Sequence[Sequence[tasks.Range]], split_bytes: int
+    ) -> tuple[list[Split], tuple[FileClock, ...]]:
+        """Splits of all files, with the packet numbers and times that they begin with; clocks are set."""
+        found = self._spread("find packets", [one for file in files for one in file], tasks.index, split_bytes)
+        indexes = [list(islice(found, len(file))) for file in files]
+        splits = chain_files(indexes)
+        joined = self._compare(indexes, splits, split_bytes)
+        if joined is None:
+            return splits, ()
+        splits = chain_files(indexes, joined.points)
+        firsts = {split.path: split.first_number for split in reversed(splits)}
+        ranks = joined.ranks(sorted(firsts.items(), key=lambda file: file[1]))
+        self._options = replace(self._options, session=replace(self._options.session, ranks=ranks))
+        return splits, joined.clocks
+
+    def _compare(
+        self, files: Sequence[Sequence[SplitIndex]], splits: Sequence[Split], split_bytes: int
+    ) -> Joined | None:
+        """As ``sniffer.comparison.compare_files`` does it in one process."""
+        paths = [file[0].path for file in files]
+        if len(paths) < 2 or not is_worth_it(sum(file[-1].end for file in files), lambda: list(map(time_span, files))):
+            return None
+        by_path: dict[str, list[Split]] = {path: [] for path in paths}
+        for split in splits:
+            by_path[split.path].append(split)
+        most = most_sampled(len(paths))
+        work = [
+            tasks.SampleRange(split, most, sum(one.packets for one in by_path[path]))
+            for path in paths
+            for split in by_path[path]
+        ]
+        samples = self._spread("compare files", work, tasks.sample, split_bytes)
+        return compare({path: joined_samples(islice(samples, len(by_path[path]))) for path in paths})
 
     def _decode(
         self, splits: list[Split], issues: Sequence[Issue], split_bytes: int, into: int

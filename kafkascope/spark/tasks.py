@@ -22,6 +22,7 @@ from kafkascope.engine import Engine, EngineOptions
 from kafkascope.spark import parcels
 from kafkascope.spark.output import Part, PartWriter, resolve_part
 from reports.summary import Summary
+from sniffer.comparison import Sample, Sampler
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import dissect
 from sniffer.sources.files import running_maximum
@@ -63,6 +64,29 @@ def index(ranges: Iterable[Range]) -> Iterator[SplitIndex]:
     """What chaining the splits of a file needs to know of each; comments, which can be many, stay behind."""
     for one in ranges:
         yield replace(index_split(one.path, one.start, one.end), notes=(), secrets=())
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRange:
+    """A split whose packets are to be sampled, most so many of its file's."""
+
+    split: Split
+    most: int
+    packets: int  # of the whole file
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.split.end - self.split.begin
+
+
+def sample(ranges: Iterable[SampleRange]) -> Iterator[Sample]:
+    """What comparing files needs to know of each split."""
+    for one in ranges:
+        sampler = Sampler(one.most, one.packets)
+        for packets in read_split(one.split):
+            sampler.feed(dissect(packets).segments, len(packets.number))
+        yield sampler.sample()
 
 
 # --- splits to parcels -----------------------------------------------------------------------------------------------
@@ -140,6 +164,7 @@ def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
         packets_read += len(packets.number)
         merge_at = running_maximum(packets.at, latest)
         latest = int(merge_at[-1])
+        merge_at += split.delay
         found = dissect(packets)
         for issue in found.issues:
             issues.add(issue)
@@ -180,6 +205,8 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
         writer.write(engine.finish())
         for issue in engine.issues:
             written.issues.add(issue)
+        written.summary.packets -= engine.copies
+        written.summary.copies += engine.copies
         written.topic_names = engine.topic_names.learned()
         written.parts = writer.finish()
     except BaseException:

@@ -252,6 +252,14 @@ def _at_point(split: Split, point: CapturePoint) -> Split:
     )
 
 
+def time_span(file: Sequence[SplitIndex]) -> tuple[int, int] | None:
+    """Time of the first packet of a file, and the latest, out of the indexes of its ranges; None: not known."""
+    first, splits = _first_time(file), chain(file)
+    if first is None or splits[-1].last_time == NO_TIME:
+        return None
+    return first, splits[-1].last_time
+
+
 def last_time(path: str) -> int | None:
     """Latest time of the packets at the end of a file; of all its packets where the end cannot be read alone."""
     reader = PacketReader(path)
