@@ -175,8 +175,8 @@ def compare_errors(truth: Truth, rows: Sequence[dict[str, Any]]) -> list[str]:
         exact, list
     ):  # of calls, by the name of the error; what the client itself threw was never on the wire
         have += Counter(row["error"] for row in rows)
-        own = {"UNKNOWN_SERVER_ERROR"}
-        least |= {one["error_name"]: 1 for one in exact if one["error_name"] not in own}
+        named = {str(one.get("error_name") or one["error"]).split()[0] for one in exact}
+        least |= dict.fromkeys(named - {"UNKNOWN_SERVER_ERROR"}, 1)
         exact = {}
     wrong = [f"{name}: {have[name]} for {n}" for name, n in exact.items() if have[name] != n]
     return wrong + [f"{name}: {have[name]} for at least {n}" for name, n in least.items() if have[name] < n]
