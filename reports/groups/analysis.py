@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reports.groups.classic import classic
 from reports.groups.group_wide import group_wide
 from reports.groups.history import GroupHistory, GroupLog
+from reports.groups.migration import by_protocol
 
-# Each reads those messages of a group that are of its protocol.
-_PROTOCOLS: tuple[Callable[[GroupLog], GroupHistory], ...] = (group_wide, classic)
+# Each tells its part of a group from all of the group's messages.
+_PROTOCOLS: tuple[Callable[[GroupLog], GroupHistory], ...] = (group_wide, by_protocol)
 
 
 def analyze_group(log: GroupLog) -> GroupHistory:

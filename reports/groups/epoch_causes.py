@@ -1,0 +1,280 @@
+"""Why an epoch was raised that no message of a member explains: who was gone, or which partitions were new."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from reports.groups.epoch_rows import Cause, Row
+from reports.groups.epoch_walk import Walk
+from reports.groups.heartbeats import CLASSIC, SHARE, STREAMS
+from reports.groups.history import GUESSED, LIKELY, Evidence
+from reports.groups.lives import Life
+from reports.groups.messages import ConnectionEnd
+
+_SECOND = 1_000_000_000
+
+
+def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
+    """Give each row without a cause one, if anything speaks for one, and evidence for and against."""
+    rows = [walk.rows[number] for number in sorted(walk.rows)]
+    for place, row in enumerate(rows):
+        if row.cause is None:
+            until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
+            _Search(walk, row, max(until, row.started), ended).run()
+    for row, following in pairwise(rows):
+        if _is_unknown(row) and following.cause and following.cause.trigger == "share_partitions_initialized":
+            # A share group learns of new partitions first, and gives them out when their state is ready.
+            text = "partitions were made ready in the epoch after this one: they came into being before"
+            _put(row, Cause("topic_partitions_changed", row.started, _packet(row), text, None, GUESSED, 0.4))
+
+
+class _Search:
+    def __init__(self, walk: Walk, row: Row, until: int, ended: Mapping[int, ConnectionEnd]) -> None:
+        assert row.found is not None
+        self.walk, self.row, self.ended = walk, row, ended
+        self.at = row.found.done
+        self.members = [
+            life
+            for life in walk.lives
+            if life.first <= self.at
+            and (life.in_epoch(row.number - 1) or (life.inherits and life.begin == row.number))
+            and life.in_epoch(row.number)
+        ]
+        self.gains = self._gains(max(until, self.at))
+        self.known = self._known()
+
+    def run(self) -> None:
+        if self.row.early:
+            self._say("unknown", "it was raised before the capture began", 1.0)
+            return
+        if not (self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)):
+            self._nothing()
+
+    # Somebody was taken out
+
+    def _taken_out(self, *, certain: bool) -> bool:
+        """Whether a member fell silent, or was told later that it is none, and what it had went to others."""
+        best: tuple[float, int, Life] | None = None
+        for life in self.members:
+            weight = self._weight(life)
+            if weight is not None and (weight >= 0.6 or not certain) and (best is None or weight > best[0]):
+                best = (weight, life.silent_since(), life)
+        if best is None:
+            return False
+        weight, since, life = best
+        cause = self._removal(life, since, weight)
+        life.end = self.row.number
+        if life in self.walk.removed:
+            self.walk.removed.remove(life)
+        self.walk.alive.pop(life.member_id, None)
+        _put(self.row, cause)
+        self._connection(life, cause.trigger)
+        if life.refused is not None:
+            text = f"{_who(life)} was told later that it is no member any more"
+            self._say(cause.trigger, text, 1.0, life.refused_packet, life.refused)
+        if self.gains.get(life.member_id):
+            self._say(cause.trigger, f"others were given what it had: {_listed(self.gains[life.member_id])}", 0.8)
+        return True
+
+    def _weight(self, life: Life) -> float | None:
+        """How much speaks for it that this member was taken out; None: it was not."""
+        refused = life.refused is not None
+        since = life.silent_since()
+        if since >= self.at or life.end is not None or not life.spoke:
+            return None
+        silent = self.at - since > (0 if life.away is not None else life.silent_after())
+        if not silent and not refused:
+            return None
+        had = life.had(self.at)
+        weight = 0.4 + 0.3 * bool(self.gains.get(life.member_id)) + 0.4 * refused
+        return weight + (0.2 if silent and had is not None and not had else 0.0)
+
+    def _removal(self, life: Life, since: int, weight: float) -> Cause:
+        silence = (self.at - since) / _SECOND
+        packet = life.left_packet if life.away is not None else life.heard_packet
+        certainty = LIKELY if weight >= 0.6 else GUESSED
+        if self._owes(life) and self.at - since <= life.silent_after():
+            text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
+            at = self._when(life, (life.given or [(since, 0, frozenset())])[-1][0], life.rebalance_timeout_ms)
+            return Cause("rebalance_timeout", at, packet, text, life, certainty, min(weight, 1.0))
+        if life.away is not None:
+            text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
+        else:
+            text = f"{_who(life)} had said nothing for {silence:.1f} s"
+        at = self._when(life, since, life.session_timeout_ms)
+        return Cause("session_timeout", at, packet, text, life, certainty, min(weight, 1.0))
+
+    def _when(self, life: Life, since: int, timeout_ms: int | None) -> int:
+        """When its time ran out, if that is known and fits what was seen; else when it was seen."""
+        found = self.row.started
+        if timeout_ms is not None:
+            expired = since + timeout_ms * 1_000_000
+            if min(self.row.before, found) - _SECOND <= expired <= found:
+                return expired
+        return found
+
+    @staticmethod
+    def _owes(life: Life) -> bool:
+        """Whether it was given less than it said it has."""
+        if life.protocol == CLASSIC or not life.given or not life.owned:
+            return False
+        at, _, given = life.given[-1]
+        said, owned = life.owned[-1]
+        before = life.given[-2][2] if len(life.given) > 1 else owned
+        return bool(before - given) and (said < at or bool(owned - given))
+
+    def _connection(self, life: Life, trigger: str) -> None:
+        for connection in life.connections:
+            end = self.ended.get(connection)
+            if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + _SECOND:
+                text = f"its connection had ended ({end.how_closed.upper()})"
+                self._say(trigger, text, 0.5, None, end.closed)
+
+    # Partitions are new, or gone
+
+    def _new_partitions(self) -> bool:
+        gained = frozenset().union(*self.gains.values()) if self.gains else frozenset()
+        fresh = gained - self.known
+        if not fresh:
+            return self._gone_topics()
+        share = self.walk.protocol == SHARE
+        trigger = "share_partitions_initialized" if share else "topic_partitions_changed"
+        complete = self._complete()
+        if not complete and not _continue(fresh, self.known):
+            return False
+        text = f"partitions that no member had before were given out: {_listed(fresh)}"
+        weight = 0.9 if complete else 0.6
+        at = self.row.started
+        new_topics = {_topic(each) for each in fresh}.isdisjoint(_topic(each) for each in self.known)
+        if new_topics and self.row.before and any(life.regex for life in self.members):
+            at = min(at, self.row.before)  # topics of a pattern are looked up after a heartbeat, and count from then
+        _put(self.row, Cause(trigger, at, _packet(self.row), text, None, LIKELY, weight))
+        self._reject_members(trigger)
+        return True
+
+    def _gone_topics(self) -> bool:
+        """A topic that members had, and nobody has after it, though nobody asks for another."""
+        before, after = self._had(self.at - 1), self._had(self.until)
+        lost = {_topic(each) for each in before} - {_topic(each) for each in after}
+        if not lost or not self._complete() or self.walk.protocol == STREAMS:
+            return False
+        text = f"nobody has partitions of {_listed(lost)} any more"
+        _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
+        return True
+
+    def _nothing(self) -> None:
+        missing = "no member joined, left, fell silent or asked for other topics within the capture"
+        unseen = [life for life in self.members if not life.spoke]
+        if unseen or not self._complete():
+            missing += "; the capture does not have all members of the group"
+        self._say("unknown", missing, 0.5)
+        lost = {
+            partition
+            for life in self.members
+            for partition in (life.had(self.at - 1) or frozenset()) - (life.had(self.until) or frozenset())
+        } - self._had(self.until)
+        if lost:
+            text = f"nobody in the capture has {_listed(lost)} any more: a member that it lacks may have joined"
+            self._say("member_joined", text, 0.3, rejected=True)
+
+    def _reject_members(self, trigger: str) -> None:
+        for life in self.members:
+            silence = self.at - life.silent_since()
+            if silence > life.silent_after():
+                text = f"{_who(life)} had said nothing for {silence / _SECOND:.1f} s, but nobody got what it had"
+                self._say("session_timeout", text, 0.3, life.heard_packet, life.heard, rejected=True)
+        if trigger == "topic_partitions_changed" and all(
+            self.at - each.silent_since() <= each.silent_after() for each in self.members
+        ):
+            self._say("session_timeout", "every member had spoken shortly before", 0.2, rejected=True)
+
+    # What is known
+
+    def _gains(self, until: int) -> dict[str, frozenset[str]]:
+        """What members were given in this epoch that they had not before, by the member that had it; "" nobody."""
+        self.until = until
+        owners: dict[str, str] = {}
+        for life in self.members:
+            for partition in life.had(self.row.started - 1) or ():
+                owners[partition] = life.member_id
+        gains: dict[str, set[str]] = defaultdict(set)
+        for life in self.walk.lives:
+            previous: frozenset[str] | None = life.had(self.at - 1)
+            for at, epoch, given in life.given:
+                if self.at <= at and (at <= until or epoch == self.row.number):
+                    for partition in given - (previous or frozenset()):
+                        if owners.get(partition) != life.member_id:
+                            gains[owners.get(partition, "")].add(partition)
+                    previous = given
+        return {owner: frozenset(partitions) for owner, partitions in gains.items()}
+
+    def _known(self) -> frozenset[str]:
+        known: set[str] = set()
+        for life in self.walk.lives:
+            for at, _, given in life.given:
+                if at < self.at:
+                    known |= given
+            for at, owned in life.owned:
+                if at < self.at or life.begin is None:
+                    known |= owned
+        return frozenset(known)
+
+    def _had(self, at: int) -> frozenset[str]:
+        return frozenset().union(*(life.had(at) or frozenset() for life in self.members))
+
+    def _complete(self) -> bool:
+        """Whether the capture has every member, as far as one can tell: the group's beginning is in it."""
+        return bool(self.members) and all(life.begin is not None and life.spoke for life in self.members)
+
+    def _say(
+        self,
+        trigger: str,
+        text: str,
+        weight: float,
+        packet: int | None = None,
+        at: int | None = None,
+        rejected: bool = False,
+    ) -> None:
+        self.row.evidence.append(Evidence(text, packet, at, weight, trigger, rejected))
+
+
+def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
+    """Whether partitions follow in number those that were known of the same topic, none of which is missing."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for each in known:
+        numbers[_topic(each)].add(_number(each))
+    return all(
+        numbers[_topic(each)] and numbers[_topic(each)] == set(range(max(numbers[_topic(each)]) + 1)) for each in fresh
+    )
+
+
+def _topic(partition: str) -> str:
+    return partition.rpartition("-")[0]
+
+
+def _number(partition: str) -> int:
+    number = partition.rpartition("-")[2]
+    return int(number) if number.isdigit() else -1
+
+
+def _put(row: Row, cause: Cause) -> None:
+    row.cause = cause
+
+
+def _packet(row: Row) -> int | None:
+    return row.found.message.response_packet if row.found is not None else None
+
+
+def _is_unknown(row: Row) -> bool:
+    return row.cause is None and not row.early
+
+
+def _who(life: Life) -> str:
+    return life.client_id or life.member_id
+
+
+def _listed(names: Iterable[str], most: int = 6) -> str:
+    names = sorted(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,45 @@
+"""Members of a group with epochs that said nothing for longer than they may, and connections that ended on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reports.groups.epoch_walk import Walk
+from reports.groups.history import Event
+from reports.groups.lives import Life
+from reports.groups.messages import ConnectionEnd
+
+_SECOND = 1_000_000_000
+
+
+def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
+    """An event where each silence began, and one for each connection of a member that ended before it had left."""
+    events = []
+    for life in walk.lives:
+        if not life.spoke or life.left is not None or life.away is not None:
+            continue
+        until = life.refused if life.refused is not None else walk.last
+        silence = until - life.heard
+        if silence > life.silent_after():
+            events.append(_event(walk, life, "silence_begun", life.heard, None, f"{silence / _SECOND:.1f} s"))
+        for connection in life.connections:
+            end = ended.get(connection)
+            if end is not None and end.closed is not None and end.closed >= life.heard:
+                events.append(_event(walk, life, "connection_ended", end.closed, connection, end.how_closed))
+    return events
+
+
+def _event(walk: Walk, life: Life, event: str, at: int, connection: int | None, detail: str) -> Event:
+    return Event(
+        group_id=walk.group_id,
+        at=at,
+        event=event,
+        member_id=life.member_id,
+        client_id=life.client_id,
+        client=life.host,
+        instance_id=life.instance_id,
+        generation=life.epoch,
+        connection=connection,
+        packet=life.heard_packet if event == "silence_begun" else None,
+        detail=detail,
+    )
