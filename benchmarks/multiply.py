@@ -3,7 +3,8 @@
     python benchmarks/multiply.py pcaps/mixed-versions/capture.pcap 400 bench-data/mixed-400.pcap
 
 Reads a little-endian pcap, gzipped or not, of Ethernet and IPv4; the second and third byte of each address become
-those of the copy, so every copy has connections of its own. Checksums are not mended: neither tshark nor kafkascope look at them.
+those of the copy, so every copy has connections of its own. Checksums are not mended: neither tshark nor
+kafkascope look at them.
 """
 
 from __future__ import annotations
