@@ -16,7 +16,7 @@ class Threshold:
 
 THRESHOLDS: dict[str, Threshold] = {
     "storm_rebalances": Threshold(
-        4, "rebalances", "a deployment that starts or stops members one by one causes those, but by members new or gone"
+        6, "rebalances", "a crash, a restart, or a late poll makes two or three; what goes on does not end by itself"
     ),
     "storm_window": Threshold(300, "s", "max.poll.interval.ms by default: a loop of poll timeouts turns once in it"),
     "heartbeats_in_session": Threshold(
