@@ -187,7 +187,7 @@ def _storm(group: Group) -> Iterator[Finding]:
         evidence,
         _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
         + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else ""),
-        most / (most + enough),
+        0.9 + 0.1 * most / (most + enough),
         (first, last),
     )
 
