@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,8 +48,8 @@ class Clock:
 
 
 def milliseconds(value: float | None) -> float | None:
-    """Milliseconds with the digits that anybody reads."""
-    return None if value is None else round(value, 3 if abs(value) < 1 else 1)
+    """Milliseconds with the digits that anybody reads; None for what is no number."""
+    return None if value is None or not math.isfinite(value) else round(value, 3 if abs(value) < 1 else 1)
 
 
 class GroupData:

@@ -1,0 +1,109 @@
+"""All answers of an analysis, out of its tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset as ds
+
+from reports.answers.coverage import IssueAnswer, issues
+from reports.answers.errors import Errors, errors
+from reports.answers.groups import GroupLimits, Groups, groups, numbered
+from reports.answers.latency import Latency, latency
+from reports.answers.progress import Lag, lag
+from reports.answers.throughput import Throughput, throughput
+from reports.findings.finding import Finding, Observation, order
+from reports.tables import FINDINGS
+
+FINDINGS_SHOWN = 500
+_GROUP = "group "
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The weightiest first."""
+
+    shown: list[Finding]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a capture answers; None where its table is not there."""
+
+    summary: Mapping[str, Any]  # reports.summary.Summary.result(); empty if it is not there
+    findings: Findings | None
+    groups: Groups | None
+    latency: Latency | None
+    errors: Errors | None
+    lag: Lag | None
+    throughput: Throughput | None
+    issues: list[IssueAnswer] | None
+    begin: int = field(default=0)  # nanoseconds, of the first thing that is told
+    end: int = field(default=0)
+
+
+def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits: GroupLimits | None = None) -> Answers:
+    """The answers of tables (any of them may be absent), bounded whatever their size."""
+    found = _findings(tables.get("findings"))
+    blamed = [one.subject.removeprefix(_GROUP) for one in found.shown if _is_group(one)] if found else []
+    of_groups = groups(
+        tables.get("rebalances"), tables.get("group_events"), limits or GroupLimits(), dict.fromkeys(blamed)
+    )
+    of_latency, of_errors = latency(tables.get("latency")), errors(tables.get("error_histogram"))
+    of_lag, of_throughput = lag(tables.get("lag")), throughput(tables.get("throughput"))
+    times = [at for text in (summary.get("first"), summary.get("last")) if (at := _nanoseconds(text)) is not None]
+    if of_groups:
+        for group in of_groups.shown:
+            for row in group.rebalances:
+                times += [at for at in (row.started, row.joined, row.stable, row.recovered) if at is not None]
+    if not times and of_latency and of_latency.apis:
+        times = [of_latency.begin, of_latency.begin + of_latency.spans * of_latency.width]
+    return Answers(
+        summary=summary,
+        findings=found,
+        groups=of_groups,
+        latency=of_latency,
+        errors=of_errors,
+        lag=of_lag,
+        throughput=of_throughput,
+        issues=issues(tables.get("issues")),
+        begin=min(times, default=0),
+        end=max(times, default=0),
+    )
+
+
+def group_of(finding: Finding) -> str | None:
+    """The group that a finding is about."""
+    return finding.subject.removeprefix(_GROUP) if _is_group(finding) else None
+
+
+def _is_group(finding: Finding) -> bool:
+    return finding.subject.startswith(_GROUP)
+
+
+def _findings(table: ds.Dataset | None) -> Findings | None:
+    if table is None:
+        return None
+    kept: list[Finding] = []
+    count = 0
+    for batch in table.to_batches(columns=FINDINGS.names):
+        count += batch.num_rows
+        for row in numbered(pa.Table.from_batches([batch])).to_pylist():
+            row["evidence"] = [Observation(**one) for one in row["evidence"] or ()]
+            row["weight"] = row["weight"] or 0.0
+            kept.append(Finding(**row))
+        if len(kept) > 4 * FINDINGS_SHOWN:
+            kept = sorted(kept, key=order)[:FINDINGS_SHOWN]
+    shown = sorted(kept, key=order)[:FINDINGS_SHOWN]
+    return Findings(shown, count - len(shown))
+
+
+def _nanoseconds(text: str | None) -> int | None:
+    """A time as the summary writes it."""
+    if text is None:
+        return None
+    return int(pa.scalar(text.removesuffix("Z")).cast(pa.timestamp("ns")).value)

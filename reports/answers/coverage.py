@@ -1,0 +1,81 @@
+"""What the capture does not show: damage, what was not decoded, what is encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset as ds
+
+from reports.issue_kinds import ISSUE_KINDS
+from reports.text import counted, tls_remark
+
+
+@dataclass(slots=True)
+class IssueAnswer:
+    """All issues of one kind."""
+
+    kind: str
+    count: int = 0
+    detail: str = ""  # of the first
+    packet: int | None = None
+
+    @property
+    def meaning(self) -> str:
+        """What this kind of issue says."""
+        known = ISSUE_KINDS.get(self.kind)
+        return known.meaning if known else ""
+
+    @property
+    def weakens(self) -> str:
+        """What of the results is less than whole because of it."""
+        known = ISSUE_KINDS.get(self.kind)
+        return known.weakens if known else ""
+
+
+def issues(table: ds.Dataset | None) -> list[IssueAnswer] | None:
+    """Issues by kind, the most frequent first; None without the table."""
+    if table is None:
+        return None
+    found: dict[str, IssueAnswer] = {}
+    for batch in table.to_batches(columns=["kind", "count", "packet", "detail"]):
+        for row in pa.Table.from_batches([batch]).to_pylist():
+            one = found.setdefault(row["kind"], IssueAnswer(row["kind"]))
+            one.count += row["count"] or 0
+            packet = row["packet"]
+            if not one.detail or (packet is not None and (one.packet is None or packet < one.packet)):
+                one.detail, one.packet = row["detail"] or "", packet
+    return sorted(found.values(), key=lambda one: (-one.count, one.kind))
+
+
+def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was in the capture and how much of it was understood, as names and values."""
+    if not summary:
+        return []
+    told = [("packets", f"{summary['packets']:,}")]
+    named = (("connections", "connections"), ("exchanges", "exchanges"), ("decoded", "bodies decoded"))
+    for name, title in named:
+        if counts := summary.get(name):
+            parts = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items())
+            told.append((title, parts))
+    if tls := summary.get("tls_ports"):
+        told.append(("encrypted", tls_remark(tls)))
+    return told
+
+
+def headline(summary: Mapping[str, Any]) -> list[str]:
+    """When and how much, in a few words each."""
+    if not summary:
+        return []
+    first, last = summary["first"], summary["last"]
+    told = [f"{_time(first)} to {_time(last)} UTC" if first else "no Kafka exchange was seen"]
+    told.append(counted(summary["packets"], "packet"))
+    told.append(counted(sum(summary["connections"].values()), "connection"))
+    told.append(counted(sum(summary["exchanges"].values()), "exchange"))
+    return told
+
+
+def _time(text: str) -> str:
+    return text.replace("T", " ")[:23]

@@ -1,0 +1,135 @@
+"""Errors as people ask for them: which, how often, when, where, trouble apart from what is ordinary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset as ds
+
+BINS = 60  # spans of time that a picture has side by side
+KINDS = 200  # kinds of error that are told apart
+PLACES = 8  # topics, groups, clients and brokers that are named with an error
+_PLACES_COUNTED = 2_000  # of one kind of error
+_DIMENSIONS = {"group": "group_id", "topic": "topic", "client": "client_id", "broker": "broker"}
+
+
+@dataclass(slots=True)
+class ErrorAnswer:
+    """One error code in answers of one API. Times are nanoseconds."""
+
+    api: str
+    error: str
+    code: int
+    ordinary: bool
+    retriable: bool
+    meaning: str
+    advice: str
+    reason: str  # why it is ordinary
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+    packet: int | None = None  # of the first
+    spans: Counter[int] = field(default_factory=Counter)
+    places: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def where(self) -> list[tuple[str, str, int]]:
+        """Kind, name and count of the places where it happened most, each kind in turn."""
+        shown = []
+        for kind in _DIMENSIONS:
+            mine = sorted(((-n, name) for (of, name), n in self.places.items() if of == kind))
+            shown += [(kind, name, -n) for n, name in mine[:3]]
+        return shown[:PLACES]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """The answer, the most frequent first. Times are nanoseconds."""
+
+    trouble: list[ErrorAnswer]
+    ordinary: list[ErrorAnswer]
+    begin: int
+    width: int
+    spans: int
+    left_out: int
+
+
+_COLUMNS = ["api", "error", "code", "ordinary", "retriable", "meaning", "advice", "reason", "at", "count", "first"]
+_COLUMNS += ["last", "first_packet", *_DIMENSIONS.values()]
+
+
+def errors(table: ds.Dataset | None) -> Errors | None:
+    """The answer out of the table error_histogram; None without it."""
+    if table is None:
+        return None
+    begin, end, widest = _extent(table)
+    width = max(widest, -(-(end - begin) // BINS), 1)
+    spans = max(1, -(-(end - begin) // width))
+    found: dict[tuple[str, str, bool], ErrorAnswer] = {}
+    refused: set[tuple[str, str, bool]] = set()
+    for batch in table.to_batches(columns=_COLUMNS):
+        rows = pa.Table.from_batches([batch])
+        for name in ("at", "first", "last"):
+            rows = rows.set_column(rows.schema.get_field_index(name), name, rows[name].cast(pa.int64()))
+        for row in rows.to_pylist():
+            key = (row["api"] or "(unknown)", row["error"] or str(row["code"]), bool(row["ordinary"]))
+            if key not in found:
+                if len(found) >= KINDS:
+                    refused.add(key)
+                    continue
+                found[key] = _new(key, row)
+            _add(found[key], row, begin, width, spans)
+    ranked = sorted(found.values(), key=lambda one: (-one.count, one.api, one.error))
+    return Errors(
+        [one for one in ranked if not one.ordinary],
+        [one for one in ranked if one.ordinary],
+        begin,
+        width,
+        spans,
+        len(refused),
+    )
+
+
+def _extent(table: ds.Dataset) -> tuple[int, int, int]:
+    begins, ends, widest = [], [], 1
+    for batch in table.to_batches(columns=["at", "width_ms"]):
+        if batch.num_rows:
+            at, width = batch["at"].cast(pa.int64()), pc.multiply(batch["width_ms"], 1_000_000)
+            begins.append(pc.min(at).as_py() or 0)
+            ends.append(pc.max(pc.add(at, width)).as_py() or 1)
+            widest = max(widest, pc.max(width).as_py() or 1)
+    return (min(begins), max(ends), widest) if begins else (0, 1, 1)
+
+
+def _new(key: tuple[str, str, bool], row: Mapping[str, object]) -> ErrorAnswer:
+    code = row["code"]
+    meaning, advice, reason = (str(row[name] or "") for name in ("meaning", "advice", "reason"))
+    return ErrorAnswer(
+        api=key[0],
+        error=key[1],
+        code=code if isinstance(code, int) else 0,
+        ordinary=key[2],
+        retriable=bool(row["retriable"]),
+        meaning=meaning,
+        advice=advice,
+        reason=reason,
+    )
+
+
+def _add(one: ErrorAnswer, row: Mapping[str, object], begin: int, width: int, spans: int) -> None:
+    number = {name: value for name, value in row.items() if isinstance(value, int)}
+    count = number.get("count", 0)
+    one.count += count
+    if "at" in number:
+        one.spans[min(max((number["at"] - begin) // width, 0), spans - 1)] += count
+    if (first := number.get("first")) is not None and (one.first is None or first < one.first):
+        one.first, one.packet = first, number.get("first_packet")
+    if (last := number.get("last")) is not None:
+        one.last = last if one.last is None else max(one.last, last)
+    for kind, column in _DIMENSIONS.items():
+        name = row[column]
+        if name and ((kind, name) in one.places or len(one.places) < _PLACES_COUNTED):
+            one.places[kind, str(name)] += count

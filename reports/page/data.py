@@ -1,0 +1,243 @@
+"""All that the page draws, as one object ready for JSON: `report.js` says how each part is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reports.answers import coverage
+from reports.answers.answers import Answers, group_of
+from reports.answers.errors import ErrorAnswer
+from reports.answers.latency import Latency, Ranked, Spread, telling
+from reports.answers.progress import LINES, GroupLag
+from reports.page.group_data import Clock, GroupData, Texts, milliseconds
+from reports.terminal import size
+from reports.text import counted
+
+Json = dict[str, Any]
+
+
+def page_data(answers: Answers) -> Json:
+    """The data of the page. Times are microseconds since its ``zero_ms``, durations milliseconds."""
+    clock, texts = Clock(answers.begin), Texts()
+    groups = GroupData(texts, clock).result(answers.groups) if answers.groups is not None else None
+    return {
+        "zero_ms": answers.begin // 1000 / 1000,
+        "end": clock.since(answers.end),
+        "head": coverage.headline(answers.summary),
+        "tiles": _tiles(answers),
+        "findings": _findings(answers, clock, groups),
+        "groups": groups,
+        "latency": _latency(answers.latency, clock),
+        "errors": _errors(answers, clock),
+        "lag": _lag(answers, clock),
+        "throughput": _throughput(answers, clock),
+        "coverage": _coverage(answers),
+        "texts": texts.all(),
+    }
+
+
+def _tiles(answers: Answers) -> list[Json]:
+    """What a person in a hurry wants to know of each section."""
+    tiles = []
+    if (found := answers.findings) is not None:
+        severities = [one.severity for one in found.shown]
+        grave, warnings = severities.count("critical"), severities.count("warning")
+        tone = "bad" if grave else "warn" if warnings else "good"
+        note = f"{grave} critical, {counted(warnings, 'warning')}"
+        tiles.append(_tile("findings", f"{len(found.shown) + found.left_out:,}", "findings", note, tone))
+    if (groups := answers.groups) is not None:
+        cause = next(iter(groups.triggers.items()), None)
+        note = f"of {counted(groups.total, 'group')}" + (f", most by {cause[0].replace('_', ' ')}" if cause else "")
+        tiles.append(_tile("groups", f"{groups.rebalances:,}", "rebalances", note, ""))
+        worst = max((g.counts for g in groups.shown), key=lambda g: g.worst_unowned_ms, default=None)
+        if worst is not None and worst.worst_unowned_ms:
+            tone = "bad" if worst.worst_unowned_ms >= 10_000 else "warn" if worst.worst_unowned_ms >= 1_000 else ""
+            tiles.append(
+                _tile("groups", duration(worst.worst_unowned_ms), "longest without an owner", worst.group_id, tone)
+            )
+    if answers.latency is not None and answers.latency.apis:
+        slow = [(one.parts["slow"].at[2], one.api) for one in answers.latency.apis if "slow" in one.parts]
+        slow = slow or [(one.total.at[2], one.api) for one in answers.latency.apis]
+        value, api = max(slow)
+        tiles.append(_tile("latency", duration(value), "slowest API, p99", f"{api}, waiting left out", ""))
+    if (errors := answers.errors) is not None:
+        count = sum(one.count for one in errors.trouble)
+        note = errors.trouble[0].error if errors.trouble else f"{sum(o.count for o in errors.ordinary):,} ordinary ones"
+        tiles.append(_tile("errors", f"{count:,}", "errors that mean trouble", note, "warn" if count else "good"))
+    if answers.lag is not None and answers.lag.groups:
+        behind = answers.lag.groups[0]
+        tiles.append(_tile("lag", f"{behind.highest:,}", "highest lag, records", behind.name, ""))
+    if answers.issues is not None:
+        count = sum(one.count for one in answers.issues)
+        note = answers.issues[0].kind.replace("_", " ") if answers.issues else "nothing lost or undecoded"
+        tiles.append(_tile("coverage", f"{count:,}", "holes in the capture", note, "warn" if count else "good"))
+    return tiles
+
+
+def _tile(section: str, value: str, name: str, note: str, tone: str) -> Json:
+    return {"section": section, "value": value, "name": name, "note": note, "tone": tone}
+
+
+def duration(value: float) -> str:
+    """Milliseconds as people write them."""
+    if value < 1000:
+        return f"{value:,.{0 if value >= 100 else 1 if value >= 1 else 3}f} ms"
+    if value < 60_000:
+        return f"{value / 1000:.1f} s"
+    minutes, seconds = divmod(round(value / 1000), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _findings(answers: Answers, clock: Clock, groups: Json | None) -> Json | None:
+    if answers.findings is None:
+        return None
+    places = {name: place for place, name in enumerate(groups["groups"]["name"])} if groups else {}
+    return {
+        "left_out": answers.findings.left_out,
+        "rows": [
+            {
+                "severity": one.severity,
+                "kind": one.kind,
+                "title": one.title,
+                "subject": one.subject,
+                "group": places.get(group_of(one) or ""),
+                "since": clock.since(one.since),
+                "until": clock.since(one.until),
+                "advice": one.advice,
+                "evidence": [[seen.text, seen.packet, clock.since(seen.at)] for seen in one.evidence],
+            }
+            for one in answers.findings.shown
+        ],
+    }
+
+
+def _latency(latency: Latency | None, clock: Clock) -> Json | None:
+    if latency is None:
+        return None
+    rows = max((int(heat.cells[:, 1].max()) for heat in latency.heats), default=0)
+    return {
+        "rows": [
+            {
+                "api": one.api,
+                "count": one.total.count,
+                "percentiles": _percentiles(one.total),
+                "parts": [
+                    {
+                        "part": name,
+                        # Time between exchanges is no share of the time of exchanges.
+                        "share": None
+                        if name == "application" or not one.total.sum_ms
+                        else round(part.sum_ms / one.total.sum_ms, 4),
+                        "percentiles": _percentiles(part),
+                    }
+                    for name, part in one.parts.items()
+                ]
+                if telling(one)
+                else [],
+            }
+            for one in latency.apis
+        ],
+        "heats": [
+            {"api": heat.api, "part": heat.part, "cells": heat.cells.reshape(-1).tolist()} for heat in latency.heats
+        ],
+        "begin": clock.since(latency.begin),
+        "width": latency.width // 1000,
+        "bins": latency.spans,
+        "edges": [milliseconds(latency.row_ms(row)) for row in range(rows + 2)],
+        "slowest": [_ranked(one) for one in latency.slowest],
+        "applications": [_ranked(one) for one in latency.applications],
+    }
+
+
+def _percentiles(spread: Spread) -> list[float | None]:
+    return [*map(milliseconds, spread.at), milliseconds(spread.highest)]
+
+
+def _ranked(one: Ranked) -> list[Any]:
+    p50, _, p99, _, highest = _percentiles(one.spread)
+    return [one.api, one.kind, one.name, one.spread.count, p50, p99, highest]
+
+
+def _errors(answers: Answers, clock: Clock) -> Json | None:
+    if (errors := answers.errors) is None:
+        return None
+    return {
+        "trouble": [_error(one, clock) for one in errors.trouble],
+        "ordinary": [_error(one, clock) for one in errors.ordinary],
+        "begin": clock.since(errors.begin),
+        "width": errors.width // 1000,
+        "bins": errors.spans,
+        "left_out": errors.left_out,
+    }
+
+
+def _error(one: ErrorAnswer, clock: Clock) -> Json:
+    return {
+        "api": one.api,
+        "error": one.error,
+        "code": one.code,
+        "count": one.count,
+        "retriable": one.retriable,
+        "meaning": one.meaning,
+        "advice": one.reason if one.ordinary else one.advice,
+        "packet": one.packet,
+        "first": clock.since(one.first),
+        "times": sorted(one.spans.items()),
+        "where": one.where(),
+    }
+
+
+def _lag(answers: Answers, clock: Clock) -> Json | None:
+    if answers.lag is None:
+        return None
+    return {"left_out": answers.lag.left_out, "groups": [_group_lag(group, clock) for group in answers.lag.groups]}
+
+
+def _group_lag(group: GroupLag, clock: Clock) -> Json:
+    lines = [_line("all partitions", group.times, group.sums, clock)] if len(group.partitions) > 1 else []
+    lines += [_line(one.name, one.times, one.lags, clock) for one in group.partitions[: LINES - 1]]
+    return {
+        "name": group.name,
+        "lines": lines,
+        "rows": [[one.name, one.committed, one.end, one.lag, one.highest] for one in group.partitions],
+        "left_out": group.partitions_left_out,
+    }
+
+
+def _line(name: str, times: list[int], values: list[Any], clock: Clock) -> Json:
+    return {"name": name, "at": [clock.since(at) for at in times], "values": values}
+
+
+def _throughput(answers: Answers, clock: Clock) -> Json | None:
+    if (flow := answers.throughput) is None:
+        return None
+    return {
+        "rows": [
+            [f.topic, f.direction, f.client_id, f.records, f.bytes, f.batches, f.ratio, f.codecs] for f in flow.flows
+        ],
+        "lines": [_line(one.name, one.times, [round(rate) for rate in one.rates], clock) for one in flow.rates],
+        "left_out": flow.left_out,
+    }
+
+
+def _coverage(answers: Answers) -> Json:
+    found = answers.issues
+    return {
+        "facts": coverage.facts(answers.summary),
+        "issues": None
+        if found is None
+        else [
+            {
+                "kind": one.kind,
+                "count": one.count,
+                "meaning": one.meaning,
+                "weakens": one.weakens,
+                "detail": one.detail[:300],
+                "packet": one.packet,
+            }
+            for one in found
+        ],
+    }
+
+
+__all__ = ["duration", "page_data", "size"]

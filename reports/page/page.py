@@ -1,0 +1,52 @@
+"""The page: answers as JSON, our script and our style in one file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from reports.answers.answers import Answers
+from reports.page.data import page_data
+
+# What could end a script element or a line of JavaScript; JSON may write any character so.
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+# Marks that turn the direction of writing could make one text look like another.
+_ESCAPED |= dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+
+
+def page(answers: Answers, title: str = "kafkascope report") -> str:
+    """One HTML document. All text of the capture is in it as JSON, and reaches the reader as text."""
+    script, style = _own("report.js"), _own("report.css")
+    template = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True).from_string(
+        _own("page.html.j2")
+    )
+    return template.render(
+        title=title,
+        answers=Markup(embedded(page_data(answers))),
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=_hash(script),
+        style_hash=_hash(style),
+    )
+
+
+def embedded(value: Any) -> str:
+    """A value as JSON that may stand in a script element."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
+
+
+@cache
+def _own(name: str) -> str:
+    return (files("reports.page") / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    """A source expression of the content security policy: only this script and this style may run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
