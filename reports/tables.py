@@ -381,10 +381,9 @@ POSITIONS = pa.schema(
         ("count", pa.int64()),
         ("first_offset", pa.int64()),  # fetch: asked for first
         ("last_offset", pa.int64()),  # fetch: asked for last; commit, committed: the last one
-        ("same_since", pa.int64()),  # fetch: since when the last one has been asked for
+        ("same_since", pa.int64()),  # fetch: since when the last one was asked for while there was more
         ("position", pa.int64()),  # fetch: behind what came last
         ("end_offset", pa.int64()),
-        ("stable_offset", pa.int64()),
     ]
 )
 
@@ -397,7 +396,6 @@ LAG = pa.schema(
         ("width_ms", pa.int64()),  # of the span
         ("committed_offset", pa.int64()),  # null: none, or not known
         ("end_offset", pa.int64()),  # high watermark, or behind what was produced last
-        ("stable_offset", pa.int64()),  # last stable offset: where transactions are open, it is below the end
         ("fetch_offset", pa.int64()),  # behind what the group's member was sent last
         ("lag", pa.int64()),  # end_offset - committed_offset
         ("fetch_lag", pa.int64()),  # end_offset - fetch_offset
@@ -422,7 +420,8 @@ REREADS = pa.schema(
         ("client", pa.string()),
         ("from_offset", pa.int64()),
         ("to_offset", pa.int64()),  # behind the last one
-        ("records", pa.int64()),  # offsets between them
+        ("records", pa.int64()),  # offsets between them, times over
+        ("times", pa.int64()),  # how often in a row it began there
     ]
 )
 

@@ -1,0 +1,1 @@
+"""How far readers of a topic have come: what groups committed and fetched against where partitions end."""

@@ -1,0 +1,70 @@
+"""The view of progress: positions in the partitions of a topic, whoever told them, and what they say of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.arrow_columns import dictionary_codes
+from reports.groups.messages import Ends
+from reports.progress.lag import lag_table
+from reports.progress.positions import (
+    COMMIT,
+    COMMITTED,
+    END,
+    FETCH,
+    SHARE,
+    joined_commits,
+    joined_ends,
+    joined_fetches,
+    positions,
+)
+from reports.progress.readers import groups_of
+from reports.progress.rereads import rereads
+from reports.tables import POSITIONS
+from reports.views import Known, by_key
+
+
+class ProgressView:
+    """Positions by topic; of them lag, and what was read again."""
+
+    name = "positions"
+    schema = POSITIONS
+    key = "topic"
+    needs = frozenset({"partitions", "batches", "told_offsets", "exchanges"})
+    results: tuple[str, ...] = ("lag", "rereads")
+
+    def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
+        """Rows of POSITIONS that a batch gives; None without any."""
+        parts = [part for part in positions(tables, ends) if part.num_rows]
+        return pa.concat_tables(parts) if parts else None
+
+    def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
+        """Rows of lag and rereads, topics in order of their names; known is not needed."""
+        lags, again = [], []
+        for topic, of_topic in by_key(rows, self.key):
+            if topic is not None:
+                lag, reread = _of_topic(of_topic)
+                lags.append(lag)
+                again.append(reread)
+        tables = {"lag": lags, "rereads": again}
+        return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
+
+
+def _of_topic(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    kind = rows["kind"]
+    fetches = joined_fetches(rows.filter(pc.equal(kind, FETCH)))
+    ends = joined_ends(rows.filter(pc.equal(kind, END)))
+    commits = joined_commits(rows.filter(pc.is_in(kind, pa.array([COMMIT, COMMITTED, SHARE]))))
+    code, names = dictionary_codes(commits["group_id"])
+    group = groups_of(fetches, commits, code)
+    named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())
+    fetches = fetches.set_column(fetches.schema.get_field_index("group_id"), POSITIONS.field("group_id"), named)
+    lag = lag_table(fetches, commits, ends)
+    order = [(name, "ascending") for name in ("group_id", "partition", "client_id", "client", "at")]
+    again = rereads(fetches.filter(pa.array(np.asarray(group >= 0))))
+    again = again.sort_by([(name, "ascending") for name in ("group_id", "partition", "at", "connection", "number")])
+    return lag.sort_by(order), again
