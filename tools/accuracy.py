@@ -98,10 +98,17 @@ def stories() -> list[Path]:
 def score(story: Path) -> Score:
     """Analyze a story, and compare."""
     truth = json.loads((story / "truth.json").read_text())
-    capture = kafkascope.read([story / name for name in truth.get("analyse") or ["capture.pcap"]])
-    result = compare_rebalances(truth["rebalances"], rebalances_of(capture.arrow("rebalances")))
+    capture = kafkascope.read([story / name for name in truth.get("analyse") or [_capture_of(story)]])
+    end = capture.exchanges.response_done.max().value / 1e6
+    # What the broker logged when the recording had ended is no part of the story.
+    logged = [one for one in truth["rebalances"] if (one.get("started_ms") or one["empty_ms"]) <= end]
+    result = compare_rebalances(logged, rebalances_of(capture.arrow("rebalances")))
     result.errors_wrong = compare_errors(truth, capture.arrow("errors").select(["api", "error"]).to_pylist())
     return result
+
+
+def _capture_of(story: Path) -> str:
+    return next(path.name for path in sorted(story.glob("capture.pcap*")))
 
 
 def compare_rebalances(logged: Sequence[Truth], answered: Sequence[Rebalance]) -> Score:
