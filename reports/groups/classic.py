@@ -61,7 +61,7 @@ def _rebalances(
     begin: int | None = None
     for generation in generations:
         if generation.only_named and before is None:
-            before, begin = generation, generation.formed  # it was formed before the capture
+            before, begin = generation, generation.formed - 1  # it was formed before the capture
             continue
         gap = opening(facts, index, before, generation, begin)
         verdict = reader.verdict(gap)

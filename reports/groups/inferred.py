@@ -41,11 +41,11 @@ def _emptied(
 ) -> Generation | None:
     """The generation that a group enters when its last member is gone."""
     present = generation.present()
-    if not generation.complete or not present or generation.inferred:
+    if not present or generation.inferred:
         return None
     until = last_seen
     if following is not None:
-        until = min([join.at for join in following.joins.values()], default=following.formed)
+        until = min([join.at for join in following.joins.values()], default=following.formed) - 1
     gone: dict[str, int] = {}
     leaves: list[Leave] = []
     high = until if following is not None else last_seen
@@ -57,6 +57,7 @@ def _emptied(
         if leave.error is None and (member in present or member in joining):
             gone[member] = leave.at
             leaves.append(leave)
+    all_left = set(gone) >= present
     for member in sorted((present | joining) - set(gone)):
         ends = reader.session_end(generation, member, high)
         passed_over = following is not None and following.number > generation.number + 1
@@ -65,4 +66,12 @@ def _emptied(
         if not passed_over and (ends is None or ends > last_seen):
             return None  # it may still be there
         gone[member] = min(ends, until) if ends is not None else until
-    return Generation(generation.number + 1, formed=max(gone.values()), inferred=True, listed={}, emptied_by=leaves)
+    if not generation.complete and (not leaves or following is not None):
+        return None  # nobody is known to be left, but others may be
+    return Generation(
+        generation.number + 1,
+        formed=max(gone.values()),
+        inferred=True,
+        listed={},
+        emptied_by=leaves if all_left else [],
+    )

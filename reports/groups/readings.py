@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.groups.assignments import connect_work
+from reports.groups.assignments import connect_work, owned_of
 from reports.groups.classic_facts import (
     NOT_HERE,
     REBALANCE_IN_PROGRESS,
@@ -29,6 +29,8 @@ from reports.groups.members import Profiles
 
 MS = 1_000_000
 
+_WITH_GIVEN_ID = "re-join with the given member-id"  # the reason of a new member's second JoinGroup (KIP-394)
+
 # How the reasons of KIP-800 are understood, first match first. Java: AbstractCoordinator and ConsumerCoordinator;
 # Streams: StreamThread and StreamsRebalanceListener; franz-go: consumer_group.go. None: it follows another's rebalance.
 _JOIN_REASONS: tuple[tuple[re.Pattern[str], str | None], ...] = tuple(
@@ -41,7 +43,7 @@ _JOIN_REASONS: tuple[tuple[re.Pattern[str], str | None], ...] = tuple(
         (r"subscription .*chang|interests? .*chang", "subscription_changed"),
         (r"enforced by user", "rebalance_enforced"),
         (r"already rebalancing|rejoining from normal rebalance", None),
-        (r"re-?join with the given member-id|rebalance failed|encountered .* response", None),
+        (f"{_WITH_GIVEN_ID}|rebalance failed|encountered .* response", None),
     )
 )
 _LEAVE_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -192,13 +194,15 @@ class Reader:
     def readings(self, gap: Opening) -> list[Reading]:
         """All events that may have set it off or that happened while it was open, in order of time."""
         found = [*self._joins(gap), *self._leaves(gap), *self._gone(gap), *self._unseen_members(gap)]
+        found += [*self._first_generation(gap), *self._taken_away(gap)]
+        found = [each for each in found if each.at is None or gap.begin is None or each.at > gap.begin]
         found.sort(key=lambda each: (gap.end if each.at is None else each.at, each.packet or 0, each.member_id or ""))
         _as_the_broker_saw(gap, found)
         return found
 
     def _joins(self, gap: Opening) -> list[Reading]:
         found = []
-        known = gap.before.present() if gap.before is not None else set()
+        known = self._known(gap)
         told_at: dict[str, int] = {}
         for at, member, _ in gap.told:
             told_at.setdefault(member, at)
@@ -212,6 +216,19 @@ class Reader:
             if reading is not None:
                 found.append(reading)
         return found
+
+    def _known(self, gap: Opening) -> set[str]:
+        """Members already: those of the generation before, and where not all of them are known those heard before."""
+        if gap.before is None:
+            return set()
+        known = gap.before.present()
+        if not gap.before.complete and gap.begin is not None:
+            for join in gap.joins:
+                words = self._facts.words.get(join.member_id)
+                new = join.asked_id or self._id_was_given(join) or _WITH_GIVEN_ID in join.reason
+                if words is not None and words.times[0] < gap.begin and not new:
+                    known.add(join.member_id)
+        return known
 
     def _new_member(self, gap: Opening, join: Join) -> Reading | None:
         client = self._client(join.member_id, join.instance_id)
@@ -302,7 +319,8 @@ class Reader:
 
     def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[str, str, float]:
         last = before.allocations.get(join.member_id)
-        last = last if isinstance(last, dict) else {}
+        if not isinstance(last, dict):  # it also tells what it was given last
+            last = metadata.get("allocation") if isinstance(metadata.get("allocation"), dict) else {}
         offset, known = metadata.get("configOffset"), last.get("configOffset")
         others = [each for each in before.allocations.values() if isinstance(each, dict)]
         delays = [each.get("scheduledDelay") or 0 for each in others]
@@ -363,8 +381,10 @@ class Reader:
     def _gone(self, gap: Opening) -> list[Reading]:
         """Members of the generation before that are not in the next and did not leave."""
         before, after = gap.before, gap.after
-        if before is None or not after.complete:
+        if before is None:
             return []
+        if not after.complete:
+            return self._silent(gap, before)
         stays = set(after.members)
         instances = {self._facts.instances.get(member) for member in stays} - {None}
         left = {member for _, member in gap.leaves}
@@ -373,6 +393,51 @@ class Reader:
             if member in stays or member in left or self._facts.instances.get(member) in instances:
                 continue
             found.append(self._fell_out(gap, before, member))
+        return found
+
+    def _silent(self, gap: Opening, before: Generation) -> list[Reading]:
+        """Members whose session ended just before the rebalance, where not all members of the next are known."""
+        upper = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=gap.end)
+        lower = max(gap.content_until or before.formed, before.formed)
+        heard_later = set(gap.after.joins) | gap.after.named | {member for _, member in gap.leaves}
+        found = []
+        for member in sorted(before.present() - heard_later):
+            ends = self._session_ends(before, member, gap.end)
+            if ends is not None and lower - _LATE_NS <= ends <= upper + _TIMER_NS:
+                client = self._client(member, self._facts.instances.get(member))
+                text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
+                at = min(max(ends, lower), upper)
+                found.append(Reading("session_timeout", member, client, at, None, text, 0.6))
+        return found
+
+    def _first_generation(self, gap: Opening) -> list[Reading]:
+        """A group begins with a member that joins, seen or not; the first one leads it."""
+        if (
+            gap.before is not None
+            or gap.after.number != 1
+            or gap.after.leader in {join.member_id for join in gap.joins}
+        ):
+            return []
+        leader = gap.after.leader
+        client = self._client(leader, self._facts.instances.get(leader)) if leader else None
+        text = f"a group begins with a member that joins; {client or 'its leader'} was the first, for it leads"
+        return [Reading("member_joined", leader, client, None, None, text, 0.55)]
+
+    def _taken_away(self, gap: Opening) -> list[Reading]:
+        """Members that had to give something up in the generation before, and whose next JoinGroup is not seen."""
+        before = gap.before
+        if before is None or before.listed is None or before.protocol_type == "connect":
+            return []
+        joined = {join.member_id for join in gap.joins}
+        found = []
+        for member, (instance, metadata) in sorted(before.listed.items()):
+            had, got = owned_of(metadata), before.assigned.get(member)
+            if member in joined or not had or got is None or set(had) <= set(got):
+                continue
+            client = self._client(member, instance)
+            gave = _listed(sorted(set(had) - set(got)))
+            text = f"the last assignment took {gave} away from {client or member}, which joins again when it has let go"
+            found.append(Reading("cooperative_followup", member, client, None, None, text, 0.48))
         return found
 
     def _fell_out(self, gap: Opening, before: Generation, member: str) -> Reading:
@@ -557,6 +622,7 @@ class Reader:
             return None
         low, high = bisect_right(self._index.refusals, gap.begin), bisect_left(self._index.refusals, gap.end)
         gone = [each for each in self._facts.refusals[low:high] if each.error in NOT_HERE]
+        gone = [each for each in gone if each.at > (gap.content_until or 0)]
         brokers = {join.message.broker for join in gap.joins}
         if not gone or not brokers or gone[0].message.broker in brokers:
             return None
@@ -577,6 +643,8 @@ class Reader:
         else:
             sure = gap.before.complete and gap.after.complete and gap.after.number == gap.before.number + 1
             sure = sure and (gap.before.answered or gap.before.inferred)
+        joined = {join.member_id for join in gap.joins if join.has_request}
+        sure = sure and joined.issuperset(gap.after.members)  # else one of them may have begun it out of sight
         for each in others:
             if each.at is None:
                 sure = False  # it may have been before
