@@ -56,15 +56,13 @@ def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int = M
     series = weighed.group_by(names, use_threads=False).aggregate([("_weight", "sum")])
     if series.num_rows <= most:
         return np.ones(rows.num_rows, np.bool_)
-    order = pc.sort_indices(
-        series, [("_weight_sum", "descending"), *((name, "ascending") for name in names)], null_placement="at_end"
-    )
+    order = pc.sort_indices(series, [("_weight_sum", "descending"), *((name, "ascending") for name in names)])
     rank = np.empty(series.num_rows, np.int64)
     rank[order.to_numpy()] = np.arange(series.num_rows)
-    return rank[group_codes(rows, names, series)] < most
+    return rank[_places(rows, names, series)] < most
 
 
-def group_codes(rows: pa.Table, names: list[str], groups: pa.Table) -> I64:
+def _places(rows: pa.Table, names: list[str], groups: pa.Table) -> I64:
     """For each row its place among the groups, which are all that the rows have."""
     code = np.zeros(rows.num_rows + groups.num_rows, np.int64)
     for name in names:

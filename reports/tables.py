@@ -490,6 +490,7 @@ RESULTS: dict[str, pa.Schema] = {
     "group_events": GROUP_EVENTS,
     "rebalances": REBALANCES,
     "error_histogram": ERROR_HISTOGRAM,
+    "latency": LATENCY,
     "lag": LAG,
     "rereads": REREADS,
     "findings": FINDINGS,

@@ -1,0 +1,49 @@
+"""Tables of a capture as views get them, whole or cut at will."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from kafkascope.engine import EngineOptions
+from kafkascope.reading import Reading
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+Tables = dict[str, pa.Table]
+
+
+@cache
+def captured(capture: str, needs: frozenset[str]) -> tuple[Tables, dict[int, Any]]:
+    """The tables of a capture, among them those that only views need, and the ends of its connections."""
+    found: dict[str, list[pa.Table]] = {}
+    options = EngineOptions(tables=needs | {"connections", "exchanges"}, views=frozenset())
+    with Reading([str(PCAPS / capture / "capture.pcap")], options) as reading:
+        for batch in reading.batches(progress_bar=False):
+            for name, table in batch.tables.items():
+                found.setdefault(name, []).append(table)
+    tables = {name: pa.concat_tables(parts) for name, parts in found.items()}
+    columns = ["connection", "client", "client_port", "broker", "broker_port"]
+    ends = {row["connection"]: SimpleNamespace(**row) for row in tables["connections"].select(columns).to_pylist()}
+    return tables, ends
+
+
+def cut(tables: Tables, cuts: Sequence[float]) -> Iterator[Tables]:
+    """The tables in batches, by exchanges; connections come with the last batch."""
+    exchanges = tables["exchanges"]
+    places = sorted({0, exchanges.num_rows, *(int(part * exchanges.num_rows) for part in cuts)})
+    for first, last in itertools.pairwise(places):
+        some = exchanges.slice(first, last - first)
+        of = some.select(["connection", "number"])
+        batch = {
+            name: whole.join(of, ["connection", "number"], join_type="left semi").select(whole.column_names)
+            for name, whole in tables.items()
+            if name not in ("exchanges", "connections")
+        }
+        batch = {name: rows for name, rows in batch.items() if rows.num_rows} | {"exchanges": some}
+        yield batch | ({"connections": tables["connections"]} if last == exchanges.num_rows else {})
