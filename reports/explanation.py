@@ -1,0 +1,117 @@
+"""One rebalance in words: what set it off, how one knows, who took part, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from reports.answers.triggers import TRIGGERS
+from reports.groups.history import Evidence, Member, Rebalance
+from reports.page.partition_lists import in_words
+from reports.text import counted
+
+
+def explain(rebalance: Rebalance) -> str:
+    """A rebalance in words. Text of the capture in it is not escaped."""
+    return "\n".join(_lines(rebalance))
+
+
+def _lines(rebalance: Rebalance) -> Iterator[str]:
+    before = rebalance.from_generation
+    word = "generation" if rebalance.protocol in ("classic", "connect") else "epoch"
+    path = f"{before} → {rebalance.to_generation}" if before is not None else f"{rebalance.to_generation}"
+    kind = f"{rebalance.protocol} protocol" + (f", assignor {rebalance.assignor}" if rebalance.assignor else "")
+    yield f"Group {rebalance.group_id}, {word} {path} ({kind})"
+    if rebalance.inferred:
+        yield f"Nobody on the wire named this {word}; that it was follows from those before and after it."
+    yield ""
+    who = f", {rebalance.trigger_client_id}" if rebalance.trigger_client_id else ""
+    yield f"Trigger: {rebalance.trigger}{who} ({rebalance.certainty}): {_meaning(rebalance.trigger)}"
+    yield from _evidence(rebalance.evidence or [], rebalance.trigger)
+    if rebalance.contributing:
+        yield "Meanwhile:"
+        for other in rebalance.contributing:
+            whose = f", {other.client_id}" if other.client_id else ""
+            yield f"    {clock(other.at)} {_packet(other.packet)}{other.trigger}{whose}: {_meaning(other.trigger)}"
+    yield ""
+    yield from _course(rebalance)
+    yield ""
+    yield from _members(rebalance.members or [], rebalance.leader, rebalance.started)
+    yield from _cost(rebalance)
+
+
+def _evidence(evidence: Sequence[Evidence], trigger: str) -> Iterator[str]:
+    for one in evidence:
+        if not one.rejected:
+            yield f"  + {clock(one.at)} {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
+    for one in evidence:
+        if one.rejected:
+            yield f"  - not {one.trigger}: {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
+    if not any(not one.rejected for one in evidence) and trigger == "unknown":
+        yield "  nothing in the capture tells"
+
+
+def _course(rebalance: Rebalance) -> Iterator[str]:
+    started = rebalance.started
+    yield f"Started   {clock(started, date=True)}"
+    for name, title in (("joined", "Joined"), ("stable", "Stable"), ("recovered", "Recovered")):
+        if (at := getattr(rebalance, name)) is not None:
+            after = f"  after {(at - started) / 1e6:,.0f} ms" if started is not None else ""
+            yield f"{title:<9} {clock(at, date=True)}{after}"
+    if rebalance.stable is None:
+        yield "It never became stable, as far as the capture shows."
+    if rebalance.last_client_id and rebalance.last_by_ms:
+        yield f"The others waited for {rebalance.last_client_id}, {rebalance.last_by_ms:,.0f} ms after the one before."
+
+
+def _members(members: Sequence[Member], leader: str | None, started: int | None) -> Iterator[str]:
+    if not members:
+        yield "No members."
+        return
+    yield f"{counted(len(members), 'member')}:"
+    for member in members:
+        who = member.client_id or member.member_id or "?"
+        software = " ".join(filter(None, (member.software, member.software_version)))
+        facts = [member.host, software, f"instance {member.instance_id}" if member.instance_id else None]
+        if member.member_id == leader:
+            facts.append("leader")
+        if started is not None and member.joined is not None:
+            facts.append(f"joined {(member.joined - started) / 1e6:+,.0f} ms")
+        if member.sync_ms is not None:
+            facts.append(f"assignment after {member.sync_ms:,.0f} ms")
+        yield f"  {who}: {', '.join(str(fact) for fact in facts if fact)}"
+        now, before = member.assignment, member.assignment_before
+        yield f"      has {_partitions(now)}" + (
+            "" if before is None or before == now else f", had {_partitions(before)}"
+        )
+
+
+def _cost(rebalance: Rebalance) -> Iterator[str]:
+    if rebalance.moved:
+        yield f"Moved: {_partitions(rebalance.moved)}"
+    if rebalance.unowned:
+        longest = max(one.ms for one in rebalance.unowned)
+        yield f"Without owner: {counted(len(rebalance.unowned), 'partition')}, the longest for {longest:,.0f} ms"
+    if rebalance.reread_records:
+        yield f"Read a second time: {counted(rebalance.reread_records, 'record')}"
+
+
+def clock(at: int | None, *, date: bool = False) -> str:
+    """A time to the millisecond, in UTC."""
+    if at is None:
+        return "unknown" if date else "            "
+    text = pa.scalar(at // 1_000_000, pa.timestamp("ms")).as_py().isoformat(sep=" ", timespec="milliseconds")
+    return str(text) if date else str(text)[11:]
+
+
+def _packet(packet: int | None) -> str:
+    return f"packet {packet}: " if packet else ""
+
+
+def _partitions(names: Iterable[str] | None) -> str:
+    return "unknown" if names is None else in_words(names) or "nothing"
+
+
+def _meaning(trigger: str) -> str:
+    return TRIGGERS[trigger].meaning if trigger in TRIGGERS else "no meaning is known"
