@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from reports.error_histogram import ErrorsView
 from reports.findings.facts import FactsView
 from reports.groups.view import GroupsView
 from reports.latency.view import LatencyView
@@ -13,7 +14,7 @@ from reports.progress.view import ProgressView
 from reports.tables import ALL_SCHEMAS
 from reports.views import View
 
-_ALL: tuple[Callable[[], View], ...] = (GroupsView, FactsView, ProgressView, LatencyView)
+_ALL: tuple[Callable[[], View], ...] = (GroupsView, FactsView, ProgressView, LatencyView, ErrorsView)
 
 VIEWS: dict[str, Callable[[], View]] = {make().name: make for make in _ALL}
 SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()}
