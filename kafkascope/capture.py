@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,13 @@ import pyarrow.compute as pc
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
 from kafkascope.groups import Group
 from kafkascope.reading import Reading
+from kafkascope.spool import Spool
 from reports.capture_points import clock_row
 from reports.findings.finding import SEVERITIES
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS, SCHEMAS
 from reports.topics import TopicNames
-from reports.view_registry import SCHEMAS_WITH_VIEWS, VIEWS, results_of
+from reports.view_registry import VIEWS, results_of
 from reports.views import Known
 from sniffer.session import SessionOptions
 
@@ -66,35 +66,6 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     by = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in [*keys, "_row"]]
     order = pc.sort_indices(table, by)
     return table.take(order).select(ALL_SCHEMAS[name].names)
-
-
-class Spool:
-    """Tables and rows of views on their way out of memory: one Arrow file each, until they are looked at."""
-
-    def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="kafkascope-")
-        self._writers: dict[str, pa.ipc.RecordBatchFileWriter] = {}
-
-    def write(self, tables: Mapping[str, pa.Table]) -> None:
-        """Append rows."""
-        for name, rows in tables.items():
-            if name not in self._writers:
-                self._writers[name] = pa.ipc.new_file(self._path(name), SCHEMAS_WITH_VIEWS[name])
-            self._writers[name].write_table(rows)
-
-    def finish(self) -> None:
-        """No more rows come."""
-        for writer in self._writers.values():
-            writer.close()
-
-    def table(self, name: str) -> pa.Table:
-        """All rows of one table, mapped from disk; empty if none were written."""
-        if name not in self._writers:
-            return SCHEMAS_WITH_VIEWS[name].empty_table()
-        return pa.ipc.open_file(pa.memory_map(self._path(name))).read_all()
-
-    def _path(self, name: str) -> str:
-        return str(Path(self._directory.name) / f"{name}.arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,4 +274,4 @@ def read(
     return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
 
 
-__all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Spool", "Tables", "ordered", "read"]
+__all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Tables", "ordered", "read"]

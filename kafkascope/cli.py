@@ -67,6 +67,7 @@ Examples:
 - `sniff -r 'logs/*.pcap.gz' --api Fetch --slower-than 100` : slow fetches out of many files
 - `ssh host tcpdump -U -w - port 9092 | sniff -r -` : another machine, live
 - `sniff --iface eth0 --port 9092 -v` : this machine, live, with key fields
+- `sniff --iface eth0 --groups` : why groups rebalance, as it happens
 - `sniff -r capture.pcap --json --records | jq .` : everything, one object a line
 - `sniff -r capture.pcap --fields requested,api,client_id,latency_ms` : chosen columns, tabs between
 """
@@ -92,6 +93,10 @@ def sniff(
         typer.Option("--fields", metavar="A,B,C", help="These columns of the exchanges table, with tabs between."),
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Show the records that exchanges carry.")] = False,
+    groups: Annotated[
+        bool,
+        typer.Option("--groups", help="Show what happens to groups, and why they rebalance, instead of exchanges."),
+    ] = False,
     payload: Annotated[
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
@@ -136,6 +141,7 @@ def sniff(
         payload=payload,
         colour=_colour(colour),
         limit=count,
+        groups=groups,
     )
     wanted = sniffing.Filters(
         apis=frozenset(api or []),

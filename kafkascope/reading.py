@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,6 +61,11 @@ class Reading:
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it goes on while it is read, for all one can know: standard input, a named pipe."""
+        return any(path == STANDARD_INPUT or Path(path).is_fifo() for path in self._paths)
 
     @property
     def topic_names(self) -> TopicNames:
@@ -166,6 +172,11 @@ class Listening:
         self._issues = IssueLog()
         self._source = LiveSource(interfaces, ports=sorted(options.session.ports))
         self.packets = 0
+
+    @property
+    def topic_names(self) -> TopicNames:
+        """Names of topic ids, as far as they are known."""
+        return self._engine.topic_names
 
     def batches(self) -> Iterator[Batch]:
         """Rows as they become complete; ends when the source does."""

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope import watching
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
 from reports.json_lines import glued, joined, json_lines
@@ -50,6 +51,7 @@ class View:
     payload: bool = True
     colour: bool = False
     limit: int | None = None
+    groups: bool = False  # what happens to groups, instead of exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,10 @@ def run(
     remark: Remark,
 ) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
+    show_all = _show_groups if view.groups else _show_all
     try:
-        options = _options(view, filters, ports, decode_as, show_secrets)
+        make_options = _group_options if view.groups else _options
+        options = make_options(view, filters, ports, decode_as, show_secrets)
     except WrongUse as error:
         remark(str(error))
         return 2
@@ -127,9 +131,9 @@ def run(
         if interfaces:
             with Listening(interfaces, options) as listening, _ended_by_signals(listening):
                 remark(f"listening on {', '.join(interfaces)}; Ctrl-C ends it")
-                return _show_all(listening, view, filters, remark)
-        with Reading(files, options, names_ahead=True) as reading:
-            return _show_all(reading, view, filters, remark)
+                return show_all(listening, view, filters, remark)
+        with Reading(files, options, names_ahead=not view.groups) as reading:
+            return show_all(reading, view, filters, remark)
     except SourceError as error:
         sys.stdout.buffer.flush()
         remark(str(error))
@@ -147,6 +151,22 @@ def _show_all(source: Reading | Listening, view: View, filters: Filters, remark:
     batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
     for batch in batches:
         shown += show(batch, view, filters, out, shown)
+        out.flush()
+        if view.limit is not None and shown >= view.limit:
+            break
+        if isinstance(source, Listening) and _reader_is_gone():
+            return 0
+    for line in source.remarks():
+        remark(line)
+    return 0
+
+
+def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark) -> int:
+    shown = 0
+    out = sys.stdout.buffer
+    for history in watching.histories(source, filters.groups):
+        limit = None if view.limit is None else view.limit - shown
+        shown += watching.write(history, view.style == JSON, view.colour, limit, out)
         out.flush()
         if view.limit is not None and shown >= view.limit:
             break
@@ -252,6 +272,14 @@ def _branches(value: Any, indent: int) -> Iterator[str]:
             yield from _branches(item, indent + 4)
         else:
             yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
+
+
+def _group_options(
+    view: View, filters: Filters, ports: frozenset[int], decode_as: frozenset[int], show_secrets: bool
+) -> EngineOptions:
+    if filters != Filters(groups=filters.groups) or view.style not in (LINES, JSON) or view.records:
+        raise WrongUse("--groups shows groups, not exchanges: of other options only --group, --json and -c go with it")
+    return watching.options(ports, decode_as, show_secrets)
 
 
 def _options(

@@ -196,8 +196,13 @@ def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd
                 response_text=row["response"],
             )
         )
-    messages.sort(key=lambda m: (m.at, m.packet or 0, m.connection, m.number))
+    messages.sort(key=in_order)
     return messages, ended
+
+
+def in_order(message: Message) -> tuple[int, int, int, int]:
+    """What messages are sorted by."""
+    return message.at, message.packet or 0, message.connection, message.number
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,9 +48,7 @@ class GroupsView:
         """Rows of group_events, rebalances and findings, groups in order of their names."""
         found = GroupHistory()
         findings: list[Finding] = []
-        for group, of_group in by_key(rows, self.key):
-            log = GroupLog(group, *messages_of(of_group), known.topics)
-            history = analyze_group(log)
+        for log, history in histories(rows, known):
             found.events += history.events
             found.rebalances += history.rebalances
             findings += group_findings(log, history)
@@ -90,3 +88,10 @@ class GroupsView:
             for group in self._groups.pop(row["connection"])
         ]
         return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES) if rows else None
+
+
+def histories(rows: pa.Table, known: Known) -> Iterator[tuple[GroupLog, GroupHistory]]:
+    """What the rows say of each group, and what became of it; groups in order of their names."""
+    for group, of_group in by_key(rows, GroupsView.key):
+        log = GroupLog(group, *messages_of(of_group), known.topics)
+        yield log, analyze_group(log)
