@@ -57,7 +57,9 @@ def _end(member: Member, begin: int | None, again: Member | None, after: Rebalan
     if again is not None and again.synced is not None and _keeps(member, again, after):
         return again.synced
     ends = [again.joined if again is not None else None, after.started, after.joined, after.stable]
-    return next((at for at in ends if at is not None and (begin is None or at >= begin)), None)
+    known = next((at for at in ends if at is not None), None)
+    # The next one may have begun before this one was over.
+    return known if known is None or begin is None else max(known, begin)
 
 
 def _keeps(member: Member, again: Member, after: Rebalance) -> bool:

@@ -60,6 +60,7 @@ class GroupData:
         self._time = clock.since
         self._lists: dict[tuple[tuple[str, str], ...], int] = {}
         self._list_sizes: list[int] = []
+        self._seen: dict[tuple[str, ...], int] = {}
         self._list_bytes = 0
         self._detail_bytes = 0
         self._people: dict[tuple[Any, ...], int] = {}
@@ -221,7 +222,12 @@ class GroupData:
         """Number of a list of partitions; None: not known. Past the limit a negative number: only the count."""
         if partitions is None:
             return None
-        partitions = list(partitions)
+        partitions = tuple(partitions)
+        if partitions in self._seen:
+            return self._seen[partitions]
+        return self._seen.setdefault(partitions, self._new_list(partitions))
+
+    def _new_list(self, partitions: tuple[str, ...]) -> int:
         key = tuple(by_topic(partitions))
         if key in self._lists:
             return self._lists[key]

@@ -16,9 +16,9 @@ from reports.answers.answers import Answers
 from reports.page.data import page_data
 
 # What could end a script element or a line of JavaScript; JSON may write any character so.
-_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 # Marks that turn the direction of writing could make one text look like another.
-_ESCAPED |= dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+_ESCAPED |= dict.fromkeys("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", "\ufffd")
 
 
 def page(answers: Answers, title: str = "kafkascope report") -> str:
@@ -39,7 +39,10 @@ def page(answers: Answers, title: str = "kafkascope report") -> str:
 
 def embedded(value: Any) -> str:
     """A value as JSON that may stand in a script element."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escaped in _ESCAPED.items():  # many times as fast as str.translate
+        text = text.replace(character, escaped)
+    return text
 
 
 @cache

@@ -147,7 +147,7 @@ const main = document.querySelector("main");
 const nav = document.querySelector("nav");
 
 function section(id, title, ...children) {
-  nav.append(el("a", { href: `#${id}` }, title));
+  nav.append(el("a", { href: `#${id}` }, title.split(/:| and /)[0]));
   const node = el("section", { id }, el("h2", null, title), children);
   main.append(node);
   return node;
@@ -281,7 +281,8 @@ function groupSection() {
   if (!count) { shown.append(el("p", { class: "quiet" }, "No rebalance of any group was seen.")); return; }
   shown.append(el("p", null,
     `${plural(G.rebalance_count, "rebalance")} of ${plural(G.total, "group")}: `,
-    G.cause_counts.map(([name, times], i) => [i ? ", " : "", `${triggerWords(name)} ${integer(times)}`]), "."));
+    G.cause_counts.slice(0, 8).map(([name, times], i) => [i ? ", " : "", `${triggerWords(name)} ${integer(times)}`]),
+    G.cause_counts.length > 8 ? `, and ${G.cause_counts.length - 8} other causes.` : "."));
   const panel = el("div", { id: "group" });
   let opened = -1;
   const open = (g, since, until) => {
@@ -377,7 +378,7 @@ function rebalanceDetail(r, member, g) {
       el("span", { class: "weight", title: "how much it speaks for this reading, 0 to 1" }, ` weight ${weight}`))));
   const who = text(r.client) || text(r.member);
   const parts = [
-    el("h4", null, el("span", { class: "mark" }, triggerMark(r.trigger)), ` ${spaced(unit)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}: `,
+    el("h4", null, `${unit[0].toUpperCase()}${unit.slice(1)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}: `,
       triggerWords(r.trigger), who && [" – ", who], " ", el("span", { class: `badge ${r.certainty}` }, r.certainty || "unknown")),
     el("p", null, meaning ? `${meaning[0].toUpperCase()}${meaning.slice(1)}.` : "",
       r.inferred ? " Nobody on the wire named this one: it is inferred from those around it." : ""),
@@ -440,9 +441,24 @@ function eventDetail(k) {
 // ---------------------------------------------------------------- the timeline of a group
 
 const LANE = 26, AXIS = 20, BAND = 40, COLOURS = 8, LANES = 24, NEAREST = 3;
+const SMALL = 3; // what is narrower cannot be pointed at: it becomes part of one path, as ten thousand elements are slow
+
+// Rectangles of one kind in one row, put together as far as no gap between them would be seen.
+class Run {
+  constructor(y, height) { this.y = y; this.height = height; this.from = this.to = -Infinity; this.path = ""; }
+  add(from, to) {
+    if (from - this.to < 0.5) { this.to = Math.max(this.to, to); return; }
+    this.flush();
+    [this.from, this.to] = [from, to];
+  }
+  flush() {
+    if (this.to > -Infinity) this.path += `M${this.from.toFixed(1)} ${this.y}h${Math.max(0.5, this.to - this.from).toFixed(1)}v${this.height}H${this.from.toFixed(1)}z`;
+  }
+  drawn(kind) { this.flush(); return this.path ? draw("path", { class: kind, d: this.path }) : null; }
+}
 const EVENT_MARKS = {
-  silence_begun: "…", fenced: "✖", left: "−", commit_refused: "c", heartbeat_refused: "h", heartbeat_failed: "h", join_refused: "j",
-  sync_refused: "s", connection_ended: "⊣", replaced: "⇄", member_removed: "✂", coordinator_moved: "⌂", coordinator_unavailable: "⌂",
+  silence_begun: "…", fenced: "×", left: "−", commit_refused: "c", heartbeat_refused: "h", heartbeat_failed: "h", join_refused: "j",
+  sync_refused: "s", connection_ended: "|", replaced: "=", member_removed: "×", coordinator_moved: "→", coordinator_unavailable: "→",
 };
 
 class Timeline {
@@ -477,7 +493,8 @@ class Timeline {
         tool("◀", "earlier", () => this.pan(-0.4)), tool("▶", "later", () => this.pan(0.4)), tool("all", "show all", () => this.look(...this.all))),
       this.canvas, this.more,
       el("p", { class: "legend quiet" }, el("span", { class: "swatch own" }), "owns partitions ", el("span", { class: "swatch open" }), "rebalance open ",
-        el("span", { class: "swatch gap" }), "nobody owns ", el("span", { class: "swatch mark" }), "trigger (click for evidence)"));
+        el("span", { class: "swatch gap" }), "nobody owns ", el("span", { class: "swatch mark" }), "trigger (click for evidence) ",
+        el("span", { class: "swatch event" }), "event of a member"));
     this.gestures();
   }
 
@@ -511,6 +528,14 @@ class Timeline {
   reveal(r) {
     const [begin, end] = this.window;
     if (known(r.begin) && (r.begin < begin || r.begin > end)) this.look(r.begin - (end - begin) / 2, r.begin + (end - begin) / 2);
+  }
+
+  // The generation that was at a time: where all are too small to be pointed at, too.
+  chooseAt(when) {
+    if (when < this.window[0]) return;
+    let chosen = this.rows[0];
+    for (const r of this.rows) if (known(r.begin) && r.begin <= when) chosen = r;
+    this.choose(chosen.index);
   }
 
   gestures() {
@@ -547,6 +572,13 @@ class Timeline {
         this.pan(event.deltaX / this.inner);
       }
     }, { passive: false });
+    node.addEventListener("click", (event) => {
+      if (last) return; // it was a drag
+      const item = event.target.closest("[data-event], [data-rebalance]");
+      if (item && item.dataset.event) this.choose(null, null, Number(item.dataset.event));
+      else if (item) this.choose(Number(item.dataset.rebalance), item.dataset.lane && Number(item.dataset.lane));
+      else this.chooseAt(at(event.clientX));
+    });
     node.addEventListener("dblclick", (event) => this.zoom(0.4, at(event.clientX)));
     node.addEventListener("keydown", (event) => {
       const act = { ArrowLeft: () => this.pan(-0.2), ArrowRight: () => this.pan(0.2), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5),
@@ -588,21 +620,18 @@ class Timeline {
   // Generations, alternately shaded, and the time in which each rebalance was open.
   bands(x, clip, top, height) {
     const layer = draw("g");
-    let last = -Infinity;
+    const open = new Run(AXIS, height - AXIS);
     this.rows.forEach((r, k) => {
       const next = this.rows[k + 1];
       const until = next && known(next.begin) ? next.begin : this.window[1];
       if (!this.visible(r.begin, Math.max(until, r.finish))) return;
       const [from, to] = [clip(r.finish), clip(until)];
-      if (to - from >= 1) layer.append(draw("rect", { class: `band band-${k % 2}`, x: from, y: AXIS, width: to - from, height: height - AXIS }));
-      if (clip(r.finish) - last >= 1 || clip(r.finish) - clip(r.begin) >= 2) {
-        last = clip(r.finish);
-        layer.append(draw("rect", { class: "open", x: clip(r.begin), y: AXIS, width: Math.max(1, last - clip(r.begin)), height: height - AXIS }));
-      }
+      if (to - from >= SMALL) layer.append(draw("rect", { class: `band band-${k % 2}`, x: from, y: AXIS, width: to - from, height: height - AXIS }));
+      open.add(clip(r.begin), Math.max(clip(r.begin) + 0.5, from));
       const name = known(r.to) ? String(r.to) : "?";
       if (to - from > name.length * 7 + 8) layer.append(draw("text", { class: "generation", x: from + 4, y: AXIS + 13 }, name));
     });
-    return layer;
+    return add(layer, [open.drawn("open")]);
   }
 
   marks(x, top, height) {
@@ -619,7 +648,7 @@ class Timeline {
       const next = k + 1 < placed.length ? x(placed[k + 1].begin) : this.left + this.inner;
       const words = triggerWords(r.trigger) + (text(r.client) ? ` – ${text(r.client)}` : "");
       const item = draw("g", { class: `rebalance ${r.certainty || ""}${r.index === this.selected ? " selected" : ""}`, "data-rebalance": r.index, tabindex: "0", role: "button",
-        "aria-label": `${triggerWords(r.trigger)}, ${text(r.client)}`, onclick: () => this.choose(r.index),
+        "aria-label": `${triggerWords(r.trigger)}, ${text(r.client)}`,
         onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.choose(r.index); } } });
       item.append(draw("title", null, `${clock(r.begin)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}\n${words} (${r.certainty})\ntook ${duration(r.duration)}`));
       const broad = Math.min(Math.max(10, x(r.finish) - at), Math.max(6, next - at));
@@ -641,7 +670,11 @@ class Timeline {
 
   members(svg, clip, top, lanes) {
     const layer = draw("g");
-    const lastIn = new Array(lanes).fill(-Infinity);
+    const small = [], gaps = [];
+    for (let lane = 0; lane < lanes; lane++) {
+      small.push(new Run(top + lane * LANE + 4, LANE - 8));
+      gaps.push(new Run(top + lane * LANE + LANE / 2 - 2, 4));
+    }
     const before = new Map();
     for (const r of this.rows) {
       const now = new Map();
@@ -650,23 +683,23 @@ class Timeline {
         now.set(m.lane, m);
         const y = top + m.lane * LANE;
         const previous = before.get(m.lane);
-        const until = known(m.end) ? m.end : this.window[1] + 1;
         if (previous && known(previous.end) && known(m.begin) && previous.end < m.begin && listSize(previous.now) && this.visible(previous.end, m.begin)) {
-          const from = clip(previous.end), to = clip(m.begin);
-          if (to - from >= 0.7) layer.append(draw("rect", { class: "gap", x: from, y: y + LANE / 2 - 2, width: to - from, height: 4 }));
+          gaps[m.lane].add(clip(previous.end), clip(m.begin));
         }
+        const until = known(m.end) ? m.end : this.window[1] + 1;
         if (!known(m.begin) || !this.visible(m.begin, until)) continue;
         const from = clip(m.begin), to = clip(until);
-        if (to - from < 1 && from - lastIn[m.lane] < 1) continue;
-        lastIn[m.lane] = to;
         const held = listSize(m.now);
+        if (to - from < SMALL) { if (held) small[m.lane].add(from, to); continue; }
         layer.append(bar(from, to, y, held === 0 ? "idle" : `own c${m.lane % COLOURS}`,
-          held === 0 ? "no partition" : partitionsText(m.now), `${m.client || m.id}\n${partitionsText(m.now)}`, () => this.choose(r.index, m.lane)));
+          held === 0 ? "no partition" : partitionsText(m.now), `${m.client || m.id}\n${partitionsText(m.now)}`, r.index, m.lane));
       }
       before.clear();
       for (const [lane, m] of now) before.set(lane, m);
     }
     svg.append(layer);
+    add(svg, small.map((run, lane) => run.drawn(`own c${lane % COLOURS}`)));
+    add(svg, gaps.map((run) => run.drawn("gap")));
   }
 
   partitions() {
@@ -681,7 +714,8 @@ class Timeline {
   owners(svg, clip, top, names) {
     const layer = draw("g");
     const lane = new Map(names.map((name, i) => [name, i]));
-    const lastIn = new Array(names.length).fill(-Infinity);
+    const small = names.map((_, i) => new Run(top + i * LANE + 4, LANE - 8));
+    const gaps = names.map((_, i) => new Run(top + i * LANE + 7, LANE - 14));
     for (const r of this.rows) {
       for (const m of r.members || []) {
         const until = known(m.end) ? m.end : this.window[1] + 1;
@@ -689,39 +723,36 @@ class Timeline {
         const from = clip(m.begin), to = clip(until);
         for (const name of partitionNames(m.now)) {
           const at = lane.get(name);
-          if (at === undefined || (to - from < 1 && from - lastIn[at] < 1)) continue;
-          lastIn[at] = to;
-          layer.append(bar(from, to, top + at * LANE, `own c${m.lane % COLOURS}`, this.lanes[m.lane], `${name}\n${this.lanes[m.lane]}`, () => this.choose(r.index, m.lane)));
+          if (at === undefined) continue;
+          if (to - from < SMALL) small[at].add(from, to);
+          else layer.append(bar(from, to, top + at * LANE, `own c${m.lane % COLOURS}`, this.lanes[m.lane], `${name}\n${this.lanes[m.lane]}`, r.index, m.lane));
         }
       }
       for (const [list, since, ms] of r.unowned) {
         const until = since + ms * 1000;
         if (!this.visible(since, until)) continue;
-        for (const name of partitionNames(list)) {
-          const at = lane.get(name);
-          if (at === undefined) continue;
-          layer.append(draw("rect", { class: "gap", x: clip(since), y: top + at * LANE + 5, width: Math.max(1, clip(until) - clip(since)), height: LANE - 10 },
-            draw("title", null, `${name}: nobody for ${duration(ms)}`)));
-        }
+        for (const name of partitionNames(list)) if (lane.has(name)) gaps[lane.get(name)].add(clip(since), clip(until));
       }
     }
     svg.append(layer);
+    add(svg, small.map((run) => run.drawn("own mixed")));
+    add(svg, gaps.map((run) => run.drawn("gap")));
   }
 
   gaps(svg, clip, y) {
     const layer = draw("g");
-    let last = -Infinity;
+    const small = new Run(y + 4, LANE - 8);
     for (const r of this.rows) {
       for (const [list, since, ms] of r.unowned) {
         const until = since + ms * 1000;
         if (!this.visible(since, until)) continue;
-        const from = clip(since), to = Math.max(from + 1, clip(until));
-        if (to - last < 1) continue;
-        last = Math.max(last, to);
-        layer.append(bar(from, to, y, "gap", partitionsText(list), `${partitionsText(list)}\nnobody for ${duration(ms)}`, () => this.choose(r.index)));
+        const from = clip(since), to = clip(until);
+        if (to - from < SMALL) small.add(from, to);
+        else layer.append(bar(from, to, y, "gap", partitionsText(list), `${partitionsText(list)}\nnobody for ${duration(ms)}`, r.index));
       }
     }
     svg.append(layer);
+    add(svg, [small.drawn("gap")]);
   }
 
   happenings(svg, x, top, lanes) {
@@ -731,7 +762,7 @@ class Timeline {
       const lane = G.events.lane[k], at = G.events.at[k];
       if (lane >= lanes || !this.visible(at, at) || x(at) - lastIn[lane] < 5) continue;
       lastIn[lane] = x(at);
-      const item = draw("g", { class: "event", "data-event": k, onclick: (event) => { event.stopPropagation(); this.choose(null, null, k); } });
+      const item = draw("g", { class: "event", "data-event": k });
       item.append(draw("title", null, `${clock(at)} ${spaced(G.events.event[k])}\n${text(G.events.detail[k])}`),
         draw("rect", { x: x(at) - 6, y: top + lane * LANE + 1, width: 12, height: 12, rx: 3 }),
         draw("text", { x: x(at), y: top + lane * LANE + 10.5 }, EVENT_MARKS[G.events.event[k]]));
@@ -741,8 +772,8 @@ class Timeline {
   }
 }
 
-function bar(from, to, y, kind, words, title, act) {
-  const item = draw("g", { class: "bar", onclick: act }, draw("title", null, title));
+function bar(from, to, y, kind, words, title, index, lane) {
+  const item = draw("g", { class: "bar", "data-rebalance": index, "data-lane": lane }, draw("title", null, title));
   item.append(draw("rect", { class: kind, x: from, y: y + 4, width: Math.max(1, to - from), height: LANE - 8, rx: Math.min(3, (to - from) / 3) }));
   const room = Math.floor((to - from - 8) / 6.3);
   if (room >= 3) item.append(draw("text", { class: "within", x: from + 4, y: y + LANE / 2 + 4 }, words.length <= room ? words : `${words.slice(0, room - 1)}…`));
@@ -792,20 +823,22 @@ function latency() {
       el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is slow."),
       table(["API", "", "part", ["share", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], split.flatMap((r) =>
         r.parts.map((part, i) => ({ cells: [i ? "" : el("strong", null, r.api), shareBar(part.share, part.part), PARTS[part.part] || spaced(part.part),
-          known(part.share) ? `${(part.share * 100).toFixed(part.share < 0.1 ? 1 : 0)} %` : "", ...part.percentiles.map(duration)] }))), { class: "split" }));
+          known(part.share) ? `${(part.share * 100).toFixed(part.share < 0.1 ? 1 : 0)} %` : "", ...[0, 2, 4].map((k) => duration(part.percentiles[k]))] }))), { class: "split" }));
   }
   if (L.heats.length) {
-    shown.append(el("h3", null, "Over time"), el("p", { class: "quiet" }, "Each cell: answers of that latency in that time. Darker is more; a marked line is the longest."));
+    shown.append(el("h3", null, "Over time"), el("p", { class: "quiet" }, "Each cell: how many answers took so long in that time; stronger is more."));
     const maps = L.heats.map((heat) => el("figure", null, el("figcaption", null, el("strong", null, heat.api), " ", PARTS[heat.part] || heat.part),
       picture((node, width) => heatMap(node, width, heat, L), { class: "picture heat", "data-api": heat.api })));
     shown.append(el("div", { class: "figures" }, maps.slice(0, 6)));
     if (maps.length > 6) shown.append(el("details", null, el("summary", null, `${maps.length - 6} more APIs`), el("div", { class: "figures" }, maps.slice(6))));
   }
-  if (L.slowest.length) {
-    shown.append(el("h3", null, "Slowest by broker, client and topic"),
-      longTable(["API", "of", "", ["answers", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], L.slowest.length,
-        (i) => ({ cells: [L.slowest[i][0], L.slowest[i][1], L.slowest[i][2], integer(L.slowest[i][3]), ...L.slowest[i].slice(4).map(duration)] }), 15));
-  }
+  const ranked = (title, note, rows) => {
+    if (rows.length) shown.append(el("h3", null, title), el("p", { class: "quiet" }, note),
+      longTable(["API", "", "", ["count", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], rows.length,
+        (i) => ({ cells: [rows[i][0], el("span", { class: "quiet" }, rows[i][1]), rows[i][2], integer(rows[i][3]), ...rows[i].slice(4).map(duration)] }), 10));
+  };
+  ranked("Slowest by broker, client and topic", "Without what was waited for as asked, throttled or transferred.", L.slowest);
+  ranked("Slow applications", "Time between an answer and the client's next request of the same kind: spent in the client, not in the broker.", L.applications);
 }
 
 function shareBar(share, part) {

@@ -72,7 +72,7 @@ def group_tables(groups: int, rebalances: int, members: int, seed: int = 7) -> t
         at = BEGIN + chance.randrange(20) * SECOND
         before: dict[int, list[str]] = {}
         for generation in range(rebalances):
-            at += chance.randrange(5, 40) * SECOND
+            at += chance.randrange(15, 40) * SECOND
             row = rebalance(chance, group_id, generation, at, members, before)
             before = {k: member["assignment"] for k, member in enumerate(row["members"])}
             rows.append(row)
