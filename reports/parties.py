@@ -22,13 +22,18 @@ def clients_and_brokers(connections: I64, ends: Mapping[int, Ends]) -> tuple[pa.
     return pa.array(clients, pa.string()).take(rows), pa.array(brokers, pa.string()).take(rows)
 
 
-def distinct_topics(exchange: I64, topic: pa.ChunkedArray) -> tuple[I64, pa.Array]:
-    """Each exchange (-1: none) with each of its topics once: exchanges in ascending order, and the topics."""
+def topics_of_exchanges(exchange: I64, topic: pa.ChunkedArray) -> tuple[I64, pa.Array, I64]:
+    """Each exchange (-1: none) with each of its topics once.
+
+    Exchanges in ascending order, and the topics; and of each row that was given its place among these, or -1.
+    """
     codes, distinct = dictionary_codes(topic)
     there = (exchange >= 0) & (codes >= 0)
     base = np.int64(len(distinct) + 1)
-    pairs = np.unique(exchange[there] * base + codes[there])
-    return pairs // base, distinct.take(pa.array(pairs % base))
+    pairs, place = np.unique(exchange[there] * base + codes[there], return_inverse=True)
+    places = np.full(len(exchange), -1, np.int64)
+    places[there] = place.reshape(-1)
+    return pairs // base, distinct.take(pa.array(pairs % base)), places
 
 
 class ExchangePlaces:

@@ -8,13 +8,14 @@ fixed part of all clients, so that what one worker holds is bounded too, and no 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.arrow_columns import Numbers, dictionary_codes
-from sniffer.columns import I64
+from sniffer.columns import I64, Bool
 
 SHARD = pa.field("shard", pa.int32())
 OTHERS = "(others)"
@@ -47,7 +48,7 @@ def width_of(at: I64) -> int:
     return next((width for width in _WIDTHS if extent // width < MOST_SPANS), _WEEK)
 
 
-def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int = MOST_SERIES) -> Numbers:
+def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int) -> Bool:
     """Which rows belong to one of the series of greatest weight; a series is what has the same values of those names.
 
     Equal weights are told apart by the names' values, so that the choice does not hang on the order of rows.
@@ -59,7 +60,42 @@ def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int = M
     order = pc.sort_indices(series, [("_weight_sum", "descending"), *((name, "ascending") for name in names)])
     rank = np.empty(series.num_rows, np.int64)
     rank[order.to_numpy()] = np.arange(series.num_rows)
-    return rank[_places(rows, names, series)] < most
+    kept: Bool = rank[_places(rows, names, series)] < most
+    return kept
+
+
+def sorted_by(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows in ascending order, null last."""
+    return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in names]))
+
+
+def in_groups(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Table, I64]:
+    """Groups of rows that are sorted by those names, in that order, and the group of each row; one without names."""
+    begins = np.zeros(rows.num_rows, np.bool_)
+    begins[:1] = True
+    for name in names:
+        codes = dictionary_codes(rows[name])[0]
+        begins[1:] |= codes[1:] != codes[:-1]
+    return rows.select(names).take(pa.array(np.flatnonzero(begins))), np.cumsum(begins) - 1
+
+
+def replaced(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows with another column of that name."""
+    return rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
+
+
+def without_the_smallest(rows: pa.Table, series: list[str], anonymous: Sequence[str], weight: Numbers) -> pa.Table:
+    """The rows with series beyond `MOST_SERIES` put together: their names in the anonymous columns become `OTHERS`.
+
+    A null stays one: it says of what kind a series is.
+    """
+    kept = kept_series(rows, series, weight, MOST_SERIES)
+    if kept.all():
+        return rows
+    for name in anonymous:
+        gathered = pc.if_else(pc.is_null(rows[name]), rows[name], pa.scalar(OTHERS))
+        rows = replaced(rows, name, pc.if_else(pa.array(kept), rows[name], gathered))
+    return rows
 
 
 def _places(rows: pa.Table, names: list[str], groups: pa.Table) -> I64:

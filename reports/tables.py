@@ -475,6 +475,55 @@ ERROR_HISTOGRAM = pa.schema(
     ]
 )
 
+# What was produced and fetched: rows of the view of throughput, of which the table ``throughput`` is made.
+THROUGHPUT_COUNTS = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("topic", pa.string()),
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("direction", pa.string()),
+        ("from", TIME),
+        ("codec", pa.string()),  # null: requests are counted
+        ("requests", pa.int64()),
+        ("empty", pa.int64()),
+        ("batches", pa.int64()),
+        ("single_record_batches", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("bytes_uncompressed", pa.int64()),
+    ]
+)
+CODEC = pa.struct(
+    [
+        ("codec", pa.string()),
+        ("batches", pa.int64()),
+        ("single_record_batches", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("bytes_uncompressed", pa.int64()),
+    ]
+)
+
+THROUGHPUT = pa.schema(
+    [
+        ("topic", pa.string()),  # null: each request once; else once for every topic that it carried or was answered of
+        ("client_id", pa.string()),
+        ("client", pa.string()),
+        ("direction", pa.string()),  # produce, fetch
+        ("from", TIME),
+        ("width_ms", pa.int64()),  # of the span that begins at from
+        ("requests", pa.int64()),
+        ("empty", pa.int64()),  # fetches that were answered without fault or throttling, and brought nothing
+        ("batches", pa.int64()),  # of data: markers of transactions are not counted
+        ("single_record_batches", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),  # of batches as they travel
+        ("bytes_uncompressed", pa.int64()),
+        ("codecs", pa.list_(CODEC)),  # the same by codec
+    ]
+)
+
 SCHEMAS: dict[str, pa.Schema] = {
     "connections": CONNECTIONS,
     "exchanges": EXCHANGES,
@@ -491,6 +540,7 @@ RESULTS: dict[str, pa.Schema] = {
     "rebalances": REBALANCES,
     "error_histogram": ERROR_HISTOGRAM,
     "latency": LATENCY,
+    "throughput": THROUGHPUT,
     "lag": LAG,
     "rereads": REREADS,
     "findings": FINDINGS,

@@ -12,9 +12,10 @@ from reports.groups.view import GroupsView
 from reports.latency.view import LatencyView
 from reports.progress.view import ProgressView
 from reports.tables import ALL_SCHEMAS
+from reports.throughput import ThroughputView
 from reports.views import View
 
-_ALL: tuple[Callable[[], View], ...] = (GroupsView, FactsView, ProgressView, LatencyView, ErrorsView)
+_ALL: tuple[Callable[[], View], ...] = (GroupsView, FactsView, ProgressView, LatencyView, ThroughputView, ErrorsView)
 
 VIEWS: dict[str, Callable[[], View]] = {make().name: make for make in _ALL}
 SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from reports.arrow_columns import dictionary_codes, equal_columns
 from reports.latency.histogram import buckets_of, percentiles
 from reports.latency.parts import PARTS, TOTAL
-from reports.series import OTHERS, kept_series, shards, spans, width_of
+from reports.series import in_groups, replaced, shards, sorted_by, spans, width_of, without_the_smallest
 from reports.tables import LATENCY, LATENCY_COUNTS, TIME
 from sniffer.columns import I64
 
@@ -75,14 +75,15 @@ def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
 
 def latency_table(rows: pa.Table) -> pa.Table:
     """The table ``latency`` of all counts of a shard."""
-    rows = _without_the_smallest(rows)
+    total = pc.if_else(pc.equal(rows["part"], TOTAL), rows["count"], 0).to_numpy()
+    rows = without_the_smallest(rows, _SERIES, ("broker", "client_id", "client", "topic"), total)
     at = rows["from"].cast(pa.int64()).to_numpy()
     width = width_of(at)
-    rows = _with(rows, "from", pa.array(spans(at, width)).cast(TIME))
+    rows = replaced(rows, "from", pa.array(spans(at, width)).cast(TIME))
     names = [*_SERIES, "from", "part"]
     rows = rows.group_by([*names, "bucket"], use_threads=False).aggregate(_SUMS)
-    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in [*names, "bucket"]]))
-    groups, group = _grouped(rows, names)
+    rows = sorted_by(rows, [*names, "bucket"])
+    groups, group = in_groups(rows, names)
     sizes = np.bincount(group, minlength=groups.num_rows)
     offsets = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
     arrays: dict[str, pa.Array] = {name: groups[name] for name in names}
@@ -115,11 +116,11 @@ def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: st
     table = table.filter(pc.is_valid(table["topic"]) if "topic" in names else pc.is_null(table["topic"]))
     if "from" in names and table.num_rows:
         width = int(pc.max(table["width_ms"]).as_py()) * _MILLISECOND
-        table = _with(table, "from", pa.array(spans(table["from"].cast(pa.int64()).to_numpy(), width)).cast(TIME))
+        table = replaced(table, "from", pa.array(spans(table["from"].cast(pa.int64()).to_numpy(), width)).cast(TIME))
     rows = _flat(table, names)
     rows = rows.group_by([*names, "bucket"], use_threads=False).aggregate(_SUMS)
-    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in [*names, "bucket"]]))
-    groups, group = _grouped(rows, names)
+    rows = sorted_by(rows, [*names, "bucket"])
+    groups, group = in_groups(rows, names)
     measures = _measures(rows, group, int(group.max(initial=-1)) + 1)
     order = ["count", "sum_ms", *_FRACTIONS, "max"]
     columns = [*(groups[name] for name in names), *(measures[name] for name in order)]
@@ -146,28 +147,6 @@ def _flat(table: pa.Table, names: list[str]) -> pa.Table:
     return pa.table(columns)
 
 
-def _without_the_smallest(rows: pa.Table) -> pa.Table:
-    total = pc.if_else(pc.equal(rows["part"], TOTAL), rows["count"], 0)
-    kept = kept_series(rows, _SERIES, total.to_numpy())
-    if kept.all():
-        return rows
-    mask, others = pa.array(kept), pa.scalar(OTHERS)
-    for name in ("broker", "client_id", "client", "topic"):
-        gathered = pc.if_else(pc.is_null(rows[name]), rows[name], others) if name == "topic" else others
-        rows = _with(rows, name, pc.if_else(mask, rows[name], gathered))
-    return rows
-
-
-def _grouped(rows: pa.Table, names: list[str]) -> tuple[pa.Table, I64]:
-    """Groups of rows that are sorted by those names, in that order, and the group of each row; one without names."""
-    begins = np.zeros(rows.num_rows, np.bool_)
-    begins[:1] = True
-    for name in names:
-        codes = dictionary_codes(rows[name])[0]
-        begins[1:] |= codes[1:] != codes[:-1]
-    return rows.select(names).take(pa.array(np.flatnonzero(begins))), np.cumsum(begins) - 1
-
-
 def _measures(rows: pa.Table, group: I64, groups: int) -> dict[str, pa.Array]:
     count, total, most = (rows[f"{name}_{how}"].to_numpy() for name, how in _SUMS)
     counted, spent, highest = (np.zeros(groups, np.int64) for _ in range(3))
@@ -179,7 +158,3 @@ def _measures(rows: pa.Table, group: I64, groups: int) -> dict[str, pa.Array]:
     measures = {"count": counted, "sum_ms": spent / _MILLISECOND, "max": highest_ms}
     measures |= dict(zip(_FRACTIONS, found, strict=True))
     return {name: pa.array(column) for name, column in measures.items()}
-
-
-def _with(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    return rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)

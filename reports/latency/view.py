@@ -14,7 +14,7 @@ from reports.latency import parts
 from reports.latency.counts import WHO, Spent, counts, latency_table
 from reports.latency.neighbours import NEEDED, Gap, Neighbourhood, Neighbours
 from reports.latency.parts import ABSENT
-from reports.parties import ExchangePlaces, clients_and_brokers, distinct_topics
+from reports.parties import ExchangePlaces, clients_and_brokers, topics_of_exchanges
 from reports.series import FINEST
 from reports.tables import LATENCY_COUNTS
 from reports.views import Known, by_key
@@ -69,7 +69,7 @@ class LatencyView:
         topic = pa.nulls(near.rows.num_rows, pa.string())
         counted = [counts(near.rows.append_column("topic", topic), [*spent, *gaps], self._span)]
         if (partitions := tables.get("partitions")) is not None:
-            exchange, topic = distinct_topics(places.of(partitions), partitions["topic"])
+            exchange, topic, _ = topics_of_exchanges(places.of(partitions), partitions["topic"])
             who = near.rows.take(pa.array(exchange + near.new)).append_column("topic", topic)
             counted.append(counts(who, list(_by_topic(spent, exchange + near.new)), self._span))
         rows = [part for part in counted if part.num_rows]

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.latency import counts, parts
+from reports import series
+from reports.latency import parts
 from reports.latency.counts import latency
 from reports.latency.histogram import ERROR
 from reports.latency.view import LatencyView
@@ -126,8 +127,7 @@ def test_groupings_of_the_table() -> None:
 def test_series_beyond_the_cap_are_counted_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = observed("mixed-versions")
     whole = latency(table_of(rows), ["api"])
-    kept = counts.kept_series
-    monkeypatch.setattr(counts, "kept_series", lambda rows, names, weight: kept(rows, names, weight, 2))
+    monkeypatch.setattr(series, "MOST_SERIES", 2)
     table = table_of(rows)
     shards = len(pc.unique(rows["shard"]))
     names = table.select(["api", "api_version", "client_id", "topic"]).filter(pc.not_equal(table["client_id"], OTHERS))
