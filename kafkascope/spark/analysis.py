@@ -15,13 +15,17 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
+from kafkascope.spark.stored import datasets
+from reports.answers.answers import Answers, answers
 from reports.capture_points import clock_issues, clock_row
 from reports.connection_table import issue_table
+from reports.page.page import page
 from reports.summary import Summary
 from reports.topics import TopicNames
 from sniffer.capture_points import FileClock, Joined
@@ -53,6 +57,8 @@ class Analysis:
     summary: Summary
     topic_names: Mapping[str, str]  # by id as written
     other: Mapping[str, int]  # packets without TCP, by kind
+    answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
+    report_failure: str | None = None
 
 
 def analyze(
@@ -68,8 +74,11 @@ def analyze(
     split_bytes: int = SPLIT_BYTES,
     partitions: int | None = None,
     progress: Progress | None = None,
+    report: bool = True,
 ) -> Analysis:
     """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
+
+    ``out/report.html`` shows what they say, unless report is False.
 
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
@@ -94,7 +103,10 @@ def analyze(
         try:
             run = _Run(own_session(session), staging, options, progress)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
-            output.commit(run.parts, tables, analysis.summary.result())
+            summary = analysis.summary.result()
+            reporting = _Reporting(summary)
+            output.commit(run.parts, tables, summary, reporting.page if report else _no_page)
+            analysis = replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
         except BaseException:
             output.abort()
             raise
@@ -107,6 +119,28 @@ def analyze(
             session.stop()
             log.unlink(missing_ok=True)
     return analysis
+
+
+class _Reporting:
+    """Makes the report of the tables that were written, and keeps what it says."""
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        self._summary = summary
+        self.answers: Answers | None = None
+        self.failure: str | None = None
+
+    def page(self, system: fs.FileSystem, tables: str) -> str | None:
+        """The page, or None if it cannot be made: that is no reason to lose the tables."""
+        try:
+            self.answers = answers(datasets(system, tables), self._summary)
+            return page(self.answers)
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            return None
+
+
+def _no_page(system: fs.FileSystem, tables: str) -> None:
+    return None
 
 
 class _Run:

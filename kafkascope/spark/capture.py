@@ -80,7 +80,7 @@ def read(
         place = posixpath.join(directory, f"kafkascope-{uuid.uuid4().hex}")
     out = posixpath.join(place, "out")
     try:
-        analysis = analyze(paths, out, spark=spark, options=options)
+        analysis = analyze(paths, out, spark=spark, options=options, report=False)
         capture = SparkCapture(read_tables(spark, out), analysis, ", ".join(paths))
     except BaseException:
         _remove(place)

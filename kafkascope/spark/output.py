@@ -3,6 +3,7 @@
     OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet     while it runs
     OUT/.staging-<random>/views/NAME/part-00003-<random>.parquet      rows of views, which are input of a later job
     OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
+    OUT/report.html, OUT/summary.json                                 after that, in this order
 
 Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a scheme they are local paths.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,10 @@ from reports.view_registry import SCHEMAS_WITH_VIEWS
 TABLES = "tables"
 _VIEWS = "views"
 SUMMARY = "summary.json"
+REPORT = "report.html"
 _STAGING = ".staging-"
 # What a finished or broken run leaves; a directory that has anything else is not ours to replace.
-_OWN = frozenset({TABLES, SUMMARY})
+_OWN = frozenset({TABLES, REPORT, SUMMARY})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
 # Text of many values and payloads gain nothing by a dictionary, and building one takes time.
@@ -104,10 +106,17 @@ class Output:
             return self._staging
         return posixpath.join(self.place, posixpath.basename(self._staging))
 
-    def commit(self, parts: Iterable[Part], tables: Iterable[str], summary: Mapping[str, Any] | None = None) -> None:
+    def commit(
+        self,
+        parts: Iterable[Part],
+        tables: Iterable[str],
+        summary: Mapping[str, Any] | None = None,
+        report: Callable[[fs.FileSystem, str], str | None] = lambda system, tables: None,
+    ) -> None:
         """Put the parts in place, instead of what was there; files of attempts that did not count are removed.
 
-        The summary comes last: where it is, the tables are whole.
+        report is called with the tables in place, and gives the report's text, or None for none. The summary comes
+        last: where it is, all is whole.
         """
         staged = posixpath.join(self._staging, TABLES)
         kept: dict[str, set[str]] = {name: set() for name in tables}
@@ -133,6 +142,9 @@ class Output:
         for entry in self._system.get_file_info(fs.FileSelector(self._path)):
             if posixpath.basename(entry.path).startswith(_STAGING):
                 self._remove(entry.path)
+        if (text := report(self._system, target)) is not None:
+            with self._system.open_output_stream(posixpath.join(self._path, REPORT)) as stream:
+                stream.write(text.encode())
         if summary is not None:
             with self._system.open_output_stream(posixpath.join(self._path, SUMMARY)) as stream:
                 stream.write(json.dumps(summary, indent=2).encode())

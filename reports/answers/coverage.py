@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import dataset as ds
 
+from reports.capture_points import clock_text
 from reports.issue_kinds import ISSUE_KINDS
 from reports.text import counted, tls_remark
+
+CLOCKS = 20  # of files, that are told
 
 
 @dataclass(slots=True)
@@ -60,6 +63,9 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         if counts := summary.get(name):
             parts = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items())
             told.append((title, parts))
+    if copies := summary.get("copies"):
+        told.append(("packets captured at several points", f"{copies:,} copies, counted once"))
+    told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]
     if tls := summary.get("tls_ports"):
         told.append(("encrypted", tls_remark(tls)))
     return told

@@ -1,0 +1,65 @@
+"""What an analysis left in its directory: tables as datasets, the summary, and the report beside them."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset as ds
+from pyarrow import fs
+
+from kafkascope.spark.output import REPORT, SUMMARY, TABLES, locate
+from reports.tables import ALL_SCHEMAS
+
+
+class NotAnAnalysisError(Exception):
+    """A place is no directory that an analysis wrote; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A directory that an analysis made."""
+
+    place: str
+    tables: Mapping[str, ds.Dataset]  # by name; those that are not there are left out
+    summary: Mapping[str, Any]  # empty where it is not there: the analysis did not end, or another tool made the tables
+
+
+def stored(place: str) -> Stored:
+    """Open what lies in a directory; nothing is read but the summary. Raises NotAnAnalysisError."""
+    try:
+        system, path = locate(place)
+        if system.get_file_info(path).type != fs.FileType.Directory:
+            raise NotAnAnalysisError(f"{place} is not there; give the directory that `kafkascope analyze -o` wrote")
+        tables = datasets(system, posixpath.join(path, TABLES))
+        if not tables:
+            raise NotAnAnalysisError(f"{place} has no tables; give the directory that `kafkascope analyze -o` wrote")
+        summary: dict[str, Any] = {}
+        if system.get_file_info(posixpath.join(path, SUMMARY)).type == fs.FileType.File:
+            with system.open_input_stream(posixpath.join(path, SUMMARY)) as stream:
+                summary = json.loads(stream.read())
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise NotAnAnalysisError(f"{place} cannot be read: {error}") from error
+    return Stored(place, tables, summary)
+
+
+def datasets(system: fs.FileSystem, path: str) -> dict[str, ds.Dataset]:
+    """The tables below a path, by name; their columns are those of today, null where files do not have them."""
+    found = {}
+    for entry in system.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+        name = posixpath.basename(entry.path)
+        if entry.type == fs.FileType.Directory and name in ALL_SCHEMAS:
+            found[name] = ds.dataset(entry.path, schema=ALL_SCHEMAS[name], format="parquet", filesystem=system)
+    return found
+
+
+def write_report(place: str, text: str) -> str:
+    """Put the report beside the tables; returns where. Raises OSError."""
+    system, path = locate(place)
+    with system.open_output_stream(posixpath.join(path, REPORT)) as stream:
+        stream.write(text.encode())
+    return posixpath.join(place, REPORT)
