@@ -49,11 +49,9 @@ def joined_fetches(rows: pa.Table) -> pa.Table:
     if not rows.num_rows:
         return rows
     connection, partition, span = (integers(rows[name]) for name in ("connection", "partition", "span"))
-    topic = dictionary_codes(rows["topic"])[0]
-    number = integers(rows["first_number"])
-    order = np.lexsort((number, span, partition, topic, connection))
-    rows = rows.take(pa.array(order))
-    key = np.stack([connection, topic, partition, span])[:, order]
+    key = np.stack([connection, ranked(rows["client_id"]), ranked(rows["topic"]), partition, span])
+    order = np.lexsort((integers(rows["first_number"]), *key[::-1]))
+    rows, key = rows.take(pa.array(order)), key[:, order]
     first, last, position = (integers(rows[name]) for name in ("first_offset", "last_offset", "position"))
     begins = changes(key)
     begins[1:] |= first[1:] < position[:-1]
@@ -80,7 +78,7 @@ def joined_ends(rows: pa.Table) -> pa.Table:
     if not rows.num_rows:
         return rows
     partition, span = integers(rows["partition"]), integers(rows["span"])
-    topic = dictionary_codes(rows["topic"])[0]
+    topic = ranked(rows["topic"])
     order = np.lexsort((span, partition, topic))
     rows = rows.take(pa.array(order))
     start = np.flatnonzero(changes(np.stack([topic, partition, span])[:, order]))
@@ -97,7 +95,7 @@ def joined_commits(rows: pa.Table) -> pa.Table:
     """Rows of what groups committed and fetched otherwise: the last of each connection, partition and span."""
     if not rows.num_rows:
         return rows
-    kind, topic, group, client_id = (dictionary_codes(rows[n])[0] for n in ("kind", "topic", "group_id", "client_id"))
+    kind, topic, group, client_id = (ranked(rows[name]) for name in ("kind", "topic", "group_id", "client_id"))
     connection, partition, span = (integers(rows[name]) for name in ("connection", "partition", "span"))
     keys = np.stack([kind, topic, group, client_id, connection, partition, span])
     order = np.lexsort((integers(rows["last_number"]), integers(rows["last_at"]), *keys))
@@ -117,6 +115,15 @@ def integers(column: pa.ChunkedArray | pa.Array) -> I64:
     """A column of offsets or times as numbers; -1 for null."""
     whole: I64 = pc.fill_null(pc.cast(column, pa.int64()), -1).to_numpy()
     return whole.astype(np.int64)
+
+
+def ranked(column: pa.ChunkedArray) -> I64:
+    """A number for each text of a column, in their order, whatever that of the rows; -1 for null."""
+    codes, distinct = dictionary_codes(column)
+    rank = np.empty(len(distinct) + 1, np.int64)
+    rank[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
+    rank[-1] = -1
+    return rank[codes]
 
 
 class _Clients:

@@ -43,14 +43,15 @@ class ProgressView:
         return pa.concat_tables(parts) if parts else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
-        """Rows of lag and rereads, topics in order of their names; known is not needed."""
+        """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
         lags, again = [], []
         for topic, of_topic in by_key(rows, self.key):
             if topic is not None:
                 lag, reread = _of_topic(of_topic)
                 lags.append(lag)
                 again.append(reread)
-        tables = {"lag": lags, "rereads": again}
+        findings = [finding for lag in lags for finding in lag_findings(lag)]
+        tables = {"lag": lags, "rereads": again, "findings": [finding_table(findings)]}
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
 
