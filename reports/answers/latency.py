@@ -21,6 +21,9 @@ BINS = 80  # spans of time that a picture has side by side
 RANKED = 60  # entries of a list of the slowest
 _KEYS_COUNTED = 100_000  # brokers, clients and topics that are weighed for the list of the slowest
 _ROW_BUCKETS = 18  # buckets of a histogram in one row of a picture: durations grow by 1.43 from row to row
+_POLLING = frozenset(
+    {"Produce", "Fetch", "ShareFetch"}
+)  # what an application does all the time, if nothing holds it up
 _EVERYWHERE = frozenset({TOTAL, SLOW, TRANSFER, APPLICATION})  # parts that say little by themselves
 _MICROSECOND_MS = 1e-3
 _GROWTH = (1 + ERROR) / (1 - ERROR)
@@ -101,7 +104,7 @@ def latency(table: ds.Dataset | None) -> Latency | None:
         whole.add(once, [once["api"], once["part"]])
         _heat(heat, once, begin, width, spans)
         for part, chosen in ((SLOW, slow), (APPLICATION, waiting)):
-            for kind, of_kind, names in _dimensions(rows.filter(pc.equal(rows["part"], part))):
+            for kind, of_kind, names in _dimensions(_of_part(rows, part)):
                 constant = [pa.array([text] * len(of_kind), pa.string()) for text in (part, kind)]
                 ranked.add(of_kind, [of_kind["api"], *constant, names], chosen)
     apis = _apis(whole)
@@ -144,7 +147,7 @@ def _weights(table: ds.Dataset) -> tuple[set[_Key], set[_Key]]:
     sums: dict[_Key, float] = {}
     for rows in _batches(table):
         for part in (SLOW, APPLICATION):
-            for kind, of_kind, names in _dimensions(rows.filter(pc.equal(rows["part"], part))):
+            for kind, of_kind, names in _dimensions(_of_part(rows, part)):
                 keyed = pa.table({"api": of_kind["api"], "name": names, "highest": of_kind["max"]})
                 for row in keyed.group_by(["api", "name"]).aggregate([("highest", "max")]).to_pylist():
                     key = (row["api"], part, kind, row["name"])
@@ -155,6 +158,13 @@ def _weights(table: ds.Dataset) -> tuple[set[_Key], set[_Key]]:
         mine = sorted((key for key in sums if key[1] == part), key=lambda key: (-sums[key], key))
         kept.append(set(mine[: 3 * RANKED]))
     return kept[0], kept[1]
+
+
+def _of_part(rows: pa.Table, part: str) -> pa.Table:
+    mine = pc.equal(rows["part"], part)
+    if part == APPLICATION:
+        mine = pc.and_(mine, pc.is_in(rows["api"], pa.array(sorted(_POLLING))))
+    return rows.filter(pc.fill_null(mine, False))
 
 
 def _dimensions(rows: pa.Table) -> Iterator[tuple[str, pa.Table, pa.ChunkedArray]]:
@@ -258,16 +268,20 @@ def _apis(whole: _Histograms) -> list[ApiLatency]:
     for (api, part), spread in whole.spreads().items():
         by_api.setdefault(api, {})[part] = spread
     apis = [
-        ApiLatency(api, parts[TOTAL], {name: parts[name] for name in PARTS if name in parts and name != TOTAL})
+        ApiLatency(api, parts[TOTAL], {name: parts[name] for name in _parts_of(api) if name in parts})
         for api, parts in by_api.items()
         if TOTAL in parts
     ]
     return sorted(apis, key=lambda one: (-one.total.sum_ms, one.api))
 
 
+def _parts_of(api: str) -> list[str]:
+    return [part for part in PARTS if part != TOTAL and (part != APPLICATION or api in _POLLING)]
+
+
 def telling(one: ApiLatency) -> bool:
     """Whether the parts of an API's latency say more than the whole of it."""
-    return one.api in ("Produce", "Fetch") or not one.parts.keys() <= _EVERYWHERE
+    return one.api in _POLLING or not one.parts.keys() <= _EVERYWHERE
 
 
 def _heats(apis: list[ApiLatency], heat: Mapping[_Key, NDArray[np.int64]]) -> list[Heat]:

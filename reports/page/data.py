@@ -9,6 +9,7 @@ from reports.answers.answers import Answers, group_of
 from reports.answers.errors import ErrorAnswer
 from reports.answers.latency import Latency, Ranked, Spread, telling
 from reports.answers.progress import LINES, GroupLag
+from reports.answers.throughput import Flow
 from reports.page.group_data import Clock, GroupData, Texts, milliseconds
 from reports.terminal import size
 from reports.text import counted
@@ -212,12 +213,17 @@ def _throughput(answers: Answers, clock: Clock) -> Json | None:
     if (flow := answers.throughput) is None:
         return None
     return {
-        "rows": [
-            [f.topic, f.direction, f.client_id, f.records, f.bytes, f.batches, f.ratio, f.codecs] for f in flow.flows
-        ],
+        "rows": [_flow(one) for one in flow.flows],
         "lines": [_line(one.name, one.times, [round(rate) for rate in one.rates], clock) for one in flow.rates],
         "left_out": flow.left_out,
     }
+
+
+def _flow(one: Flow) -> list[Any]:
+    codecs = ", ".join(name for name, _ in one.codecs.most_common())
+    ratio = None if one.ratio is None else round(one.ratio, 3)
+    counts = [one.records, one.bytes, one.batches, one.single_record_batches, one.requests, one.empty]
+    return [one.topic, one.direction, one.client_id, *counts, ratio, codecs]
 
 
 def _coverage(answers: Answers) -> Json:

@@ -212,11 +212,18 @@ class GroupData:
 
     def _unowned(self, rows: Sequence[Unowned]) -> list[Any]:
         """Partitions that nobody owned, those with the same gap together: [list, since, ms], the longest first."""
-        together: dict[tuple[int | None, float | None], list[str]] = {}
+        together: dict[tuple[int, int], list[Unowned]] = {}
         for row in rows:
-            together.setdefault((self._time(row.since), milliseconds(row.ms)), []).append(row.partition)
-        longest = sorted(together.items(), key=lambda item: -(item[0][1] or 0.0))[:50]
-        return [[self._list(partitions), since, ms] for (since, ms), partitions in longest]
+            together.setdefault((row.since // 5_000_000, round(row.ms / 5)), []).append(row)  # within 5 ms
+        longest = sorted(together.values(), key=lambda gaps: -max(gap.ms for gap in gaps))[:50]
+        return [
+            [
+                self._list([gap.partition for gap in gaps]),
+                self._time(min(gap.since for gap in gaps)),
+                milliseconds(max(gap.ms for gap in gaps)),
+            ]
+            for gaps in longest
+        ]
 
     def _list(self, partitions: Iterable[str] | None) -> int | None:
         """Number of a list of partitions; None: not known. Past the limit a negative number: only the count."""

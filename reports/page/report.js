@@ -806,7 +806,8 @@ function axis(begin, end, left, inner, y, height) {
 
 const PARTS = {
   total: "all of it", waiting: "waiting, as the client asked", throttled: "throttled by quota", transfer: "transfer, first to last byte",
-  slow: "slow: the broker, or what is behind it", application: "application: answer to next request",
+  queued: "queued behind an earlier request on the connection", replicas: "replicas did not follow in time",
+  unsplit: "waiting or slow: the capture does not tell", slow: "slow: the broker, or what is behind it", application: "application: answer to next request",
 };
 
 function latency() {
@@ -815,7 +816,7 @@ function latency() {
   const shown = section("latency", "Latency");
   if (!L.rows.length) { shown.append(el("p", { class: "quiet" }, "No answered request was seen.")); return; }
   const rows = L.rows.map((r) => ({ cells: [el("strong", null, r.api), integer(r.count), ...r.percentiles.map(duration)] }));
-  shown.append(el("p", { class: "quiet" }, "From a request's last byte to its answer's first, as captured. Percentiles are within 1 %."),
+  shown.append(el("p", { class: "quiet" }, "From a request's first byte to its answer's last, as captured. Percentiles are within 1 %."),
     table(["API", ["answers", "number"], ...["p50", "p90", "p99", "p99.9", "max"].map((name) => [name, "number"])], rows, { class: "latency" }));
   const split = L.rows.filter((r) => r.parts.length);
   if (split.length) {
@@ -987,10 +988,12 @@ function throughput() {
   const shown = section("throughput", "Throughput");
   if (!T.rows.length) { shown.append(el("p", { class: "quiet" }, "No records were sent or fetched.")); return; }
   if (T.lines.length) shown.append(lineChart(T.lines, (value) => `${size(value)}/s`, false));
-  shown.append(longTable(["topic", "direction", "client", ["records", "number"], ["bytes", "number"], ["batches", "number"], ["records in a batch", "number"], ["compressed to", "number"], "codec"], T.rows.length, (i) => {
-    const [topic, direction, client, records, bytes, batches, ratio, codecs] = T.rows[i];
-    return { cells: [topic, direction, client || "", integer(records), size(bytes), integer(batches), batches ? (records / batches).toFixed(1) : "",
-      known(ratio) ? `${(ratio * 100).toFixed(0)} %` : "", codecs] };
+  const heads = ["topic", "direction", "client", ["records", "number"], ["bytes", "number"], ["batches", "number"], ["records in a batch", "number"], ["of one record", "number"],
+    ["requests", "number"], ["empty", "number"], ["compressed to", "number"], "codecs"];
+  shown.append(longTable(heads, T.rows.length, (i) => {
+    const [topic, direction, client, records, bytes, batches, single, requests, empty, ratio, codecs] = T.rows[i];
+    return { cells: [topic, direction, client || "", integer(records), size(bytes), integer(batches), batches ? (records / batches).toFixed(1) : "", integer(single),
+      integer(requests), integer(empty), known(ratio) ? `${(ratio * 100).toFixed(0)} %` : "", codecs] };
   }, 12));
   if (T.left_out) shown.append(el("p", { class: "quiet" }, `${plural(T.left_out, "more row")} in the table “throughput”.`));
 }
