@@ -55,4 +55,6 @@ def _ahead(milliseconds: float) -> str:
 def _duration(milliseconds: float) -> str:
     if milliseconds >= 1000:
         return f"{milliseconds / 1000:,.6f} s"
+    if milliseconds < 0.1:
+        return f"{milliseconds * 1000:.1f} µs"
     return f"{milliseconds:.3f} ms"

@@ -716,7 +716,7 @@ def _take_payload(
         skipped = stream.next - position
         if skipped > 0:
             _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at, is_copy)
-        elif stream.acked > position and not is_copy:
+        elif stream.acked > position and not is_copy and stream.rank <= state.streams[index ^ 1].rank:
             connection.out_of_order += 1
         added = length - skipped
         _deliver(state, slot, side, start + skipped, max(captured - skipped, 0), added, number, at)
@@ -947,6 +947,21 @@ def _may_be_copy(state: State, index: Integer, rank: Integer, at: Integer) -> An
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _comes_late(state: State, slot: Integer, side: Integer, rank: Integer, at: Integer) -> Any:
+    """Whether a segment, the first of its stream, goes before the answer, which a file of lower rank has alone."""
+    if state.streams[2 * slot + side].rank != NO_RANK or rank <= state.streams[2 * slot + 1 - side].rank:
+        return False
+    connection = state.connections[slot]
+    return connection.first_seen - state.totals[0].window <= at <= connection.now
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_of_before(connection: Record, stream: Record, other: Record, rank: Integer, at: Integer) -> Any:
+    """Whether a copy comes so late that another connection has begun on its ports: sent before that was asked for."""
+    return stream.rank == NO_RANK and rank > other.rank and connection.opened_by == 2 and at < connection.first_seen
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _brings_more(
     state: State, slot: Integer, side: Integer, seq: Integer, flags: Integer, length: Integer, at: Integer
 ) -> Any:
@@ -974,6 +989,8 @@ def _brings_more(
         return False
     if position < stream.gap_end and end > stream.gap_start:
         return True  # too late, which is counted
+    if stream.known == ASSUMED and stream.next == stream.base and position < stream.base:
+        return True  # the stream begins earlier than it seemed
     cursor = max(position, stream.next)
     place = stream.first_piece
     if place >= 0:
@@ -1083,8 +1100,9 @@ def absorb(
             _enter(state, slot)
             _begin(state, slot, side, number[i], at[i])
         elif _is_over(state.connections[slot], at[i]) or (
-            not is_copy
-            and flags[i] & (SYN | RST) == SYN
+            flags[i] & (SYN | RST) == SYN
+            and not is_copy
+            and not _comes_late(state, slot, side, rank[i], at[i])
             and _opens_anew(
                 state.connections[slot],
                 state.streams[2 * slot + side],
@@ -1102,6 +1120,9 @@ def absorb(
         connection = state.connections[slot]
         stream = state.streams[2 * slot + side]
         other = state.streams[2 * slot + 1 - side]
+        if totals.window > 0 and _is_of_before(connection, stream, other, rank[i], at[i]):
+            totals.copies += 1
+            continue
         if is_copy:
             if not _brings_more(state, slot, side, np.int64(seq[i]), np.int64(flags[i]), wire, at[i]):
                 totals.copies += 1
