@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from kafkascope.groups import Group
 from kafkascope.reading import Reading
 from kafkascope.spool import Spool
 from reports.capture_points import clock_row
+from reports.error_histogram import errors_histogram
 from reports.findings.finding import SEVERITIES
+from reports.latency.counts import latency
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS, SCHEMAS
+from reports.throughput import throughput
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
 from reports.views import Known
@@ -199,6 +202,23 @@ class Capture:
             raise KeyError(f"{group_id}: groups of the capture are {known[:_GROUPS_NAMED]}")
         findings = self.findings[self.findings.subject == f"group {group_id}"].reset_index(drop=True)
         return Group(group_id, mine["rebalances"], mine["group_events"], findings, list(parts.values()))
+
+    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
+        """Percentiles in milliseconds by any columns of the table ``latency``, see `reports.latency.counts.latency`."""
+        return latency(self.arrow("latency"), by, part)
+
+    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
+        """Bytes, records, batches by any columns of the table ``throughput``, see `reports.throughput.throughput`."""
+        return throughput(self.arrow("throughput"), by)
+
+    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
+        """Errors counted by any columns of the table ``error_histogram``, trouble before what is ordinary."""
+        return errors_histogram(self.arrow("error_histogram"), by)
+
+    def lag(self, group_id: str | None = None) -> pd.DataFrame:
+        """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""
+        frame = self.frame("lag")
+        return frame if group_id is None else frame[frame.group_id == group_id].reset_index(drop=True)
 
     def exchange(self, n: int) -> ExchangeView:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""

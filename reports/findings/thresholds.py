@@ -50,6 +50,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "clock_batches": Threshold(5, "batches", "fewer may be of an application that sets time stamps itself"),
     "hanging_transaction": Threshold(60, "s", "transaction.timeout.ms of producers by default"),
     "idle_fetches": Threshold(50, "empty fetches in 10 s", "fetch.max.wait.ms of 500 makes 20 in 10 s for each broker"),
+    "lag_stuck": Threshold(30, "s", "a consumer that reads at all moves on within some polls"),
+    "lag_growing_for": Threshold(60, "s", "shorter bursts are what a queue is for"),
+    "lag_growing_by": Threshold(1000, "records", "fewer are read in one poll or two (max.poll.records is 500)"),
     "leader_changes": Threshold(1, "errors", "each costs clients a refresh of their metadata and a retry"),
 }
 

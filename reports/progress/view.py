@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.arrow_columns import dictionary_codes
+from reports.findings.finding import finding_table
+from reports.findings.lag_rules import lag_findings
 from reports.groups.messages import Ends
 from reports.progress.lag import lag_table
 from reports.progress.positions import (
@@ -29,13 +31,13 @@ from reports.views import Known, by_key
 
 
 class ProgressView:
-    """Positions by topic; of them lag, and what was read again."""
+    """Positions by topic; of them lag, what was read again, and findings."""
 
     name = "positions"
     schema = POSITIONS
     key = "topic"
     needs = frozenset({"partitions", "batches", "told_offsets", "exchanges"})
-    results: tuple[str, ...] = ("lag", "rereads")
+    results: tuple[str, ...] = ("lag", "rereads", "findings")
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Rows of POSITIONS that a batch gives; None without any."""

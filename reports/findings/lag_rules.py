@@ -1,0 +1,132 @@
+"""Findings about what groups read of one topic, from the table of lag."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.findings.finding import CRITICAL, WARNING, Finding, Observation
+from reports.findings.thresholds import threshold
+
+MILLISECOND = 1_000_000
+
+Row = Mapping[str, Any]
+
+
+def lag_findings(lag: pa.Table) -> list[Finding]:
+    """All findings about a topic, by its rows of the table lag."""
+    return [*_stuck(lag), *_growing(lag)]
+
+
+def _stuck(lag: pa.Table) -> Iterator[Finding]:
+    """Members that ask for one offset again and again while there is more, or go on reading and commit nothing."""
+    enough = threshold("lag_stuck") * 1000
+    for column, kind, does, advice in (
+        (
+            "fetch_stuck_ms",
+            "consumer_stuck",
+            "asks for the same offset again and again, and there is more",
+            "Look at the record at this offset (kcat -o): one that cannot be deserialized or processed, and is tried "
+            "without end; also a message larger than max.partition.fetch.bytes for clients of before 0.10.1.",
+        ),
+        (
+            "commit_stuck_ms",
+            "commits_stopped",
+            "does not commit, and there is more",
+            "See whether it still reads (fetch_offset in the table lag) and whether its commits are refused; a "
+            "processing that blocks stops commits as well.",
+        ),
+    ):
+        rows = lag.filter(pc.fill_null(pc.greater_equal(lag[column], enough), False))
+        for (group, client), found in _by_reader(rows):
+            worst = {partition: max(of, key=lambda row: row[column]) for partition, of in _by_partition(found).items()}
+            longest = max(row[column] for row in worst.values())
+            topic = found[0]["topic"]
+            yield Finding(
+                CRITICAL if kind == "consumer_stuck" else WARNING,
+                kind,
+                f"{client} {does}: {topic}-{', '.join(map(str, sorted(worst)))}, for {longest / 1000:,.0f} s",
+                f"group {group}",
+                min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND for row in worst.values()),
+                max(row["at"] + row["width_ms"] * MILLISECOND for row in worst.values()),
+                [
+                    Observation(
+                        f"{topic}-{partition}: after {row[column] / 1000:,.0f} s fetched up to "
+                        f"{_known(row['fetch_offset'])}, committed {_known(row['committed_offset'])}, "
+                        f"end {_known(row['end_offset'])}",
+                        None,
+                        row["at"],
+                    )
+                    for partition, row in sorted(worst.items())
+                ],
+                advice,
+                round(longest / (longest + 4 * enough), 3),
+            )
+
+
+def _growing(lag: pa.Table) -> Iterator[Finding]:
+    """Readers that fall behind from span to span, in all of the capture."""
+    behind = lag.filter(pc.and_(pc.is_valid(lag["lag"]), pc.is_valid(lag["group_id"])))
+    for (group, _), found in _by_reader(behind, by_client=False):
+        growing: dict[int, tuple[Row, Row]] = {}
+        for partition, rows in _by_partition(found).items():
+            first, last = rows[0], rows[-1]
+            seconds = (last["at"] - first["at"]) / (1000 * MILLISECOND)
+            third = max(1, len(rows) // 3)
+            least = [min(row["lag"] for row in rows[k * third : (k + 1) * third] or [last]) for k in range(3)]
+            if (
+                seconds >= threshold("lag_growing_for")
+                and last["lag"] - first["lag"] >= threshold("lag_growing_by")
+                and least[0] < least[1] < least[2]
+            ):
+                growing[partition] = first, last
+        if not growing:
+            continue
+        topic = found[0]["topic"]
+        total = sum(last["lag"] for _, last in growing.values())
+        grown = total - sum(first["lag"] for first, _ in growing.values())
+        seconds = max((last["at"] - first["at"]) / (1000 * MILLISECOND) for first, last in growing.values())
+        yield Finding(
+            WARNING,
+            "lag_growing",
+            f"{topic}: the group falls behind, by {grown:,} records in {seconds:,.0f} s to {total:,}",
+            f"group {group}",
+            min(first["at"] for first, _ in growing.values()),
+            max(last["at"] for _, last in growing.values()),
+            [
+                Observation(
+                    f"{topic}-{partition}: lag {first['lag']:,}, then {last['lag']:,} ({last['client_id']})",
+                    None,
+                    last["at"],
+                )
+                for partition, (first, last) in sorted(growing.items())
+            ],
+            "Give the group more members (up to the number of partitions) or make processing faster; see latency for "
+            "whether its fetches are slow, and the application's time between answer and next request.",
+            round(grown / (grown + 20 * threshold("lag_growing_by")), 3),
+        )
+
+
+def _known(offset: int | None) -> str:
+    return "unknown" if offset is None else str(offset)
+
+
+def _by_reader(rows: pa.Table, *, by_client: bool = True) -> list[tuple[tuple[str, str], list[Row]]]:
+    """Rows of each group (and client), in order of time."""
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    whole = rows.set_column(rows.schema.get_field_index("at"), "at", rows["at"].cast(pa.int64()))
+    for row in whole.sort_by([("at", "ascending"), ("partition", "ascending"), ("client_id", "ascending")]).to_pylist():
+        if row["group_id"] is not None:
+            found[row["group_id"], (row["client_id"] or "?") if by_client else ""].append(row)
+    return sorted(found.items())
+
+
+def _by_partition(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["partition"]].append(row)
+    return found
