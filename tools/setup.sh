@@ -1,6 +1,6 @@
 #!/bin/bash
 # Sets the project up: a virtual environment with the locked dependencies, and a Java runtime for Spark.
-# setup.sh [runtime | test]: test also installs the tools that some tests need (tshark, iproute2).
+# setup.sh [runtime | test]: test also installs the tools that some tests need (tshark, iproute2, tcpdump, chromium).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-runtime}
