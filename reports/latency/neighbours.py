@@ -49,7 +49,8 @@ class Neighbours:
     def observe(self, exchanges: pa.Table) -> Neighbourhood:
         """Exchanges with at least the columns `NEEDED`, of each connection in order of number."""
         fresh = exchanges.append_column(MUTED_UNTIL, pa.array(np.full(exchanges.num_rows, ABSENT, np.int64)))
-        rows = fresh if self._kept is None else pa.concat_tables([self._kept, fresh])
+        others, kept = self._take(fresh["connection"])
+        rows = fresh if kept is None else pa.concat_tables([kept, fresh])
         new = rows.num_rows - exchanges.num_rows
         of = {name: rows[name].to_numpy() for name in (*NEEDED, MUTED_UNTIL)}
         count = rows.num_rows
@@ -67,7 +68,8 @@ class Neighbours:
         by_api = np.lexsort((of["number"], of["api_key"], of["connection"]))
         last_of_kind = _before(by_api, of["connection"][by_api], of["api_key"][by_api])
         other = (before >= 0) & (_of(of["api_key"], before) != of["api_key"])
-        self._kept = rows.take(pa.array(_last(by_api, of["connection"][by_api], of["api_key"][by_api])))
+        last = rows.take(pa.array(_last(by_api, of["connection"][by_api], of["api_key"][by_api])))
+        self._kept = last if others is None else pa.concat_tables([others, last]).combine_chunks()
         return Neighbourhood(
             rows,
             new,
@@ -76,6 +78,13 @@ class Neighbours:
             _throttled(of, before, is_new),
             _application(of, last_of_kind, muted_before, is_new),
         )
+
+    def _take(self, connections: pa.ChunkedArray) -> tuple[pa.Table | None, pa.Table | None]:
+        """What is kept of other connections, and of these."""
+        if self._kept is None:
+            return None, None
+        mine = pc.is_in(self._kept["connection"], pc.unique(connections))
+        return self._kept.filter(pc.invert(mine)), self._kept.filter(mine)
 
     def forget(self, connections: pa.Array) -> None:
         """Drop what is known of connections that have ended."""

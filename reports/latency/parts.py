@@ -107,7 +107,7 @@ def _allowed(timed: Timed) -> I64:
     fetch = np.isin(api, (apis.FETCH, apis.SHARE_FETCH)) & _fetch_waits(timed)
     produce = (api == apis.PRODUCE) & (timed.acks == -1) & (timed.error == _REQUEST_TIMED_OUT)
     member = ((api == apis.JOIN_GROUP) | ((api == apis.SYNC_GROUP) & (timed.assignments == 0))) & ends_wait
-    return np.where(fetch | produce, timed.max_wait, np.where(member, forever, np.int64(0)))
+    return np.where(fetch | produce, np.maximum(timed.max_wait, 0), np.where(member, forever, np.int64(0)))
 
 
 def _fetch_waits(timed: Timed) -> Bool:
