@@ -19,6 +19,7 @@ class ProgressBar:
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
+            redirect_stdout=False,  # results stay on stdout, which may be a pipe
             disable=not (shown and sys.stderr.isatty()),
         )
         self._task = self._progress.add_task(what, total=None)
