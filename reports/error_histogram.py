@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,9 +19,6 @@ from reports.series import FINEST, kept_series, spans, width_of
 from reports.tables import ERROR_COUNTS, ERROR_HISTOGRAM, TIME
 from reports.views import Known, by_key
 from sniffer.columns import I64
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_SERIES = 1_000
 """Of an error: so many combinations of API, place and client are listed, those with the most; the others are a rest."""

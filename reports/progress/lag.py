@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.arrow_columns import dictionary_codes, numbers
-from reports.progress.positions import COMMIT, SHARE, SPAN, changes, earliest, integers
+from reports.progress.positions import COMMIT, SHARE, SPAN, changes, distinct_columns, earliest, integers
 from reports.progress.readers import NOBODY
 from reports.tables import LAG, TIME
 from sniffer.columns import I64, Bool
@@ -59,7 +60,7 @@ def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
     fetched = _taken(fetches, "position", last_fetch)
     behind = (committed >= 0) & (end_offset >= 0)
     fetch_behind = (fetched >= 0) & (end_offset >= 0)
-    lag = np.maximum(end_offset - committed, 0)
+    left = np.maximum(end_offset - committed, 0)
     reader = pa.array(last_fetch, mask=last_fetch < 0)
     spoke = _Timeline(series.of_commit, _spans(commits, width), _ranks(commits, "last_at", "connection", "last_number"))
     last_spoke = spoke.last(pair, span)
@@ -82,17 +83,26 @@ def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
             "committed_offset": numbers(committed, pa.int64(), committed >= 0),
             "end_offset": numbers(end_offset, pa.int64(), end_offset >= 0),
             "fetch_offset": numbers(fetched, pa.int64(), fetched >= 0),
-            "lag": numbers(lag, pa.int64(), behind),
+            "lag": numbers(left, pa.int64(), behind),
             "fetch_lag": numbers(np.maximum(end_offset - fetched, 0), pa.int64(), fetch_behind),
             "client_id": pc.coalesce(fetches["client_id"].take(reader), commits["client_id"].take(speaker)),
             "client": pc.coalesce(fetches["client"].take(reader), commits["client"].take(speaker)),
             "commits": commit.chosen(is_commit).sums(pair, span, integers(said["count"])[is_commit]),
             "fetches": fetches_in,
-            "commit_stuck_ms": numbers(_stuck(pair, span, committed, behind & (lag > 0), width), pa.int64(), behind),
+            "commit_stuck_ms": numbers(_stuck(pair, span, committed, behind & (left > 0), width), pa.int64(), behind),
             "fetch_stuck_ms": numbers(stuck, pa.int64(), refetched),
         },
         schema=LAG,
     )
+
+
+def lag(table: pa.Table, group: str | None = None) -> pd.DataFrame:
+    """The table of lag, of one group or of all, in order of time; whole numbers stay so where some are absent."""
+    rows = table if group is None else table.filter(pc.equal(table["group_id"], group))
+    by = ("group_id", "topic", "partition", "at", "client_id")
+    rows = rows.sort_by([(name, "ascending") for name in by])
+    frame: pd.DataFrame = rows.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}.get)
+    return frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +168,7 @@ def _series(fetches: pa.Table, commits: pa.Table) -> _Series:
     clients = np.stack([dictionary_codes(both[name])[0] for name in ("client_id", "client")])
     clients = np.where(group == NOBODY, clients, NOBODY)
     partition = np.concatenate([integers(fetches["partition"]), integers(commits["partition"])])
-    pairs, place = np.unique(np.stack([group, *clients, partition]), axis=1, return_inverse=True)
-    place = place.reshape(-1)
+    pairs, place = distinct_columns(np.stack([group, *clients, partition]))
     return _Series(pairs[0], pairs[3], place[: fetches.num_rows], place[fetches.num_rows :], groups)
 
 
@@ -171,7 +180,7 @@ def _width(series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Table
     for width in WIDTHS:
         if (extent.max() - extent.min()) // width >= MOST_SPANS:
             continue
-        of_ends = np.unique(np.stack([integers(ends["partition"]), spans[2] // width]), axis=1).shape[1]
+        of_ends = distinct_columns(np.stack([integers(ends["partition"]), spans[2] // width]))[0].shape[1]
         if fetches.num_rows + commits.num_rows + of_ends * readers <= MOST_ROWS:
             return width
         upper = len(np.unique(extent // width)) * len(series.partition)
@@ -190,7 +199,7 @@ def _points(series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Tabl
     )
     first = np.full(len(series.partition), np.iinfo(np.int64).max)
     np.minimum.at(first, own[0], own[1])
-    of_ends = np.unique(np.stack([integers(ends["partition"]), _spans(ends, width)]), axis=1)
+    of_ends, _ = distinct_columns(np.stack([integers(ends["partition"]), _spans(ends, width)]))
     pairs = np.flatnonzero(series.group != NOBODY)
     begin = np.searchsorted(of_ends[0], series.partition[pairs])
     count = np.searchsorted(of_ends[0], series.partition[pairs], side="right") - begin
@@ -198,7 +207,7 @@ def _points(series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Tabl
     place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
     span = of_ends[1][place]
     later = span >= first[pair]
-    return np.unique(np.concatenate([own, np.stack([pair[later], span[later]])], axis=1), axis=1)
+    return distinct_columns(np.concatenate([own, np.stack([pair[later], span[later]])], axis=1))[0]
 
 
 def _stuck(pair: I64, span: I64, committed: I64, behind: Bool, width: int) -> I64:

@@ -117,6 +117,14 @@ def integers(column: pa.ChunkedArray | pa.Array) -> I64:
     return whole.astype(np.int64)
 
 
+def distinct_columns(keys: I64) -> tuple[I64, I64]:
+    """The distinct columns of an i64[keys, n], ascending, and the place of each of n among them."""
+    code = equal_columns(keys)
+    first = np.empty(int(code.max(initial=-1)) + 1, np.int64)
+    first[code] = np.arange(len(code))
+    return keys[:, first], code
+
+
 def ranked(column: pa.ChunkedArray) -> I64:
     """A number for each text of a column, in their order, whatever that of the rows; -1 for null."""
     codes, distinct = dictionary_codes(column)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from reports.arrow_columns import dictionary_codes
-from reports.progress.positions import integers
+from reports.arrow_columns import dictionary_codes, equal_columns
+from reports.progress.positions import distinct_columns, integers
 from sniffer.columns import I64
 
 NOBODY = np.int64(-1)
@@ -26,7 +26,7 @@ def groups_of(fetches: pa.Table, commits: pa.Table, group: I64) -> I64:
         return np.full(fetches.num_rows, NOBODY)
     who = _clients(fetches, commits)
     reads, speaks = who[: fetches.num_rows], who[fetches.num_rows :]
-    pairs = np.unique(np.stack([speaks, group]), axis=1)
+    pairs, _ = distinct_columns(np.stack([speaks, group]))
     count = np.bincount(pairs[0], minlength=int(who.max()) + 1)
     only = np.full(len(count), NOBODY)
     only[pairs[0]] = pairs[1]
@@ -45,8 +45,7 @@ def groups_of(fetches: pa.Table, commits: pa.Table, group: I64) -> I64:
 
 def _at_the_time(reads: I64, speaks: I64, first_at: I64, last_at: I64) -> I64:
     """The group for each of reads (client, partition, time), by the spans in which clients spoke for each group."""
-    keys, place = np.unique(speaks, axis=1, return_inverse=True)
-    place = place.reshape(-1)
+    keys, place = distinct_columns(speaks)
     begins = np.full(keys.shape[1], np.iinfo(np.int64).max)
     ends = np.full(keys.shape[1], np.iinfo(np.int64).min)
     np.minimum.at(begins, place, first_at)
@@ -57,8 +56,7 @@ def _at_the_time(reads: I64, speaks: I64, first_at: I64, last_at: I64) -> I64:
     group = np.full(len(order), NOBODY)
     latest = np.full(len(order), np.iinfo(np.int64).min)  # end of the span of the group that spoke last before
     before = np.full(len(order), NOBODY)
-    code = np.unique(np.concatenate([np.stack([client, partition]), keys[:2]], axis=1), axis=1, return_inverse=True)[1]
-    code = code.reshape(-1)
+    code = equal_columns(np.concatenate([np.stack([client, partition]), keys[:2]], axis=1))
     for key in range(keys.shape[1]):  # as many as groups share a client, for each partition
         rows = slice(*np.searchsorted(code[: len(order)], [code[len(order) + key], code[len(order) + key] + 1]))
         inside = (at[rows] >= begins[key]) & (at[rows] <= ends[key])
@@ -78,4 +76,4 @@ def _clients(fetches: pa.Table, commits: pa.Table) -> I64:
     for name in ("client_id", "client"):
         both = pa.chunked_array([*fetches[name].chunks, *commits[name].chunks], pa.string())
         codes.append(dictionary_codes(both)[0])
-    return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return equal_columns(np.stack(codes))
