@@ -12,6 +12,7 @@ from kafkascope.progress import ProgressBar
 from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavailableError, analyze
 from kafkascope.spark.analysis import SPLIT_BYTES
 from reports import terminal
+from reports.answers.terminal import show
 from reports.text import counted
 from sniffer.session import SessionOptions
 from sniffer.sources.errors import SourceError
@@ -66,9 +67,13 @@ def run(
 def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     result = analysis.summary.result()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    terminal.summary(result, console)
+    if analysis.answers is None:
+        terminal.summary(result, console)
+        remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
+    else:
+        show(analysis.answers, console)
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
-    console.print(f"\nwritten to {out}: {rows}", markup=False)
+    console.print(f"\nwritten to {out}: report.html, and the tables {rows}", markup=False)
     if not result["exchanges"]:
         seen = [f"{counted(count, 'connection')} of {protocol}" for protocol, count in result["connections"].items()]
         seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in analysis.other.items()]

@@ -218,6 +218,32 @@ def analyze(
 
 
 @app.command()
+def report(
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that `kafkascope analyze -o OUT` made.")],
+    form: Annotated[str, typer.Option("--format", metavar="html|json|md", help="What to make.")] = "html",
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Where to write; `-` is standard output. Default: OUT/report.html."
+        ),
+    ] = None,
+) -> None:
+    """Make the report of an analysis again, from its tables alone; json and md go to standard output.
+
+    Examples:
+
+    - `kafkascope report out/`
+    - `kafkascope report out/ --format md > post_mortem.md`
+    - `kafkascope report out/ --format json | jq .findings`
+    """
+    from kafkascope import reporting
+
+    if form not in reporting.FORMATS:
+        raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
+    raise typer.Exit(reporting.run(out, form, file, remark))
+
+
+@app.command()
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: raw, or as hex text.")],
     api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],

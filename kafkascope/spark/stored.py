@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 from pyarrow import dataset as ds
 from pyarrow import fs
 
-from kafkascope.spark.output import REPORT, SUMMARY, TABLES, locate
+from kafkascope.spark.output import REPORT, SUMMARY, TABLES, OutputError, locate
 from reports.tables import ALL_SCHEMAS
-
-
-class NotAnAnalysisError(Exception):
-    """A place is no directory that an analysis wrote; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +28,20 @@ class Stored:
 
 
 def stored(place: str) -> Stored:
-    """Open what lies in a directory; nothing is read but the summary. Raises NotAnAnalysisError."""
+    """Open what lies in a directory; nothing is read but the summary. Raises OutputError."""
     try:
         system, path = locate(place)
         if system.get_file_info(path).type != fs.FileType.Directory:
-            raise NotAnAnalysisError(f"{place} is not there; give the directory that `kafkascope analyze -o` wrote")
+            raise OutputError(f"{place} is not there; give the directory that `kafkascope analyze -o` wrote")
         tables = datasets(system, posixpath.join(path, TABLES))
         if not tables:
-            raise NotAnAnalysisError(f"{place} has no tables; give the directory that `kafkascope analyze -o` wrote")
+            raise OutputError(f"{place} has no tables; give the directory that `kafkascope analyze -o` wrote")
         summary: dict[str, Any] = {}
         if system.get_file_info(posixpath.join(path, SUMMARY)).type == fs.FileType.File:
             with system.open_input_stream(posixpath.join(path, SUMMARY)) as stream:
                 summary = json.loads(stream.read())
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise NotAnAnalysisError(f"{place} cannot be read: {error}") from error
+        raise OutputError(f"{place} cannot be read: {error}") from error
     return Stored(place, tables, summary)
 
 
@@ -57,9 +55,14 @@ def datasets(system: fs.FileSystem, path: str) -> dict[str, ds.Dataset]:
     return found
 
 
-def write_report(place: str, text: str) -> str:
-    """Put the report beside the tables; returns where. Raises OSError."""
-    system, path = locate(place)
-    with system.open_output_stream(posixpath.join(path, REPORT)) as stream:
-        stream.write(text.encode())
+def report_place(place: str) -> str:
+    """Where the report of an analysis is."""
     return posixpath.join(place, REPORT)
+
+
+@contextmanager
+def open_text(file: str) -> Iterator[TextIO]:
+    """A file to write text to, at any place that Arrow knows. Raises OSError."""
+    system, path = locate(file)
+    with system.open_output_stream(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+        yield text

@@ -10,8 +10,8 @@ from reports.answers.errors import ErrorAnswer
 from reports.answers.latency import Latency, Ranked, Spread, telling
 from reports.answers.progress import LINES, GroupLag
 from reports.answers.throughput import Flow
+from reports.answers.words import duration
 from reports.page.group_data import Clock, GroupData, Texts, milliseconds
-from reports.terminal import size
 from reports.text import counted
 
 Json = dict[str, Any]
@@ -77,16 +77,6 @@ def _tiles(answers: Answers) -> list[Json]:
 
 def _tile(section: str, value: str, name: str, note: str, tone: str) -> Json:
     return {"section": section, "value": value, "name": name, "note": note, "tone": tone}
-
-
-def duration(value: float) -> str:
-    """Milliseconds as people write them."""
-    if value < 1000:
-        return f"{value:,.{0 if value >= 100 else 1 if value >= 1 else 3}f} ms"
-    if value < 60_000:
-        return f"{value / 1000:.1f} s"
-    minutes, seconds = divmod(round(value / 1000), 60)
-    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _findings(answers: Answers, clock: Clock, groups: Json | None) -> Json | None:
@@ -244,6 +234,3 @@ def _coverage(answers: Answers) -> Json:
             for one in found
         ],
     }
-
-
-__all__ = ["duration", "page_data", "size"]
