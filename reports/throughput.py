@@ -20,6 +20,7 @@ from sniffer.columns import I64, Bool
 
 _MILLISECOND = 1_000_000
 _SERIES = ["topic", "client_id", "client", "direction"]
+_COLUMNS = ["connection", "number", "topic", "codec", "records", "bytes", "bytes_uncompressed"]  # used of batches
 _OF_BATCHES = ["batches", "single_record_batches", "records", "bytes", "bytes_uncompressed"]
 _MEASURES = ["requests", "empty", *_OF_BATCHES]
 _SUMS = [(name, "sum") for name in _MEASURES]
@@ -114,7 +115,7 @@ class _Moved:
         self._partitions = tables.get("partitions")
         batches = tables.get("batches")
         if batches is not None:
-            batches = batches.filter(pc.invert(pc.fill_null(batches["control"], False)))
+            batches = batches.select(_COLUMNS).filter(pc.invert(pc.fill_null(batches["control"], False)))
         self._batches = batches
 
     def rows(self) -> Iterator[pa.Table]:
