@@ -380,7 +380,7 @@ def _set_clocks(
             corrected = max(abs(first), abs(last)) > max(uncertainty, WORTH_IT)
             if corrected:
                 clocks[one] = clock
-            drift = -clock.drift if corrected else 0.0
+            drift = 0.0 - clock.drift if corrected else 0.0
             found.append(FileClock(paths[one], paths[reference], first, last, drift, uncertainty, common, corrected))
     return clocks, sorted(found, key=lambda clock: paths.index(clock.path))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,10 @@ def test_pieces_of_one_capture_are_left_alone(taken: Any, tmp_path: Path) -> Non
     paths = []
     for i, name in enumerate(names):
         header, packets = taken[name]
-        for piece, part in enumerate(np.array_split(np.arange(len(packets)), 3 + i)):
-            cut = [packets[j] for j in part.tolist()]
-            paths.append(write(tmp_path / f"{i}-{piece}.pcap", header, cut, i * 3 * SECOND))
+        first, span = packets[0][0], packets[-1][0] + 1 - packets[0][0]
+        for begin, end in pairwise(first + span * j // (3 + i) for j in range(4 + i)):
+            piece = [packet for packet in packets if begin <= packet[0] < end]
+            paths.append(write(tmp_path / f"{i}-{begin}.pcap", header, piece, (1 - i) * 3 * SECOND))
     found = kafkascope.read(paths)
     assert_same(found, both, MILLISECOND)
     assert found.summary["copies"] == both.summary["copies"]
