@@ -39,6 +39,10 @@ EVENTS: dict[int, tuple[str, str]] = {
         "bytes_skipped",
         "{value} bytes before offset {offset} belong to no frame that could be read",
     ),
+    pairing.SKIPPED_TO_END: (
+        "bytes_skipped",
+        "the last {value} bytes of the stream belong to no frame that could be read",
+    ),
     pairing.FRAME_CUT: (
         "frame_cut",
         "the frame at offset {offset} lacks {value} bytes or more, which are not in the capture",
@@ -199,6 +203,7 @@ class Conversations:
             start = self._start[connection]
             if start.kafka_client is not None:
                 self._connections[slot, pairing.CLIENT] = start.kafka_client
+                self._connections[slot, pairing.TOLD] = 1
                 self._streams.state[2 * slot : 2 * slot + 2, frames.STREAM_MODE] = (
                     frames.SYNCED if start.opened else frames.LOST
                 )
@@ -326,11 +331,13 @@ class Conversations:
         return recognise.fits(arena, body, end, key, version, True)
 
     def _report(self) -> None:
-        """Turn events into issues: the first of each kind and connection tells its details."""
+        """Turn events into issues: of each kind and connection, the one of the first packet tells its details."""
         events = self._events[: int(self._at[pairing.AT_EVENT])]
         self._at[pairing.AT_EVENT] = 0
         if not events.shape[0]:
             return
+        number = events[:, pairing.EVENT_NUMBER]
+        events = events[np.argsort(np.where(number > 0, number, np.iinfo(np.int64).max), kind="stable")]
         groups = events[:, pairing.EVENT_SLOT] * len(EVENTS) + events[:, pairing.EVENT_KIND]
         _, first, counts = np.unique(groups, return_index=True, return_counts=True)
         for row, count in zip(events[first].tolist(), counts.tolist(), strict=True):

@@ -66,11 +66,12 @@ from sniffer.recognise import (
 )
 
 # Columns of a connection. A list has four: first and last node (0: none), number of nodes, bytes they hold.
-CLIENT, REQUESTS, RESPONSES, SASL, NUMBER, CLIENT_ID_LENGTH, CLIENT_IDS, SEARCHED, ENDS = 0, 1, 5, 9, 10, 11, 12, 13, 14
-CONNECTION_COLUMNS = 15
+CLIENT, REQUESTS, RESPONSES, SASL, NUMBER, CLIENT_ID_LENGTH, CLIENT_IDS, SEARCHED, ENDS, TOLD = 0, 1, 5, *range(9, 16)
+CONNECTION_COLUMNS = 16
 # CLIENT: direction of requests, -1 if unknown. SASL: 1 while raw tokens may follow. CLIENT_ID_LENGTH: -2 if none was
 # seen.
-# CLIENT_IDS: 1 if there were several. SEARCHED: bytes looked at in vain. ENDS: directions that have ended.
+# CLIENT_IDS: 1 if there were several. SEARCHED: bytes looked at in vain. ENDS: directions that have ended. TOLD: 1 if
+# the user says that it is Kafka.
 HEAD, TAIL, COUNT, HELD_BYTES = range(4)
 
 # Columns of a node: a frame that waits for its other half. Positions are relative to NODE_START but for NODE_START
@@ -106,7 +107,17 @@ OUT_COLUMNS = OUT_RESPONSE + NODE_COLUMNS
 # Columns of an event, which becomes an issue.
 EVENT_SLOT, EVENT_DIRECTION, EVENT_KIND, EVENT_OFFSET, EVENT_VALUE, EVENT_NUMBER, EVENT_AT = range(7)
 EVENT_COLUMNS = 7
-IMPLAUSIBLE_SIZE, LOST_SYNC, BYTES_SKIPPED, FRAME_CUT, NO_HEADER, TOO_MANY, INCOMPLETE, BAD_HEADER = range(8)
+(
+    IMPLAUSIBLE_SIZE,
+    LOST_SYNC,
+    BYTES_SKIPPED,
+    FRAME_CUT,
+    NO_HEADER,
+    TOO_MANY,
+    INCOMPLETE,
+    BAD_HEADER,
+    SKIPPED_TO_END,
+) = range(9)
 
 # Where the kernel is, and what it asks.
 (
@@ -692,6 +703,22 @@ def _is_head(rows: I64, stream: I64, position: int) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_whole(arena: U8, rows: I64, stream: I64, position: int, least: int) -> Any:
+    """Whether a packet begins here and its bytes are frames by their sizes, to the last byte."""
+    if not _is_head(rows, stream, position):
+        return False
+    row = stream[STREAM_ROW]
+    place = np.int64(position)
+    behind = position + rows[row, ROW_BYTES]
+    while behind - place >= 4:
+        size = int32(arena, place)
+        if size < least or size > behind - place - 4:
+            return False
+        place += 4 + size
+    return place == behind
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def converse(
     arena: U8,
     held: U8,
@@ -919,6 +946,11 @@ def converse(
                     code = np.int64(DONE)
                     waiting = False
                     while begin < available:
+                        if connection[TOLD] and _is_whole(
+                            arena, rows, stream, begin, 8 if direction == connection[CLIENT] else 4
+                        ):
+                            _found(rows, stream, events, at, slot, direction, begin)
+                            break
                         if direction == connection[CLIENT]:
                             size = np.int64(-1)
                             if not stream[STREAM_REFUTED]:
@@ -1098,6 +1130,8 @@ def converse(
                     else:
                         stream[STREAM_CUT] = captured
                         stream[STREAM_LEFT] = left
+                elif is_end and captured > 0:  # too few bytes to say how long their frame would be
+                    _event(events, at, slot, direction, SKIPPED_TO_END, 0, captured, rows[row])
                 if left < 0 and not is_end:
                     _event(events, at, slot, direction, LOST_SYNC, rows[row, ROW_OFFSET], wire, rows[row])
                     _lose(stream, stream[STREAM_AVAILABLE])
@@ -1108,8 +1142,6 @@ def converse(
                 stream[STREAM_SCAN] = available
                 stream[STREAM_REFUTED] = 0
                 stream[STREAM_ROW] = row
-                if is_end and mode == LOST and stream[STREAM_SKIPPED] > 0:
-                    _event(events, at, slot, direction, BYTES_SKIPPED, 0, stream[STREAM_SKIPPED], rows[row])
             elif mode == UNDECIDED and not is_end:
                 # The start is not in the capture.
                 stream[STREAM_MODE] = SEARCHING
@@ -1125,6 +1157,11 @@ def converse(
             if is_end:
                 connection[ENDS] += 1
                 if connection[ENDS] == 2:
+                    # Not sooner: that it is Kafka may have shown at the end of the other stream.
+                    for side in range(2 if connection[CLIENT] >= 0 else 0):
+                        skipped = streams[2 * slot + side, STREAM_SKIPPED]
+                        if skipped > 0 and streams[2 * slot + side, STREAM_MODE] == LOST:
+                            _event(events, at, slot, side, SKIPPED_TO_END, 0, skipped, rows[row])
                     while connection[REQUESTS + HEAD]:
                         node = connection[REQUESTS + HEAD]
                         _unlink(connection, REQUESTS, nodes, 0, node)
