@@ -67,13 +67,13 @@ class Neighbours:
 
         by_api = np.lexsort((of["number"], of["api_key"], of["connection"]))
         last_of_kind = _before(by_api, of["connection"][by_api], of["api_key"][by_api])
-        other = (before >= 0) & (_of(of["api_key"], before) != of["api_key"])
+        other = _last_of_another_kind(order, of["connection"][order], of["api_key"][order])
         last = rows.take(pa.array(_last(by_api, of["connection"][by_api], of["api_key"][by_api])))
         self._kept = last if others is None else pa.concat_tables([others, last]).combine_chunks()
         return Neighbourhood(
             rows,
             new,
-            np.where(other, _of(of["response_done"], before), ABSENT)[new:],
+            _of(of["response_done"], other)[new:],
             muted_before[new:],
             _throttled(of, before, is_new),
             _application(of, last_of_kind, muted_before, is_new),
@@ -126,6 +126,16 @@ def _before(order: I64, *keys: I64) -> I64:
     result = np.full(len(order), -1, np.int64)
     places = np.flatnonzero(_same_as_before(*keys))
     result[order[places]] = order[places - 1]
+    return result
+
+
+def _last_of_another_kind(order: I64, connection: I64, api_key: I64) -> I64:
+    """Of each row the last one before it on its connection that is of another API; -1 if there is none."""
+    place = np.arange(len(order))
+    run_begin = np.maximum.accumulate(np.where(_same_as_before(connection, api_key), 0, place))
+    same = _same_as_before(connection)[run_begin]
+    result = np.full(len(order), -1, np.int64)
+    result[order[same]] = order[run_begin[same] - 1]
     return result
 
 

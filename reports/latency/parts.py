@@ -60,7 +60,7 @@ class Timed:
     error: I64  # at the top, else the first that is not 0
     top_error: Bool  # no partition was spoken of
     late: I64  # delay that the answer told, where the broker delays the answer itself (before KIP-219)
-    busy_until: I64  # when the request before it was answered, if that was of another API
+    busy_until: I64  # when the last request of another API before it was answered
     muted_until: I64  # when the broker began to read again after the delays that earlier answers told
     known: Bool  # whether the request's terms are
     max_wait: I64

@@ -55,6 +55,11 @@ def test_requests_in_flight_have_no_time_between_but_are_held_up_by_the_delay() 
     assert found.busy_until.tolist() == [ABSENT] * 3  # the same kind is not held against its own
 
 
+def test_all_requests_behind_one_of_another_kind_are_held_up_by_it() -> None:
+    found = Neighbours().observe(rows_of((FETCH, 0, 500, 0), (METADATA, 10, 510, 0), (METADATA, 20, 520, 0)))
+    assert found.busy_until.tolist() == [ABSENT, 500, 500]
+
+
 def test_requests_without_answer_and_answers_without_request() -> None:
     found = Neighbours().observe(
         rows_of((PRODUCE, 0, ABSENT, 0), (PRODUCE, 5, 10, 0), (PRODUCE, ABSENT, 20, 30), (PRODUCE, 60, 70, 0))
