@@ -466,16 +466,17 @@ class Timeline {
     this.choose = choose;
     this.lanes = G.groups.lanes[g].map(text);
     this.first = G.groups.first[g];
-    this.rows = [];
-    for (let i = this.first; i < this.first + G.groups.shown[g]; i++) this.rows.push(rebalance(i));
+    this.last = this.first + G.groups.shown[g];
     this.events = [];
     for (let k = G.groups.first_event[g]; k < G.groups.first_event[g] + G.groups.events[g]; k++) {
       if (EVENT_MARKS[G.events.event[k]] && known(G.events.lane[k])) this.events.push(k);
     }
-    const times = [];
-    for (const r of this.rows) for (const at of [r.begin, r.finish, r.recovered]) if (known(at)) times.push(at);
     let low = Infinity, high = -Infinity;
-    for (const at of times) { low = Math.min(low, at); high = Math.max(high, at); }
+    for (const column of [G.rebalances.started, G.rebalances.joined, G.rebalances.stable, G.rebalances.recovered]) {
+      for (let i = this.first; i < this.last; i++) {
+        if (known(column[i])) { low = Math.min(low, column[i]); high = Math.max(high, column[i]); }
+      }
+    }
     if (low > high) { low = 0; high = data.end || 1; }
     const edge = Math.max((high - low) * 0.04, 200000);
     this.all = [low - edge, Math.max(high + edge, Math.min(data.end, high + 6 * edge))];
@@ -496,6 +497,15 @@ class Timeline {
         el("span", { class: "swatch gap" }), "nobody owns ", el("span", { class: "swatch mark" }), "trigger (click for evidence) ",
         el("span", { class: "swatch event" }), "event of a member"));
     this.gestures();
+  }
+
+  // Made when they are first drawn: a group may have ten thousand, and not be looked at.
+  get rows() {
+    if (!this.made) {
+      this.made = [];
+      for (let i = this.first; i < this.last; i++) this.made.push(rebalance(i));
+    }
+    return this.made;
   }
 
   show(mode) {

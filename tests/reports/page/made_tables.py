@@ -20,6 +20,7 @@ from reports.tables import (
     LAG,
     LATENCY,
     REBALANCES,
+    THROUGHPUT,
 )
 
 BEGIN = 1_795_244_520_000_000_000  # 2026-11-21T07:02:00Z
@@ -57,6 +58,7 @@ def everything(seed: int = 7) -> dict[str, ds.Dataset]:
         latency=latency_table(),
         error_histogram=error_table(),
         lag=lag_table(),
+        throughput=throughput_table(),
         findings=finding_table(),
         issues=issue_table(),
     )
@@ -319,3 +321,29 @@ def issue_table() -> pa.Table:
         {"connection": None, "at": None, "packet": None, "kind": "kernel_drops", "detail": "17 packets", "count": 17},
     ]
     return pa.Table.from_pylist(rows, schema=ISSUES)
+
+
+def throughput_table() -> pa.Table:
+    def row(topic: str | None, direction: str, span: int, records: int) -> dict[str, Any]:
+        sums = {"batches": records // 2, "single_record_batches": 1, "records": records, "bytes": 90 * records}
+        sums |= {"bytes_uncompressed": 120 * records}
+        return {
+            "topic": topic,
+            "client_id": "orders-1",
+            "client": "10.77.1.11",
+            "direction": direction,
+            "from": BEGIN + span * 10 * SECOND,
+            "width_ms": 10_000,
+            "requests": 10,
+            "empty": 2,
+            **sums,
+            "codecs": [{"codec": "lz4", **sums}],
+        }
+
+    rows = [
+        row(topic, direction, span, 100 + 10 * span)
+        for span in range(30)
+        for direction in ("produce", "fetch")
+        for topic in ("orders", "payments", None)
+    ]
+    return pa.Table.from_pylist(rows, schema=THROUGHPUT)
