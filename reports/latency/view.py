@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from decoders import apis
+from reports.arrow_columns import dictionary_codes
 from reports.groups.messages import Ends
 from reports.latency import parts
 from reports.latency.counts import WHO, Spent, counts, latency_table
@@ -22,9 +22,33 @@ from sniffer.columns import I64, Bool
 
 _MILLISECOND = 1_000_000
 _TIMES = ("requested", "request_done", "answered", "response_done")
-# The version from which on a broker delays the next request rather than the answer (KIP-219; in each API's
-# AbstractResponse.shouldClientThrottle). Brokers before 2.0 know only lower ones.
-_DELAYED_AFTER_SINCE = {apis.PRODUCE: 6, apis.FETCH: 8, apis.SHARE_FETCH: 0}
+# The version from which on a client is told to hold back by itself (KIP-219; AbstractResponse.shouldClientThrottle of
+# each API; others do so in all versions). Brokers before 2.0 know only lower versions, and delay the answer instead.
+_HELD_BACK_SINCE = {
+    "Produce": 6,
+    "Fetch": 8,
+    "ListOffsets": 3,
+    "Metadata": 6,
+    "OffsetCommit": 4,
+    "OffsetFetch": 4,
+    "FindCoordinator": 2,
+    "JoinGroup": 3,
+    "Heartbeat": 2,
+    "LeaveGroup": 2,
+    "SyncGroup": 2,
+    "DescribeGroups": 2,
+    "ListGroups": 2,
+    "ApiVersions": 2,
+    "CreateTopics": 3,
+    "DeleteTopics": 2,
+    "DeleteRecords": 1,
+    "DescribeConfigs": 2,
+    "InitProducerId": 1,
+    "AddPartitionsToTxn": 1,
+    "AddOffsetsToTxn": 1,
+    "EndTxn": 1,
+    "TxnOffsetCommit": 1,
+}
 _NO_ACKS = -(2**15)  # ABSENT is a value of acks: all
 
 
@@ -89,10 +113,10 @@ def _columns(exchanges: pa.Table) -> dict[str, I64]:
     told = pc.fill_null(exchanges["throttle_ms"], 0).to_numpy()
     # An int32 of milliseconds; what is negative means nothing.
     told = np.maximum(told, 0).astype(np.int64) * _MILLISECOND
-    since = np.zeros(len(told), np.int64)
-    for api_key, version in _DELAYED_AFTER_SINCE.items():
-        since[of["api_key"] == api_key] = version
-    after = of["api_version"] >= since
+    codes, names = dictionary_codes(exchanges["api"])
+    since = np.array([*(_HELD_BACK_SINCE.get(name, 0) for name in names.to_pylist()), 0], np.int64)[codes]
+    # An answer that came sooner than the delay it tells cannot have been delayed: a newer broker, and an older client.
+    after = (of["api_version"] >= since) | (told > of["answered"] - of["request_done"])
     of["throttle"], of["late"] = np.where(after, told, 0), np.where(after, 0, told)
     return of
 
