@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -10,46 +12,86 @@ from reports.groups.epoch_rows import Cause, Row
 from reports.groups.epoch_walk import Walk
 from reports.groups.heartbeats import CLASSIC, SHARE, STREAMS
 from reports.groups.history import GUESSED, LIKELY, Evidence
-from reports.groups.lives import Life
+from reports.groups.lives import Life, Roster
 from reports.groups.messages import ConnectionEnd
 
+_NUMBERED = re.compile(r"[-_](\d+)\Z")
 _SECOND = 1_000_000_000
 
 
 def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
     """Give each row without a cause one, if anything speaks for one, and evidence for and against."""
     rows = [walk.rows[number] for number in sorted(walk.rows)]
+    roster, known = Roster(walk.lives), _Known(walk.lives)
     for place, row in enumerate(rows):
         if row.cause is None:
             until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
-            _Search(walk, row, max(until, row.started), ended).run()
+            _Search(walk, row, max(until, row.started), ended, roster.members(row.number), known).run()
+    if walk.protocol == SHARE:
+        _share_groups_do_it_in_two(walk, rows)
+
+
+def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
+    """Some epochs of share groups come in pairs of which only one has a reason of its own."""
     for row, following in pairwise(rows):
+        gone = row.cause.life if row.cause and row.cause.trigger in ("member_left", "session_timeout") else None
+        if gone is not None and row.seen is None and _is_unknown(following) and _alone_asked(walk, row, gone):
+            # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when the
+            # group turns out to ask for fewer topics. Nobody ever has the first of them.
+            assert row.cause is not None
+            following.cause, following.passed, following.evidence = row.cause, 1, row.evidence
+            row.cause.text += "; nobody else asked for all of its topics: the epoch was raised twice"
+            del walk.rows[row.number]
+            continue
         if _is_unknown(row) and following.cause and following.cause.trigger == "share_partitions_initialized":
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
             _put(row, Cause("topic_partitions_changed", row.started, _packet(row), text, None, GUESSED, 0.4))
 
 
+class _Known:
+    """Partitions that members had; asked for moments in rising order."""
+
+    def __init__(self, lives: list[Life]) -> None:
+        of_all = [(at, given) for life in lives for at, _, given in life.given]
+        # What a member said first, it had before the capture, if its joining is not in it.
+        of_all += [(at if life.begin is not None else 0, owned) for life in lives for at, owned in life.owned]
+        self._coming = sorted(of_all, key=lambda each: each[0], reverse=True)
+        self._known: set[str] = set()
+
+    def before(self, at: int) -> set[str]:
+        while self._coming and self._coming[-1][0] < at:
+            self._known |= self._coming.pop()[1]
+        return self._known
+
+
 class _Search:
-    def __init__(self, walk: Walk, row: Row, until: int, ended: Mapping[int, ConnectionEnd]) -> None:
+    def __init__(
+        self,
+        walk: Walk,
+        row: Row,
+        until: int,
+        ended: Mapping[int, ConnectionEnd],
+        members: list[Life],
+        known: _Known,
+    ) -> None:
         assert row.found is not None
         self.walk, self.row, self.ended = walk, row, ended
         self.at = row.found.done
         self.members = [
             life
-            for life in walk.lives
-            if life.first <= self.at
-            and (life.in_epoch(row.number - 1) or (life.inherits and life.begin == row.number))
-            and life.in_epoch(row.number)
+            for life in members
+            if life.first <= self.at and (life.begin is None or life.begin < row.number or life.inherits)
         ]
         self.gains = self._gains(max(until, self.at))
-        self.known = self._known()
+        self.known = frozenset(known.before(self.at))
 
     def run(self) -> None:
         if self.row.early:
             self._say("unknown", "it was raised before the capture began", 1.0)
             return
-        if not (self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)):
+        found = self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)
+        if not found and not self._pattern():
             self._nothing()
 
     # Somebody was taken out
@@ -141,11 +183,12 @@ class _Search:
             return self._gone_topics()
         share = self.walk.protocol == SHARE
         trigger = "share_partitions_initialized" if share else "topic_partitions_changed"
-        complete = self._complete()
-        if not complete and not _continue(fresh, self.known):
+        # What came to members from one that the capture lacks is new to it as well: then numbers are missing, or
+        # nobody in the capture has partitions that were known.
+        if not _continue(fresh, self.known) or not self._all_held():
             return False
         text = f"partitions that no member had before were given out: {_listed(fresh)}"
-        weight = 0.9 if complete else 0.6
+        weight = 0.9 if self._complete() else 0.6
         at = self.row.started
         new_topics = {_topic(each) for each in fresh}.isdisjoint(_topic(each) for each in self.known)
         if new_topics and self.row.before and any(life.regex for life in self.members):
@@ -163,6 +206,23 @@ class _Search:
         text = f"nobody has partitions of {_listed(lost)} any more"
         _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
         return True
+
+    def _pattern(self) -> bool:
+        """A member with a pattern gets partitions of a topic of which it had none: the pattern was looked up again."""
+        for life in self.members:
+            if not life.regex:
+                continue
+            place = bisect_left(life.given, self.at, key=lambda each: each[0])
+            had = {_topic(each) for _, _, given in life.given[:place] for each in given}
+            new = {_topic(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
+            if new:
+                text = f"{_who(life)}, with the pattern {life.regex}, was given {_listed(new)} for the first time"
+                _put(
+                    self.row,
+                    Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, GUESSED, 0.4),
+                )
+                return True
+        return False
 
     def _nothing(self) -> None:
         missing = "no member joined, left, fell silent or asked for other topics within the capture"
@@ -200,29 +260,24 @@ class _Search:
             for partition in life.had(self.row.started - 1) or ():
                 owners[partition] = life.member_id
         gains: dict[str, set[str]] = defaultdict(set)
-        for life in self.walk.lives:
+        for life in self.members:
             previous: frozenset[str] | None = life.had(self.at - 1)
-            for at, epoch, given in life.given:
-                if self.at <= at and (at <= until or epoch == self.row.number):
+            for at, epoch, given in life.given[bisect_left(life.given, self.at, key=lambda each: each[0]) :]:
+                if at > until and epoch > self.row.number:
+                    break
+                if at <= until or epoch == self.row.number:
                     for partition in given - (previous or frozenset()):
                         if owners.get(partition) != life.member_id:
                             gains[owners.get(partition, "")].add(partition)
                     previous = given
         return {owner: frozenset(partitions) for owner, partitions in gains.items()}
 
-    def _known(self) -> frozenset[str]:
-        known: set[str] = set()
-        for life in self.walk.lives:
-            for at, _, given in life.given:
-                if at < self.at:
-                    known |= given
-            for at, owned in life.owned:
-                if at < self.at or life.begin is None:
-                    known |= owned
-        return frozenset(known)
-
     def _had(self, at: int) -> frozenset[str]:
         return frozenset().union(*(life.had(at) or frozenset() for life in self.members))
+
+    def _all_held(self) -> bool:
+        """Whether members in the capture had all partitions that were known, before or after."""
+        return self.known <= self._had(self.row.started - 1) or self.known <= self._had(self.until)
 
     def _complete(self) -> bool:
         """Whether the capture has every member, as far as one can tell: the group's beginning is in it."""
@@ -241,22 +296,34 @@ class _Search:
 
 
 def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
-    """Whether partitions follow in number those that were known of the same topic, none of which is missing."""
-    numbers: dict[str, set[int]] = defaultdict(set)
+    """Whether partitions follow in number those that were known of the same topic, with none missing."""
+    before: dict[str, set[int]] = defaultdict(set)
+    after: dict[str, set[int]] = defaultdict(set)
     for each in known:
-        numbers[_topic(each)].add(_number(each))
+        before[_topic(each)].add(_number(each))
+    for each in fresh:
+        after[_topic(each)].add(_number(each))
     return all(
-        numbers[_topic(each)] and numbers[_topic(each)] == set(range(max(numbers[_topic(each)]) + 1)) for each in fresh
+        before[topic] == set(range(len(before[topic])))
+        and before[topic] | numbers == set(range(len(before[topic]) + len(numbers)))
+        for topic, numbers in after.items()
     )
 
 
 def _topic(partition: str) -> str:
-    return partition.rpartition("-")[0]
+    """Of topic-number its topic, of subtopology_partition its subtopology."""
+    return _NUMBERED.sub("", partition)
 
 
 def _number(partition: str) -> int:
-    number = partition.rpartition("-")[2]
-    return int(number) if number.isdigit() else -1
+    found = _NUMBERED.search(partition)
+    return int(found[1]) if found else -1
+
+
+def _alone_asked(walk: Walk, row: Row, gone: Life) -> bool:
+    others = {topic for life in walk.lives if life.in_epoch(row.number) for topic in life.topics or ()}
+    asked = next((set(topics) for at, topics in reversed(gone.asked) if at < row.started and topics), set())
+    return bool(asked - others)
 
 
 def _put(row: Row, cause: Cause) -> None:

@@ -34,6 +34,7 @@ class Row:
     early: bool = False  # it was raised before the capture began
     tentative: bool = False  # it may be that the cause raised nothing
     evidence: list[Evidence] = field(default_factory=list)
+    passed: int = 0  # epochs right before it that it takes the place of: nobody ever had them
     others: list[Cause] = field(default_factory=list)  # what happened besides, without an epoch of its own
 
     @property

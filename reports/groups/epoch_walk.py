@@ -8,13 +8,17 @@ known from what must have raised them, and some from answers alone: for those, `
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from reports.groups.epoch_rows import Cause, Row
 from reports.groups.heartbeats import (
     ASSIGNMENT_DELAYED,
     CLASSIC,
+    CONSUMER,
     INCORRECTLY_PARTITIONED,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
+    SHARE,
     STEPS_OUT,
     STREAMS,
     Beat,
@@ -31,6 +35,8 @@ _NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "CO
 _REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
 _A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
+_MOST_INFERRED = 100
+"""Epochs that are taken to have been where nobody named them; a jump of more is damage, or a gap in the capture."""
 
 
 class Walk:
@@ -42,7 +48,8 @@ class Walk:
         self.rows: dict[int, Row] = {}
         self.lives: list[Life] = []
         self.alive: dict[str, Life] = {}
-        self.removed: list[Life] = []  # told that they are no members; which epoch that was, is found out later
+        self.removed: list[Life] = []  # were taken out; which epoch that raised, is found out later
+        self.unexplained: list[Row] = []  # found without a cause, in order
         self.events: list[Event] = []
         self.protocol: str | None = None
         self.observing = False  # a classic group still: members are noted, epochs are not its
@@ -85,6 +92,8 @@ class Walk:
         for life in self.lives:
             if self.alive.get(life.member_id) is not life:
                 life.end = 0
+            elif life.joined is not None:
+                life.begin = 0
 
     def restarts(self, beat: Beat) -> bool:
         """Whether this beat is of another group with the same name: its epochs begin anew."""
@@ -129,6 +138,8 @@ class Walk:
             self._begin_again(beat, life)
         elif other is not None:
             self._replace(beat, other)
+        elif beat.instance_id and beat.given and beat.epoch is not None and self._long_known(beat.epoch):
+            self._take_unseen_place(beat)
         else:
             self._new_member(beat)
 
@@ -169,7 +180,12 @@ class Walk:
         life.inherits = True
         if other.epoch is not None:
             life.reached[other.epoch] = beat.done
-        same = (beat.topics, beat.regex or None) == (other.topics, other.regex or None)
+        # The request of a member that joins is whole; of the other one, the capture may lack what it asked for.
+        same = (
+            other.topics is None
+            or beat.topics is None
+            or (beat.topics, beat.regex or None) == (other.topics, other.regex or None)
+        )
         raised = beat.epoch is not None and self.epoch is not None and beat.epoch > self.epoch
         text = f"{_who(life)} came with the instance id of {other.member_id}"
         cause = Cause("static_member_replaced", beat.at, beat.packet, text, life)
@@ -185,6 +201,22 @@ class Walk:
         life.begin = other.end = number
         self._end(other)
         self._event(beat, "replaced", life, f"{other.member_id} before")
+        self._answer(beat, life)
+
+    def _long_known(self, number: int) -> bool:
+        """Whether the group was at this epoch before, or may have been: then nobody joined with it."""
+        if self.epoch is None:
+            return number > _A_NEW_GROUP_BEGINS_UP_TO
+        return number <= self.epoch
+
+    def _take_unseen_place(self, beat: Beat) -> None:
+        """A static member was given partitions at once, in an epoch that was there: it resumes a session."""
+        life = self._new_life(beat)
+        life.learn(beat)
+        life.joined, life.join_answered, life.inherits = beat.at, beat.done, True
+        text = f"{_who(life)} took the place of a static member that the capture does not have"
+        self._besides(Cause("static_member_replaced", beat.at, beat.packet, text, life, LIKELY, 0.7))
+        self._event(beat, "replaced", life)
         self._answer(beat, life)
 
     def _new_member(self, beat: Beat) -> None:
@@ -216,18 +248,24 @@ class Walk:
         resumes = bool(had) and beat.given == had  # it was given at once what it had before
         gone = silent and (beat.epoch >= self.epoch + 2 or (not resumes and self._free_rows(life) > 0))
         if gone:
-            self.removed.append(life)
+            self._remove(life, beat.at)
             self._end(life)
         return gone
 
     def _free_rows(self, life: Life) -> int:
         """Epochs without a cause, since a member fell silent, for which no other removed member accounts."""
-        since = life.silent_since() + life.silent_after()
-        rows = [row for row in self.rows.values() if row.cause is None and row.found and row.found.done > since]
-        taken = [
-            each for each in self.removed if each is not life and each.silent_since() + each.silent_after() < self.last
-        ]
-        return len(rows) - sum(1 for each in taken if any(row.found and row.found.done > each.heard for row in rows))
+        return self._rows_since(life.silent_since() + life.silent_after()) - self._removed_since(life.silent_since())
+
+    def _rows_since(self, at: int) -> int:
+        count = 0
+        for row in reversed(self.unexplained):
+            if row.found is None or row.found.done <= at:
+                break
+            count += row.cause is None
+        return count
+
+    def _removed_since(self, at: int) -> int:
+        return sum(1 for _ in takewhile(lambda each: (each.missed or 0) > at, reversed(self.removed)))
 
     def _leave(self, beat: Beat) -> None:
         member = beat.member_id or getattr(self._of_instance(beat.instance_id), "member_id", "")
@@ -290,17 +328,18 @@ class Walk:
             if not beat.member_id or beat.member_id in self._members:
                 return
             life = self._first_seen(beat) if beat.sent is not None and beat.sent > 0 else self._new_life(beat)
-            life.heard = life.heard or beat.at
+            if error in _REMOVED:  # that was before the capture
+                self._event(beat, "fenced", life, error)
+                self._end(life)
+                life.spoke, life.end = False, life.begin or 0
+                return
         if error in _REMOVED:
             life.refused, life.refused_packet = beat.at, beat.packet
             self._event(beat, "fenced", life, error)
             self._end(life)
-            free = sum(
-                1 for row in self.rows.values() if row.cause is None and row.found and row.found.done > life.heard
-            )
-            waiting = sum(1 for each in self.removed if each.heard > life.heard or each.end is None)
-            self.removed.append(life)
-            if error == "UNKNOWN_MEMBER_ID" and free <= waiting and self.epoch is not None and not self.observing:
+            shown = self._rows_since(life.heard) > self._removed_since(life.heard)
+            self._remove(life, beat.at)
+            if error == "UNKNOWN_MEMBER_ID" and not shown and self.epoch is not None and not self.observing:
                 # Nobody has shown the epoch yet that its removal raised.
                 self._raise_unseen(life, beat)
         elif not beat.quiet:
@@ -313,6 +352,7 @@ class Walk:
             earlier.tentative, earlier.found = False, earlier.found or beat
             number += 1
         self.rows[number] = Row(number, found=beat, before=self.last)
+        self.unexplained.append(self.rows[number])
         self.epoch = number
 
     # What that does to the epoch
@@ -322,10 +362,14 @@ class Walk:
         new = beat.epoch is not None and beat.epoch > 0 and beat.epoch not in life.reached
         given = len(life.given)
         behind = life.epoch if life.epoch is not None else beat.sent
+        revoked = self._revokes(beat, life)
         life.take(beat)
         if beat.epoch is not None and not self.observing:
             delayed = bool(beat.statuses) and ASSIGNMENT_DELAYED in (beat.statuses or {})
             self._see(beat.epoch, beat)
+            if revoked and beat.epoch == self.epoch:
+                # A member stays in its epoch until it has given up what the next one takes from it.
+                self._see(beat.epoch + 1, beat, named=False)
             if delayed:
                 self._see(beat.epoch + 1, beat, named=False)
             if new:
@@ -342,20 +386,37 @@ class Walk:
         if life.owned and life.owned[-1][0] == beat.at and beat.sent:
             self._event(beat, "assignment_reported", life, ", ".join(sorted(life.owned[-1][1])))
 
+    @staticmethod
+    def _revokes(beat: Beat, life: Life) -> bool:
+        """Whether an answer takes away what the member has, as far as it told: the group is ahead of its epoch then."""
+        if beat.given is None or beat.joins or beat.protocol == SHARE or not life.given or not life.owned:
+            return False
+        lost = (life.given[-1][2] - beat.given) & life.owned[-1][1]
+        return bool(lost) and (beat.owned is None or bool(lost & beat.owned))
+
     def _see(self, number: int, beat: Beat, named: bool = True) -> None:
         """The group is at least at this epoch."""
         if self.epoch is None:
             self.epoch = number
-        for each in range(self.epoch + 1, number + 1):
+        passed_over = number - self.epoch - 1
+        for each in range(number if passed_over > _MOST_INFERRED else self.epoch + 1, number + 1):
             row = self.rows.get(each)
             if row is None or row.cause is None:
                 row = self.rows[each] = Row(each, before=self.last)
+                self.unexplained.append(row)
             row.found = row.found or beat
-            row.tentative = False
+            self._confirm(row)
             self.epoch = each
         if named and number in self.rows and self.rows[number].seen is None:
             row = self.rows[number]
-            row.seen, row.found, row.tentative = beat, row.found or beat, False
+            row.seen, row.found = beat, row.found or beat
+            self._confirm(row)
+
+    @staticmethod
+    def _confirm(row: Row) -> None:
+        if row.tentative and row.cause is not None and row.cause.certainty == CERTAIN:
+            row.cause.certainty, row.cause.weight = LIKELY, 0.8
+        row.tentative = False
 
     def _bump(self, cause: Cause, beat: Beat, sure: bool = True) -> int:
         """Something raised the epoch; its number. The answer may name it, or an epoch before it."""
@@ -400,12 +461,17 @@ class Walk:
             changed = (topics is not None and beat.topics is not None and topics != beat.topics) or (
                 (regex is not None or topics is not None) and beat.regex is not None and (regex or "") != beat.regex
             )
-        if not changed:
+        # A member tells its topics as it joins, after an error with all else, and when they change.
+        alone = topics is None and regex is None and beat.rebalance_timeout_ms is None and (beat.sent or 0) > 0
+        told = life.protocol in (CONSUMER, SHARE) and alone and bool(beat.topics or beat.regex)
+        if not changed and not told:
             return None
         asked = beat.regex or ", ".join(beat.topics or ()) or "nothing"
         self._event(beat, "subscription_changed", life, asked)
         at = beat.done if beat.regex else beat.at
-        return Cause("subscription_changed", at, beat.packet, f"{_who(life)} asks for other topics: {asked}", life)
+        text = f"{_who(life)} asks for other topics: {asked}"
+        certainty, weight = (CERTAIN, 1.0) if changed else (LIKELY, 0.7)
+        return Cause("subscription_changed", at, beat.packet, text, life, certainty, weight)
 
     def _statuses(self, beat: Beat, life: Life, waited: tuple[bool, bool]) -> None:
         """Streams: what a status said of the topics, and does so no more."""
@@ -461,6 +527,10 @@ class Walk:
         self.lives.append(life)
         self.alive[beat.member_id] = self._members[beat.member_id] = life
         return life
+
+    def _remove(self, life: Life, at: int) -> None:
+        life.missed = at
+        self.removed.append(life)
 
     def _end(self, life: Life) -> None:
         if self.alive.get(life.member_id) is life:

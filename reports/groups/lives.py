@@ -11,6 +11,21 @@ _USUAL_INTERVAL_MS = 5_000  # group.consumer.heartbeat.interval.ms of a broker t
 _MS = 1_000_000
 
 
+class Roster:
+    """Who is a member in each epoch; asked for epochs in rising order."""
+
+    def __init__(self, lives: list[Life]) -> None:
+        self._coming = sorted(lives, key=lambda life: life.begin or 0, reverse=True)
+        self._members: list[Life] = []
+
+    def members(self, number: int) -> list[Life]:
+        """The members in this epoch of the group."""
+        while self._coming and (self._coming[-1].begin or 0) <= number:
+            self._members.append(self._coming.pop())
+        self._members = [life for life in self._members if life.end is None or life.end > number]
+        return self._members
+
+
 @dataclass(slots=True)
 class Life:
     """A member. Epochs are numbers of the group; times are ns."""
@@ -40,6 +55,7 @@ class Life:
     left: int | None = None
     left_packet: int | None = None
     refused: int | None = None  # it was told that it is no member any more
+    missed: int | None = None  # when the capture told that it had been taken out
     refused_packet: int | None = None
     spoke: bool = True  # False: only others speak of it
     inherits: bool = False  # it took the place of a static member, and what that had
@@ -48,6 +64,7 @@ class Life:
     reached: dict[int, int] = field(default_factory=dict)  # when it had each epoch first
     given: list[tuple[int, int, frozenset[str]]] = field(default_factory=list)  # (at, epoch, partitions) in order
     owned: list[tuple[int, frozenset[str]]] = field(default_factory=list)  # (at, partitions) as it told
+    asked: list[tuple[int, list[str]]] = field(default_factory=list)  # (at, topics and pattern)
     dropped: list[int] = field(default_factory=list)  # when it gave up everything to join again
     worked: list[int] = field(default_factory=list)  # when it first said that it has what it was given
 
@@ -65,6 +82,11 @@ class Life:
     def silent_since(self) -> int:
         """Its last word, or when it stepped out."""
         return self.heard if self.away is None else self.away
+
+    def asked_for(self, until: int) -> list[str]:
+        """The topics, or the pattern, that it asked for last."""
+        place = bisect_right(self.asked, until, key=lambda each: each[0])
+        return self.asked[max(place - 1, 0)][1] if self.asked else list(self.topics or ())
 
     def in_epoch(self, number: int) -> bool:
         """Whether it is a member in this epoch of the group."""
@@ -107,8 +129,10 @@ class Life:
         self.connections[message.connection] = None
         self.protocol = beat.protocol
         self.instance_id = beat.instance_id or self.instance_id
-        self.topics = beat.topics if beat.topics is not None else self.topics
-        self.regex = beat.regex if beat.regex is not None else self.regex
+        if beat.topics is not None or beat.regex is not None:
+            self.topics = beat.topics if beat.topics is not None else self.topics
+            self.regex = beat.regex if beat.regex is not None else self.regex
+            self.asked.append((beat.at, [*(self.topics or ()), *([self.regex] if self.regex else ())]))
         self.topology = beat.topology or self.topology
         self.assignors = beat.assignors or self.assignors
         self.rebalance_timeout_ms = beat.rebalance_timeout_ms or self.rebalance_timeout_ms

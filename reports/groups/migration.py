@@ -11,9 +11,11 @@ import dataclasses
 from dataclasses import dataclass, field
 
 from reports.groups.classic import classic
-from reports.groups.epochs import epochs
-from reports.groups.heartbeats import CLASSIC_APIS, EPOCH_APIS, JOINS
-from reports.groups.history import Evidence, GroupHistory, GroupLog, Rebalance
+from reports.groups.epoch_walk import Walk
+from reports.groups.epochs import history_of, walks_of
+from reports.groups.heartbeats import CLASSIC, CLASSIC_APIS, EPOCH_APIS, JOINS
+from reports.groups.history import LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
+from reports.groups.lives import Life
 from reports.groups.messages import Message
 
 _CLASSIC, _EPOCHS = "classic", "epochs"
@@ -35,23 +37,24 @@ def by_protocol(log: GroupLog) -> GroupHistory:
     phases = phases_of(log)
     history = GroupHistory()
     before: Phase | None = None
+    walk: Walk | None = None  # through the phase before, if that had epochs
     for phase in phases:
-        found = _history(log, phase, before)
-        if before is not None:
-            _join(history.rebalances, found.rebalances, phase)
+        if phase.kind == _CLASSIC:
+            found = classic(dataclasses.replace(log, messages=phase.messages))
+            if before is not None and walk is not None:
+                _downgraded(history.rebalances, found.rebalances, walk, before)
+            walk = None
+        else:
+            # Who was a member, and had what, is known from the classic group before.
+            messages = phase.messages if before is None else before.messages + phase.messages
+            of_phase = dataclasses.replace(log, messages=messages)
+            walks = walks_of(of_phase, None if before is None else phase.begin)
+            found, walk = history_of(walks, of_phase), walks[-1]
+            _upgraded(history.rebalances, found.rebalances)
         history.events += found.events
         history.rebalances += found.rebalances
         before = phase
     return history
-
-
-def _history(log: GroupLog, phase: Phase, before: Phase | None) -> GroupHistory:
-    if phase.kind == _CLASSIC:
-        return classic(dataclasses.replace(log, messages=phase.messages))
-    if before is None:
-        return epochs(dataclasses.replace(log, messages=phase.messages))
-    # Who was a member, and had what, is known from the classic group before.
-    return epochs(dataclasses.replace(log, messages=before.messages + phase.messages), phase.begin)
 
 
 def phases_of(log: GroupLog) -> list[Phase]:
@@ -109,26 +112,54 @@ def _kind(message: Message) -> str | None:
     return None
 
 
-def _join(earlier: list[Rebalance], later: list[Rebalance], phase: Phase) -> None:
-    """Where the group changed its kind, both sides may tell of the same rebalance: keep what each knows of it."""
-    if not earlier or not later:
+def _upgraded(earlier: list[Rebalance], later: list[Rebalance]) -> None:
+    """A generation of the classic group that nobody got to is the first epoch: the broker began it anew."""
+    if earlier and later and earlier[-1].inferred and earlier[-1].to_generation == later[0].to_generation:
+        earlier.pop()
+
+
+def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, phase: Phase) -> None:
+    """The first generation of the classic group comes of the last member with epochs, that went."""
+    if not later:
         return
-    known, first = earlier[-1], later[0]
-    if known.to_generation != first.to_generation or not known.inferred:
+    first = later[0]
+    known = (
+        earlier[-1] if earlier and earlier[-1].to_generation == first.to_generation and earlier[-1].inferred else None
+    )
+    if known is not None:
+        earlier.pop()
+        if known.trigger != "unknown":
+            first.started, first.trigger, first.certainty = known.started, known.trigger, known.certainty
+            first.trigger_member, first.trigger_client_id = known.trigger_member, known.trigger_client_id
+            first.evidence = known.evidence
+    elif first.trigger == "unknown" and (gone := _silent(walk, phase)) is not None:
+        first.trigger, first.certainty = "session_timeout", LIKELY
+        first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
+        text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
+        first.evidence = [
+            Evidence(text, gone.heard_packet, gone.silent_since(), 0.8, "session_timeout"),
+            *first.evidence,
+        ]
+    else:
         return
-    earlier.pop()
-    if phase.kind == _EPOCHS or known.trigger == "unknown":
-        return
-    first.from_generation = known.from_generation
-    first.started, first.trigger, first.certainty = known.started, known.trigger, known.certainty
-    first.trigger_member, first.trigger_client_id = known.trigger_member, known.trigger_client_id
-    text = "the last member with epochs went: the group became a classic one"
-    first.evidence = [*known.evidence, Evidence(text, None, phase.begin, 0.9, known.trigger)]
-    before = {member.member_id: member.assignment_before for member in known.members}
+    text = "no member with epochs was left: the group became a classic one"
+    first.evidence.append(Evidence(text, None, phase.end, 0.9, first.trigger))
+    first.from_generation = first.to_generation - 1
+    before = {life.member_id: life.had((phase.end or walk.last) - 1) for life in walk.lives}
     for member in first.members:
-        if member.assignment_before is None:
-            member.assignment_before = before.get(member.member_id)
+        had = before.get(member.member_id)
+        if member.assignment_before is None and had is not None:
+            member.assignment_before = sorted(had)
     if first.started is not None and first.stable is not None:
         first.duration_ms = (first.stable - first.started) / _MS
     if first.started is not None and first.recovered is not None:
         first.cost_ms = (first.recovered - first.started) / _MS
+
+
+def _silent(walk: Walk, phase: Phase) -> Life | None:
+    """The member with epochs that was heard last, if only one was left and was silent when the group became classic."""
+    left = [life for life in walk.alive.values() if life.protocol != CLASSIC and life.spoke]
+    until = phase.end or walk.last
+    if len(left) != 1 or until - left[0].silent_since() <= left[0].silent_after():
+        return None
+    return left[0]
