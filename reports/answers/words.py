@@ -1,0 +1,27 @@
+"""Numbers and times as people write them, the same in every way that answers are shown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def duration(milliseconds: float | None) -> str:
+    """``0.420 ms``, ``12.0 ms``, ``480 ms``, ``3.2 s``, ``2 min 5 s``, ``1 h 3 min``; nothing for None."""
+    if milliseconds is None:
+        return ""
+    if milliseconds < 1000:
+        return f"{milliseconds:,.{0 if milliseconds >= 100 or not milliseconds else 1 if milliseconds >= 1 else 3}f} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def clock(at: int | None) -> str:
+    """Time of day of nanoseconds since 1970, UTC; nothing for None."""
+    return "" if at is None else str(np.datetime64(at // 1_000_000, "ms"))[11:]
+
+
+def day_and_clock(at: int | None) -> str:
+    """Date and time of nanoseconds since 1970, UTC; nothing for None."""
+    return "" if at is None else str(np.datetime64(at // 1_000_000, "ms")).replace("T", " ")
