@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-Json = dict[str, Any]
+from reports.groups.body import Json, rows, text
+
 _CONNECTOR = -1  # in the tasks of a connector: the connector itself
 
 
@@ -47,9 +48,9 @@ def topics_of(subscription: Any) -> list[str] | None:
 def connect_work(pieces: Any) -> list[str]:
     """Connectors and tasks in words, sorted."""
     work = set()
-    for piece in pieces if isinstance(pieces, list) else []:
+    for piece in rows(pieces):
+        name = text(piece.get("connector"))
         for task in piece.get("tasks") or []:
-            name = piece.get("connector")
             work.add(f"connector:{name}" if task == _CONNECTOR else f"task:{name}-{task}")
     return sorted(work)
 
@@ -64,8 +65,5 @@ def connect_result(assignment: Json, held: Iterable[str]) -> list[str]:
 
 def _named(topics: Any) -> list[str]:
     return sorted(
-        f"{topic.get('topic')}-{partition}"
-        for topic in topics or []
-        if isinstance(topic, dict)
-        for partition in topic.get("partitions") or []
+        f"{topic.get('topic')}-{partition}" for topic in rows(topics) for partition in topic.get("partitions") or []
     )

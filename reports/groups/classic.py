@@ -8,6 +8,7 @@ Heartbeat and LeaveGroup in all versions, KIP-62, KIP-134, KIP-345, KIP-394, KIP
 from __future__ import annotations
 
 from reports.groups.assignments import owned_of, partitions_of, topics_of
+from reports.groups.body import rows, text
 from reports.groups.classic_events import events_of
 from reports.groups.classic_facts import Facts, facts_of
 from reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
@@ -41,10 +42,11 @@ def _profiles(log: GroupLog, facts: Facts) -> Profiles:
     for member, message in facts.spoke.items():
         profiles.heard(member, message)
     for message in facts.described:
-        for group in message.response.get("groups") or []:
-            if group.get("groupId") == log.group_id:
-                for member in group.get("members") or []:
-                    profiles.described(member.get("memberId", ""), member.get("clientId"), member.get("clientHost"))
+        for described in rows(message.response.get("groups")):
+            if described.get("groupId") == log.group_id:
+                for each in rows(described.get("members")):
+                    client, host = text(each.get("clientId")), text(each.get("clientHost"))
+                    profiles.described(text(each.get("memberId")), client, host)
     return profiles
 
 

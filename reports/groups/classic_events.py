@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.groups.assignments import partitions_of
+from reports.groups.body import text
 from reports.groups.classic_facts import FENCED, MEMBER_ID_REQUIRED, NOT_HERE, Facts, Join, Leave, Refusal, Sync
 from reports.groups.history import Event, GroupLog
 from reports.groups.members import Profiles
@@ -54,7 +55,7 @@ class _Writer:
             member_id=member or None,
             client_id=message.client_id or (profile.client_id if profile is not None else None),
             client=message.client or None,
-            instance_id=instance or message.request.get("groupInstanceId"),
+            instance_id=instance or text(message.request.get("groupInstanceId")) or None,
             generation=generation,
             connection=message.connection,
             number=message.number,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.groups.assignments import owned_of, topics_of
+from reports.groups.body import number, rows, text
 from reports.groups.history import GroupLog
 from reports.groups.messages import Message
 
@@ -199,37 +200,42 @@ class _Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self._named: set[tuple[str, int]] = set()
-        self._texts: dict[str, tuple[str, int, str | None]] = {}
+        self._bodies: dict[str, tuple[str, int, str]] = {}
 
     def join(self, message: Message) -> None:
         request, response = message.request, message.response
-        asked = request.get("memberId", "")
+        asked = text(request.get("memberId"))
         error = message.error
-        generation = response.get("generationId", -1) if response and not error else -1
-        member = response.get("memberId") or asked or ""
+        generation = number(response.get("generationId")) if not error else -1
+        member = text(response.get("memberId")) or asked
         join = Join(
             message=message,
             at=message.at,
             answered=message.answered,
             member_id=member,
-            instance_id=request.get("groupInstanceId"),
-            asked_id=not asked,
+            instance_id=text(request.get("groupInstanceId")) or None,
+            asked_id=request.get("memberId") == "",
             id_given=error == MEMBER_ID_REQUIRED
-            or (not asked and not response and message.version >= _IDS_ARE_GIVEN_SINCE and not _static(request)),
+            or (
+                request.get("memberId") == ""
+                and not response
+                and message.version >= _IDS_ARE_GIVEN_SINCE
+                and not _static(request)
+            ),
             error=error,
             generation=generation if generation >= 0 else None,
-            reason=request.get("reason") or "",
-            protocols=request.get("protocols") or [],
-            session_timeout_ms=request.get("sessionTimeoutMs"),
-            rebalance_timeout_ms=request.get("rebalanceTimeoutMs", request.get("sessionTimeoutMs")),
+            reason=text(request.get("reason")),
+            protocols=rows(request.get("protocols")),
+            session_timeout_ms=number(request.get("sessionTimeoutMs"), 0) or None,
+            rebalance_timeout_ms=number(request.get("rebalanceTimeoutMs", request.get("sessionTimeoutMs")), 0) or None,
             has_request=bool(request),
         )
         self.facts.joins.append(join)
         if join.instance_id and member:
             self.facts.instances[member] = join.instance_id
-        for each in response.get("members") or []:
-            if each.get("groupInstanceId"):
-                self.facts.instances[each["memberId"]] = each["groupInstanceId"]
+        for each in rows(response.get("members")):
+            if text(each.get("groupInstanceId")):
+                self.facts.instances[text(each.get("memberId"))] = each["groupInstanceId"]
         if member and (not error or error == MEMBER_ID_REQUIRED):
             self._heard(member, message)
             if message.answered is not None and not error:  # its session begins anew when the generation is formed
@@ -238,28 +244,29 @@ class _Reader:
 
     def sync(self, message: Message) -> None:
         request = message.request
-        if "generationId" not in request:
+        if number(request.get("generationId")) < 0:
             return
         sync = Sync(
             message=message,
             at=message.at,
             answered=message.answered,
-            member_id=request.get("memberId", ""),
-            generation=request["generationId"],
+            member_id=text(request.get("memberId")),
+            generation=number(request.get("generationId")),
             error=message.error,
         )
         self.facts.syncs.append(sync)
-        self._spoke(message, sync.member_id, sync.generation, request.get("groupInstanceId"))
+        self._spoke(message, sync.member_id, sync.generation, text(request.get("groupInstanceId")))
 
     def heartbeat(self, message: Message) -> None:
-        text = message.request_text
-        if not text:
+        body = message.request_text
+        if not body:
             return
-        known = self._texts.get(text)
+        known = self._bodies.get(body)  # a member says the same again and again
         if known is None:
             request = message.request
-            known = request.get("memberId", ""), request.get("generationId", -1), request.get("groupInstanceId")
-            self._texts[text] = known
+            instance = text(request.get("groupInstanceId"))
+            known = text(request.get("memberId")), number(request.get("generationId")), instance
+            self._bodies[body] = known
         member, generation, instance = known
         self._spoke(message, member, generation, instance)
         if message.outcome == "answered" and not message.error:
@@ -267,28 +274,28 @@ class _Reader:
 
     def commit(self, message: Message) -> None:
         request = message.request
-        member = request.get("memberId")
-        generation = request.get("generationIdOrMemberEpoch", request.get("generationId", -1))
-        if member and isinstance(generation, int) and generation >= 0:
-            self._spoke(message, member, generation, request.get("groupInstanceId"))
+        member = text(request.get("memberId"))
+        generation = number(request.get("generationIdOrMemberEpoch", request.get("generationId")))
+        if member and generation >= 0:
+            self._spoke(message, member, generation, text(request.get("groupInstanceId")))
 
     def leave(self, message: Message) -> None:
         request, response = message.request, message.response
-        members = request.get("members")
-        if members is None:
-            members = [{"memberId": request.get("memberId", "")}] if request else []
-        answers = response.get("members") or []
+        members = rows(request.get("members"))
+        if "memberId" in request:
+            members = [request]
+        answers = rows(response.get("members"))
         for place, member in enumerate(members):
-            code = answers[place].get("errorCode", 0) if place < len(answers) else 0
+            code = number(answers[place].get("errorCode"), 0) if place < len(answers) else 0
             error = message.error if len(members) == 1 else _ERRORS_BY_CODE.get(code, str(code))
             self.facts.leaves.append(
                 Leave(
                     message=message,
                     at=message.at,
                     answered=message.answered,
-                    member_id=member.get("memberId") or "",
-                    instance_id=member.get("groupInstanceId"),
-                    reason=member.get("reason") or "",
+                    member_id=text(member.get("memberId")),
+                    instance_id=text(member.get("groupInstanceId")) or None,
+                    reason=text(member.get("reason")),
                     error=error,
                 )
             )
@@ -296,8 +303,10 @@ class _Reader:
     def describe(self, message: Message) -> None:
         self.facts.described.append(message)
 
-    def _spoke(self, message: Message, member: str, generation: int, instance: str | None) -> None:
-        if instance and member:
+    def _spoke(self, message: Message, member: str, generation: int, instance: str) -> None:
+        if not member:
+            return
+        if instance:
             self.facts.instances.setdefault(member, instance)
         if not message.error or message.error == REBALANCE_IN_PROGRESS:
             self._heard(member, message)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.groups.assignments import connect_result, owned_of, partitions_of
+from reports.groups.body import rows, text
 from reports.groups.classic_facts import Facts, Join, Leave, Sync
 
 MOST_INFERRED = 100
@@ -130,16 +131,19 @@ def _add_join(facts: Facts, generation: Generation, join: Join) -> None:
     if not generation.answered:
         generation.formed = min(generation.formed, join.answered or join.at)
         generation.answered = True
-    generation.protocol_type = response.get("protocolType") or generation.protocol_type
-    generation.protocol_type = generation.protocol_type or join.message.request.get("protocolType")
-    generation.assignor = response.get("protocolName") or generation.assignor
-    generation.leader = generation.leader or response.get("leader") or None
-    listed = response.get("members") or []
+    generation.protocol_type = text(response.get("protocolType")) or generation.protocol_type
+    generation.protocol_type = generation.protocol_type or text(join.message.request.get("protocolType")) or None
+    generation.assignor = text(response.get("protocolName")) or generation.assignor
+    generation.leader = generation.leader or text(response.get("leader")) or None
+    listed = [each for each in rows(response.get("members")) if text(each.get("memberId"))]
     if listed and generation.listed is None:
-        generation.listed = {each["memberId"]: (each.get("groupInstanceId"), each.get("metadata")) for each in listed}
+        generation.listed = {
+            each["memberId"]: (text(each.get("groupInstanceId")) or None, each.get("metadata")) for each in listed
+        }
     if _took_over(facts, generation, join):
         return
-    generation.joins[join.member_id] = join
+    if join.member_id:
+        generation.joins[join.member_id] = join
 
 
 def _took_over(facts: Facts, generation: Generation, join: Join) -> bool:
@@ -162,9 +166,10 @@ def _add_sync(facts: Facts, generation: Generation, sync: Sync) -> None:
     before = generation.syncs.get(sync.member_id)
     if before is None or before.error or not sync.error:
         generation.syncs[sync.member_id] = sync
-    generation.protocol_type = generation.protocol_type or request.get("protocolType") or response.get("protocolType")
-    generation.assignor = generation.assignor or request.get("protocolName") or response.get("protocolName")
-    given = request.get("assignments") or []
+    for body in (request, response):
+        generation.protocol_type = generation.protocol_type or text(body.get("protocolType")) or None
+        generation.assignor = generation.assignor or text(body.get("protocolName")) or None
+    given = [each for each in rows(request.get("assignments")) if text(each.get("memberId"))]
     if given and (generation.leader_sync is None or generation.leader_sync.error):
         generation.leader = generation.leader or sync.member_id
         generation.leader_sync = sync

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from reports.groups.body import rows, text
 from reports.groups.classic_facts import NOT_HERE
 from reports.groups.history import Event, GroupHistory, GroupLog
 from reports.groups.messages import MEMBER_APIS, Message
@@ -42,10 +43,10 @@ class _Writer:
             group_id=self._group,
             at=message.answered or message.at,
             event=name,
-            member_id=request.get("memberId") or None,
+            member_id=text(request.get("memberId")) or None,
             client_id=message.client_id,
             client=message.client or None,
-            instance_id=request.get("groupInstanceId"),
+            instance_id=text(request.get("groupInstanceId")) or None,
             generation=generation if isinstance(generation, int) and generation >= 0 else None,
             connection=message.connection,
             number=message.number,
@@ -56,7 +57,7 @@ class _Writer:
     def find(self, message: Message) -> Iterator[Event]:
         """Who is coordinator: told once for each client and answer."""
         response = message.response
-        answers = response.get("coordinators") or ([response] if "nodeId" in response else [])
+        answers = rows(response.get("coordinators")) or ([response] if "nodeId" in response else [])
         for answer in answers:
             if answer.get("key", self._group) != self._group:
                 continue
@@ -84,14 +85,14 @@ class _Writer:
             yield self._event("offsets_altered", message, _topics(request.get("topics")))
 
     def describe(self, message: Message) -> Iterator[Event]:
-        for group in message.response.get("groups") or []:
+        for group in rows(message.response.get("groups")):
             if group.get("groupId") == self._group:
                 members = len(group.get("members") or [])
                 state = message.error if group.get("errorCode") else group.get("groupState")
                 yield self._event("described", message, f"{state}, {members} members")
 
     def delete(self, message: Message) -> Iterator[Event]:
-        for result in message.response.get("results") or []:
+        for result in rows(message.response.get("results")):
             if result.get("groupId") == self._group:
                 code = result.get("errorCode")
                 yield self._event("deleted", message, f"refused: {message.error or code}" if code else None)
@@ -106,7 +107,7 @@ class _Writer:
 
 
 def _topics(topics: Any) -> str:
-    names = [str(topic.get("name") or topic.get("topicName") or topic.get("topicId")) for topic in topics or []]
+    names = [str(topic.get("name") or topic.get("topicName") or topic.get("topicId")) for topic in rows(topics)]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 

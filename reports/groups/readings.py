@@ -320,7 +320,8 @@ class Reader:
     def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[str, str, float]:
         last = before.allocations.get(join.member_id)
         if not isinstance(last, dict):  # it also tells what it was given last
-            last = metadata.get("allocation") if isinstance(metadata.get("allocation"), dict) else {}
+            allocation = metadata.get("allocation")
+            last = allocation if isinstance(allocation, dict) else {}
         offset, known = metadata.get("configOffset"), last.get("configOffset")
         others = [each for each in before.allocations.values() if isinstance(each, dict)]
         delays = [each.get("scheduledDelay") or 0 for each in others]

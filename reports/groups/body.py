@@ -1,0 +1,27 @@
+"""Parts of decoded bodies, whatever may be missing in them: a body may be cut short, null, or of an unknown kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def number(value: Any, otherwise: int = -1) -> int:
+    """A whole number, or otherwise."""
+    return value if isinstance(value, int) else otherwise
+
+
+def text(value: Any) -> str:
+    """Text; empty if there is none."""
+    return value if isinstance(value, str) else ""
+
+
+def rows(value: Any) -> list[Json]:
+    """The objects of a list; empty if it is none."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def fields(value: Any) -> Json:
+    """An object; empty if it is none."""
+    return value if isinstance(value, dict) else {}
