@@ -156,6 +156,12 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def weight_ms(row: Rebalance) -> float:
+    """How bad a rebalance was: how long until all worked again, or the longest that nobody owned a partition."""
+    cost = row.cost_ms if row.cost_ms is not None else row.duration_ms
+    return max(cost or 0.0, row.unowned_ms or 0.0)
+
+
 def _begin(row: Rebalance) -> int:
     known = (row.started, row.joined, row.stable)
     return next((at for at in known if at is not None), 0)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from reports.answers import coverage
 from reports.answers.answers import Answers
 from reports.answers.errors import ErrorAnswer
-from reports.answers.groups import GroupAnswer
+from reports.answers.groups import GroupAnswer, weight_ms
 from reports.answers.triggers import words
 from reports.answers.words import clock, day_and_clock, duration
 from reports.explanation import explain
@@ -98,7 +98,7 @@ def _group(group: GroupAnswer) -> Iterator[str]:
     yield ""
     if not group.rebalances:
         return
-    costliest = sorted(group.rebalances, key=_cost, reverse=True)[:REBALANCES]
+    costliest = sorted(group.rebalances, key=weight_ms, reverse=True)[:REBALANCES]
     shown = {id(row) for row in costliest}
     rows = (
         (
@@ -123,10 +123,6 @@ def _group(group: GroupAnswer) -> Iterator[str]:
     yield "```text"
     yield from (safe_text(line).replace("```", "'''") for line in explain(costliest[0]).split("\n"))
     yield "```"
-
-
-def _cost(row: Rebalance) -> float:
-    return row.cost_ms if row.cost_ms is not None else row.duration_ms or 0.0
 
 
 def _begin(row: Rebalance) -> int | None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from reports.answers import coverage
 from reports.answers.answers import Answers, Findings
 from reports.answers.errors import Errors
-from reports.answers.groups import Groups
+from reports.answers.groups import Groups, weight_ms
 from reports.answers.latency import Latency
 from reports.answers.progress import Lag
 from reports.answers.triggers import words
@@ -72,11 +72,7 @@ def _groups(groups: Groups | None) -> Iterator[RenderableType]:
     table = _table("group", "protocol", "rebalances:", "causes", "worst:", "nobody owned:", "worst one")
     for group in groups.shown[:_ROWS]:
         one = group.counts
-        worst = max(
-            group.rebalances,
-            key=lambda row: row.cost_ms if row.cost_ms is not None else row.duration_ms or 0.0,
-            default=None,
-        )
+        worst = max(group.rebalances, key=weight_ms, default=None)
         told = ""
         if worst is not None:
             who = f" of {worst.trigger_client_id}" if worst.trigger_client_id else ""

@@ -210,7 +210,7 @@ function findings() {
       el("p", { class: "quiet" }, el("span", { class: "severity" }, one.severity), " · ", spaced(one.kind), " · ", subject,
         known(one.since) && [" · since ", time(one.since)], known(one.until) && one.until !== one.since && [" until ", time(one.until)]),
       one.advice && el("p", { class: "advice" }, el("strong", null, "What to do: "), one.advice),
-      one.evidence.length > 0 && el("details", { open: i < 3 }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
+      one.evidence.length > 0 && el("details", { open: i < (innerWidth < 560 ? 1 : 3) }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
   });
   const shown = section("findings", "Findings");
   if (!cards.length) {
@@ -351,14 +351,15 @@ function groupPanel(g, since, until) {
   if (shown < G.groups.rebalances[g]) {
     parts.push(el("p", { class: "quiet" }, `The first ${integer(shown)} of ${plural(G.groups.rebalances[g], "rebalance")} are shown.`));
   }
-  rows.append(longTable(["started", "generation", "cause", "who", "certainty", ["took", "number"], ["nobody owned", "number"], ["members", "number"]], shown, row, 12, { class: "rebalances" }));
+  rows.append(longTable(["started", UNIT[G.groups.protocol[g]] || "epoch", "cause", "who", "certainty", ["took", "number"], ["nobody owned", "number"], ["members", "number"]], shown, row, 12, { class: "rebalances" }));
   parts.push(timeline.node, detail, el("h4", null, "Rebalances"), rows);
+  const weight = (i) => Math.max(G.rebalances.cost[i] || G.rebalances.duration[i] || 0, G.rebalances.unowned_ms[i] || 0);
   // The costliest is what an incident is about, so it is open to begin with.
   let worst = first;
   for (let i = first; i < first + shown; i++) {
     if (known(since) && G.rebalances.started[i] < since) continue;
     if (known(until) && known(since) && G.rebalances.started[i] > until) break;
-    if ((G.rebalances.cost[i] || G.rebalances.duration[i] || 0) > (G.rebalances.cost[worst] || G.rebalances.duration[worst] || 0)) worst = i;
+    if (weight(i) > weight(worst)) worst = i;
   }
   choose(worst);
   return parts;
@@ -402,15 +403,21 @@ function rebalanceDetail(r, member, g) {
   parts.push(filterLine([...r.evidence.map((e) => e[1]), ...r.contributing.map((c) => c[3])]));
   if (r.members) {
     parts.push(el("h5", null, `Members (${integer(r.member_count)})`));
-    const rowOf = (k) => {
-      const m = r.members[k];
-      const cells = [
-        [el("strong", null, m.client || m.id), m.instance && ` (${m.instance})`, el("br"), el("span", { class: "quiet id" }, m.id)],
-        m.host, m.software, duration(m.join), duration(m.sync), [changed(m.before, m.now)],
-        `${known(m.session) ? duration(m.session) : "–"} / ${known(m.timeout) ? duration(m.timeout) : "–"}`, m.subscription, m.assignors];
-      return { attributes: { class: m.lane === member ? "chosen" : null }, cells };
-    };
-    parts.push(longTable(["member", "host", "software", ["join", "number"], ["sync", "number"], "partitions", "session / rebalance timeout", "subscribed", "assignors"], r.members.length, rowOf, 20, { class: "members" }));
+    const some = (...names) => r.members.some((m) => names.some((name) => known(m[name]) && m[name] !== ""));
+    const all = [
+      ["member", (m) => [el("strong", null, m.client || m.id), m.instance && ` (${m.instance})`, el("br"), el("span", { class: "quiet id" }, m.id)]],
+      some("host") && ["host", (m) => m.host],
+      some("software") && ["software", (m) => m.software],
+      some("join") && [["join", "number"], (m) => duration(m.join)],
+      some("sync") && [["sync", "number"], (m) => duration(m.sync)],
+      ["partitions", (m) => changed(m.before, m.now)],
+      some("session") && [["session timeout", "number"], (m) => duration(m.session)],
+      some("timeout") && [["rebalance timeout", "number"], (m) => duration(m.timeout)],
+      some("subscription") && ["subscribed", (m) => m.subscription],
+      some("assignors") && ["assignors", (m) => m.assignors],
+    ].filter(Boolean);
+    const rowOf = (k) => ({ attributes: { class: r.members[k].lane === member ? "chosen" : null }, cells: all.map(([, cell]) => cell(r.members[k])) });
+    parts.push(longTable(all.map(([head]) => head), r.members.length, rowOf, 20, { class: "members" }));
     if (r.members.length < r.member_count) parts.push(el("p", { class: "quiet" }, `${integer(r.member_count - r.members.length)} more members in the table “rebalances”.`));
   } else if (r.member_count) {
     parts.push(el("p", { class: "quiet" }, `${plural(r.member_count, "member")}; the page has no room for them, the table “rebalances” has.`));
@@ -457,7 +464,7 @@ class Run {
   drawn(kind) { this.flush(); return this.path ? draw("path", { class: kind, d: this.path }) : null; }
 }
 const EVENT_MARKS = {
-  silence_begun: "…", fenced: "×", left: "−", commit_refused: "c", heartbeat_refused: "h", heartbeat_failed: "h", join_refused: "j",
+  silence_begun: "…", fenced: "×", left: "−", commit_refused: "c", heartbeat_failed: "h", join_refused: "j",
   sync_refused: "s", connection_ended: "|", replaced: "=", member_removed: "×", coordinator_moved: "→", coordinator_unavailable: "→",
 };
 
@@ -667,7 +674,7 @@ class Timeline {
       const small = next - at < 14;
       if (!small || r.index === this.selected) {
         item.append(draw("circle", { cx: at, cy: AXIS + 27, r: 9 }), draw("text", { class: "mark", x: at, y: AXIS + 31 }, triggerMark(r.trigger)));
-        const room = Math.floor((next - at - 22) / 6);
+        const room = Math.floor((next - at - 24) / 6.9);
         if (room >= 7 && at > wordsUntil) {
           const shown = words.length <= room ? words : `${words.slice(0, room - 1)}…`;
           item.append(draw("text", { class: "words", x: at + 13, y: AXIS + 31 }, shown));
@@ -831,7 +838,7 @@ function latency() {
   const split = L.rows.filter((r) => r.parts.length);
   if (split.length) {
     shown.append(el("h3", null, "Where the time went"),
-      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is slow."),
+      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is slow. Since Kafka 2.0 a throttled answer comes at once and the delay after it: that part lies beside the whole."),
       table(["API", "", "part", ["share", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], split.flatMap((r) =>
         r.parts.map((part, i) => ({ cells: [i ? "" : el("strong", null, r.api), shareBar(part.share, part.part), PARTS[part.part] || spaced(part.part),
           known(part.share) ? `${(part.share * 100).toFixed(part.share < 0.1 ? 1 : 0)} %` : "", ...[0, 2, 4].map((k) => duration(part.percentiles[k]))] }))), { class: "split" }));
@@ -857,23 +864,32 @@ function shareBar(share, part) {
     draw("rect", { class: "ground", width: 80, height: 10 }), draw("rect", { class: `part ${part}`, width: Math.max(0, Math.min(80, (share || 0) * 80)), height: 10 }));
 }
 
+const HEAT_ROWS = 18;
+
 function heatMap(node, width, heat, L) {
   const left = 56, inner = Math.max(60, width - left - 4), cell = 9;
   let low = Infinity, high = -Infinity, most = 1;
   for (let i = 0; i < heat.cells.length; i += 3) {
     low = Math.min(low, heat.cells[i + 1]); high = Math.max(high, heat.cells[i + 1]); most = Math.max(most, heat.cells[i + 2]);
   }
+  low = Math.max(low, high - HEAT_ROWS + 1); // what took less is put together: far below, nobody looks
   const rows = high - low + 1;
   const height = 18 + rows * cell + 4;
   const begin = L.begin, end = L.begin + L.bins * L.width;
   const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, axis(begin, end, left, inner, 0, height));
   const broad = inner / L.bins;
-  const layer = draw("g", { class: "cells" });
+  const sums = new Map();
   for (let i = 0; i < heat.cells.length; i += 3) {
-    const [bin, row, count] = heat.cells.slice(i, i + 3);
+    const key = heat.cells[i] * 1000 + Math.max(low, heat.cells[i + 1]);
+    sums.set(key, (sums.get(key) || 0) + heat.cells[i + 2]);
+  }
+  const layer = draw("g", { class: "cells" });
+  for (const [key, count] of sums) {
+    const bin = Math.floor(key / 1000), row = key % 1000;
+    most = Math.max(most, count);
     layer.append(draw("rect", { x: left + bin * broad, y: 18 + (high - row) * cell, width: Math.max(1, broad - 0.5), height: cell - 0.5,
       "fill-opacity": (0.15 + 0.85 * Math.log1p(count) / Math.log1p(most)).toFixed(2) },
-    draw("title", null, `${clock(begin + bin * L.width, 0)}: ${plural(count, "answer")} of ${duration(L.edges[row])} to ${duration(L.edges[row + 1])}`)));
+    draw("title", null, `${clock(begin + bin * L.width, 0)}: ${plural(count, "answer")} ${row === low ? "below" : `of ${duration(L.edges[row])} to`} ${duration(L.edges[row + 1])}`)));
   }
   svg.append(layer);
   let last = -Infinity;
@@ -881,7 +897,7 @@ function heatMap(node, width, heat, L) {
     const y = 18 + (high - row) * cell + cell - 1;
     if (y - last < 14) continue;
     last = y;
-    svg.append(draw("text", { class: "lane", x: 2, y }, duration(L.edges[row])));
+    svg.append(draw("text", { class: "lane", x: 2, y }, row === low && low ? "less" : duration(L.edges[row])));
   }
   node.replaceChildren(svg);
 }
