@@ -22,6 +22,7 @@ from reports.capture_points import clock_row
 from reports.error_histogram import errors_histogram
 from reports.findings.finding import SEVERITIES
 from reports.latency.counts import latency
+from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS, SCHEMAS
 from reports.throughput import throughput
@@ -123,9 +124,12 @@ class Capture:
         if name in SCHEMAS:
             return self._names.resolve(self._spool.table(name))
         found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
-        return pa.concat_tables(
+        table = pa.concat_tables(
             [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
         )
+        if name == "rebalances" and "lag" in self._wanted:  # known of topics, not of groups
+            return attach_rereads(table, self.arrow("rereads"), readers_of(self.arrow("lag")))
+        return table
 
     def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:

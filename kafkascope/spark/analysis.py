@@ -19,14 +19,16 @@ from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks, view_rows
-from kafkascope.spark.output import Output, Part, PartWriter
+from kafkascope.spark.output import Output, Part, PartWriter, stored
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
 from kafkascope.spark.stored import datasets
 from reports.answers.answers import Answers, answers
 from reports.capture_points import clock_issues, clock_row
 from reports.connection_table import issue_table
 from reports.page.page import page
+from reports.progress.rereads import readers_of
 from reports.summary import Summary
+from reports.tables import REREADS
 from reports.topics import TopicNames
 from sniffer.capture_points import FileClock, Joined
 from sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
@@ -188,6 +190,7 @@ class _Run:
         summary.rename_topics(known)
         self._resolve(known)
         self.parts += self._understand(rows_of_views, known, partitions)
+        self._attach()
         rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
@@ -279,6 +282,28 @@ class _Run:
         together = rows.repartitionById(into, "partition").sortWithinPartitions("view")
         for parts in self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER)):
             yield from parts
+
+    def _attach(self) -> None:
+        """Write the rebalances anew with what was read again after each, which is known of topics, not of groups."""
+        found = [part for part in self.parts if part.table == "rebalances"]
+        if not found or "lag" not in self._options.results:
+            return
+        staging = self._staging
+        wanted = ["group_id", "at", "records"]
+        rereads = pa.concat_tables(
+            [REREADS.empty_table().select(wanted), *(r.select(wanted) for r in self._rows("rereads"))]
+        )
+        readers = pa.chunked_array([readers_of(rows) for rows in self._rows("lag")], pa.string()).unique()
+        self.parts = [part for part in self.parts if part.table != "rebalances"]
+        self.parts += self._spread(
+            "count rereads", found, lambda parts: tasks.attach(parts, staging, rereads, readers), 1
+        )
+
+    def _rows(self, table: str) -> Iterator[pa.Table]:
+        """The rows of a table that was written, some at a time."""
+        for part in self.parts:
+            if part.table == table:
+                yield from stored(self._staging, part)
 
     def _spread(
         self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int

@@ -14,7 +14,7 @@ import json
 import posixpath
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -245,10 +245,15 @@ def stored(staging: str, part: Part) -> Iterator[pa.Table]:
 
 def resolve_part(staging: str, part: Part, names: Mapping[str, str]) -> Part:
     """Write a part anew with the names that are known for topics in it; the old file stays until the commit."""
+    written = rewrite_part(staging, part, map(TopicNames(names).resolve, stored(staging, part)))
+    return replace(written, unresolved=part.unresolved - names.keys())
+
+
+def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table]) -> Part:
+    """Write a part anew with other row groups of as many rows; the old file stays until the commit."""
     system, path = locate(staging)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
-    known = TopicNames(names)
     with writer_of(part.table, posixpath.join(_directory(path, part.table), file), system) as new:
-        for rows in stored(staging, part):
-            new.write_table(known.resolve(rows), row_group_size=max(1, rows.num_rows))
-    return Part(part.table, file, part.rows, part.unresolved - names.keys())
+        for rows in groups:
+            new.write_table(rows, row_group_size=max(1, rows.num_rows))
+    return replace(part, file=file)

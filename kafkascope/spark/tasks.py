@@ -20,7 +20,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.spark import parcels
-from kafkascope.spark.output import Part, PartWriter, resolve_part
+from kafkascope.spark.output import Part, PartWriter, resolve_part, rewrite_part, stored
+from reports.progress.rereads import attach_rereads
 from reports.summary import Summary
 from sniffer.comparison import Sample, Sampler
 from sniffer.issues import Issue, IssueLog
@@ -234,6 +235,13 @@ def _take_remarks(
             written.issues.add(issue)
         written.other.update(other)
         written.summary.packets += packets
+
+
+def attach(parts: Iterable[Part], staging: str, rereads: pa.Table, readers: pa.Array) -> Iterator[Part]:
+    """Parts of the table of rebalances, which have all rows of their groups, written anew with what was read again."""
+    for part in parts:
+        whole = pa.concat_tables(stored(staging, part))
+        yield rewrite_part(staging, part, [attach_rereads(whole, rereads, readers)])
 
 
 def resolve(parts: Iterable[Part], staging: str, names: dict[str, str]) -> Iterator[Part]:

@@ -58,11 +58,16 @@ def rereads(fetches: pa.Table) -> pa.Table:
     )
 
 
-def attach_rereads(rebalances: pa.Table, rereads: pa.Table, lag: pa.Table | None = None) -> pa.Table:
+def readers_of(lag: pa.Table) -> pa.Array:
+    """The groups of the table of lag that were seen to fetch."""
+    return pc.unique(lag.filter(pc.is_valid(lag["fetch_offset"]))["group_id"]).drop_null()
+
+
+def attach_rereads(rebalances: pa.Table, rereads: pa.Table, readers: pa.Array | None = None) -> pa.Table:
     """The rebalances with ``reread_records``: what was read again from the start of each to that of the group's next.
 
-    With the table of lag, groups of which no fetch was seen have null, for nothing is known of them; without it, those
-    that have not read anything again.
+    It is null for groups that are not among the readers (`readers_of`): nothing is known of what they read. Without
+    readers it is null for groups that have not read anything again.
     """
     if not rebalances.num_rows:
         return rebalances
@@ -80,8 +85,8 @@ def attach_rereads(rebalances: pa.Table, rereads: pa.Table, lag: pa.Table | None
     total = np.zeros(len(group), np.int64)
     found = np.flatnonzero((is_reread[order] == 1) & (owner >= 0))
     np.add.at(total, owner[found], integers(rereads["records"])[order[found] - len(group)])
-    seen = rereads if lag is None else lag.filter(pc.is_valid(lag["fetch_offset"]))
-    known = np.isin(group, np.flatnonzero(pc.is_in(distinct, pc.unique(seen["group_id"])).to_numpy(False)))
+    seen = pc.unique(rereads["group_id"]) if readers is None else readers
+    known = np.isin(group, np.flatnonzero(pc.is_in(distinct, seen).to_numpy(zero_copy_only=False)))
     place = rebalances.schema.get_field_index("reread_records")
     return rebalances.set_column(place, rebalances.schema.field(place), numbers(total, pa.int64(), known))
 

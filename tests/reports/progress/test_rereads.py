@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reports.progress.rereads import attach_rereads
+from reports.progress.rereads import attach_rereads, readers_of
 from reports.progress.view import ProgressView
 from reports.tables import LAG, REBALANCES, REREADS
 from reports.views import Known
@@ -107,6 +107,6 @@ def test_each_rebalance_answers_for_what_follows_until_the_next_of_its_group() -
 
 def test_a_group_that_was_seen_to_read_has_read_nothing_again() -> None:
     lag = pa.Table.from_pylist([{"group_id": "a", "fetch_offset": 3}, {"group_id": "b"}], schema=LAG)
-    attached = attach_rereads(rebalances(("a", 1), ("b", 1)), REREADS.empty_table(), lag)
+    attached = attach_rereads(rebalances(("a", 1), ("b", 1)), REREADS.empty_table(), readers_of(lag))
     assert attached["reread_records"].to_pylist() == [0, None]
     assert attach_rereads(REBALANCES.empty_table(), reread_rows(("a", 1, 1))).num_rows == 0
