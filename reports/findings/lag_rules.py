@@ -31,8 +31,8 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             "consumer_stuck",
             "asks for the same offset again and again, and there is more",
             "Look at the record at this offset (kcat -o): one that cannot be deserialized or processed, and is tried "
-            "without end, or kills the member each time. A reader of committed records waits for the transaction that is "
-            "open there (see hanging_transaction).",
+            "without end, or kills the member each time. A reader of committed records waits there for the end of a "
+            "transaction (see hanging_transaction).",
         ),
         (
             "commit_stuck_ms",
