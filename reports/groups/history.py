@@ -13,6 +13,7 @@ from reports.groups.messages import ConnectionEnd, Message
 from reports.tables import GROUP_EVENTS, REBALANCES
 
 CERTAIN, LIKELY, GUESSED = "certain", "likely", "guessed"
+_LARGEST = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -147,4 +148,10 @@ def rebalance_table(rebalances: Iterable[Rebalance]) -> pa.Table:
 
 
 def _table(rows: Iterable[Any], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist([dataclasses.asdict(row) for row in rows], schema=schema)
+    values = [dataclasses.asdict(row) for row in rows]
+    # The number after the largest one that a message can name is no generation of a real group, but must do no harm.
+    for name in (column.name for column in schema if column.type == pa.int32()):
+        for row in values:
+            if row[name] is not None:
+                row[name] = min(row[name], _LARGEST)
+    return pa.Table.from_pylist(values, schema=schema)

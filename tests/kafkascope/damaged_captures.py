@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.reading import Reading
+from reports.topics import TopicNames
+from reports.view_registry import VIEWS
+from reports.views import Known
 from sniffer.columns import Segments
 from sniffer.link import dissect
 from sniffer.sources.files import open_capture
@@ -46,7 +49,8 @@ def record_offsets(data: bytes) -> list[int]:
 def read_file(path: Path) -> tuple[Tables, Reading]:
     """All rows of a file."""
     with Reading([str(path)], OPTIONS) as reading:
-        return joined(batch.tables for batch in reading.batches()), reading
+        rows = joined(batch.tables for batch in reading.batches())
+        return concluded(rows, reading.topic_names), reading
 
 
 def joined(parts: Iterable[Tables]) -> Tables:
@@ -56,6 +60,15 @@ def joined(parts: Iterable[Tables]) -> Tables:
         for name, rows in tables.items():
             together.setdefault(name, []).append(rows)
     return {name: pa.concat_tables(rows) for name, rows in together.items()}
+
+
+def concluded(rows: Tables, names: TopicNames) -> Tables:
+    """Tables, with what views make of their rows instead of these rows, which are others with other cuts."""
+    tables = {name: table for name, table in rows.items() if name not in VIEWS}
+    for name in VIEWS.keys() & rows.keys():
+        made = VIEWS[name]().result(names.resolve(rows[name]), Known.of(names.learned()))
+        tables |= {result: pa.concat_tables([tables.get(result, table[:0]), table]) for result, table in made.items()}
+    return tables
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,7 @@ def analyze(segments: Segments, sizes: Iterable[int] = ()) -> Tables:
             yield engine.feed(rows_of(segments, begin, len(segments.number)))
         yield engine.finish()
 
-    tables = joined(steps())
+    tables = concluded(joined(steps()), engine.topic_names)
     return {name: engine.topic_names.resolve(table) for name, table in tables.items()}
 
 

@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,33 +14,16 @@ import pyarrow.compute as pc
 import pytest
 
 import kafkascope
-from kafkascope.engine import Engine, EngineOptions
-from kafkascope.watching import ROWS
 from reports.groups import live
 from reports.groups.history import Event, GroupHistory, Rebalance
 from reports.groups.live import LiveGroups
 from reports.groups.view import histories
 from reports.views import Known
-from sniffer.link import dissect
-from sniffer.sources.files import open_capture
+from tests.kafkascope.groups_of_captures import PCAPS, rows_of
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 STORIES = ("eager-three-joins", "max-poll-exceeded", "killed-silent", "kip848", "rebalance-storm", "connect")
 SECOND = 1_000_000_000
 SNIFF = str(Path(sys.executable).parent / "sniff")
-
-
-@cache
-def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
-    """The rows of groups of a capture in the order in which they become known, and the names of topics."""
-    engine = Engine(EngineOptions(tables=frozenset(), views=frozenset({ROWS})))
-    tables = []
-    with open_capture([str(PCAPS / story / "capture.pcap")]) as capture:
-        for packets in capture:
-            tables.append(engine.feed(dissect(packets).segments))
-    tables.append(engine.finish())
-    names = dict(Known.of(engine.topic_names.learned()).topics)
-    return pa.concat_tables([batch[ROWS] for batch in tables if ROWS in batch]), names
 
 
 def known_at_end(story: str) -> GroupHistory:

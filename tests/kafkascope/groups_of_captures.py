@@ -1,0 +1,32 @@
+"""What captures of pcaps/ say of groups, as rows of the view of groups."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from kafkascope.engine import Engine, EngineOptions
+from kafkascope.watching import ROWS
+from reports.views import Known
+from sniffer.link import dissect
+from sniffer.sources.files import open_capture
+
+PCAPS = Path(__file__).parents[2] / "pcaps"
+
+
+@cache
+def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
+    """The rows in the order in which they become known, and the names of topics by id."""
+    engine = Engine(EngineOptions(tables=frozenset(), views=frozenset({ROWS})))
+    tables = []
+    with open_capture([str(PCAPS / story / "capture.pcap")]) as capture:
+        for packets in capture:
+            tables.append(engine.feed(dissect(packets).segments))
+    tables.append(engine.finish())
+    names = dict(Known.of(engine.topic_names.learned()).topics)
+    return pa.concat_tables([batch[ROWS] for batch in tables if ROWS in batch]), names
+
+
+__all__ = ["PCAPS", "ROWS", "rows_of"]
