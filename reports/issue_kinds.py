@@ -31,7 +31,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "kernel_drops": IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
     "clock_difference": IssueKind(
         "clocks of files differ by more than packets take from one to the other",
-        "nothing: times are by one clock; which one was right nobody can tell",
+        "times as such, if the clock that was taken for right was not",
     ),
     # Packets
     "ip_fragment": IssueKind("an IP packet came in fragments, which are not put together", "streams have gaps there"),
