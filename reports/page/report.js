@@ -484,9 +484,10 @@ class Timeline {
         if (known(column[i])) { low = Math.min(low, column[i]); high = Math.max(high, column[i]); }
       }
     }
+    for (const k of this.events) { low = Math.min(low, G.events.at[k]); high = Math.max(high, G.events.at[k]); }
     if (low > high) { low = 0; high = data.end || 1; }
     const edge = Math.max((high - low) * 0.04, 200000);
-    this.all = [low - edge, Math.max(high + edge, Math.min(data.end, high + 6 * edge))];
+    this.all = [low - edge, high + 2 * edge];
     this.window = [...this.all];
     this.mode = "members";
     this.limit = LANES;
@@ -694,6 +695,14 @@ class Timeline {
     }
     const before = new Map();
     for (const r of this.rows) {
+      // Who was lost owned nothing any more from its last word on, though nobody knew that yet.
+      for (const [list, since, ms] of r.unowned) {
+        if (since > r.begin - 50000 || !this.visible(since, since + ms * 1000)) continue;
+        const lost = new Set(partitionNames(list));
+        for (const [lane, m] of before) {
+          if (known(m.end) && since < m.end && partitionNames(m.now).some((name) => lost.has(name))) gaps[lane].add(clip(since), clip(m.end));
+        }
+      }
       const now = new Map();
       for (const m of r.members || []) {
         if (m.lane >= lanes) continue;
