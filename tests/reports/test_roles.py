@@ -6,6 +6,8 @@ from decoders.program import programs
 from reports.roles import (
     ERROR_CODE,
     PARTITION_ELEMENT,
+    SLOT_GROUP,
+    SLOT_PARTITION,
     SLOT_RECORDS,
     SLOT_TOPIC,
     SLOT_TOPIC_ID,
@@ -59,3 +61,15 @@ def test_a_topic_is_told_before_its_partitions_in_every_version() -> None:
                 looked_at += 1
                 assert not partitions_begun, name
     assert looked_at > 50
+
+
+def test_a_group_is_told_before_its_topics_in_every_version() -> None:
+    looked_at = 0
+    for entry in PROGRAMS.entry.tolist():
+        following = PROGRAMS.entry[PROGRAMS.entry > entry]
+        last = int(following.min()) if len(following) else len(PROGRAMS.rows)
+        slots = [ROLES.slot[field] for field in PROGRAMS.rows[entry:last, 1].tolist()]
+        if SLOT_GROUP in slots:
+            looked_at += 1
+            assert slots.index(SLOT_GROUP) < slots.index(SLOT_PARTITION)
+    assert looked_at >= 2
