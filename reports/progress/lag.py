@@ -219,12 +219,16 @@ def _stuck(pair: I64, span: I64, committed: I64, behind: Bool, width: int) -> I6
 
 
 def _fetch_stuck(timeline: _Timeline, fetches: pa.Table, last: I64, span: I64) -> tuple[I64, Bool]:
-    """Milliseconds for which one offset was asked for, with more behind it; and in which spans there was a fetch."""
+    """Milliseconds for which one offset was asked for, with more behind it; and in which spans there was a fetch.
+
+    Who reads from the start again on a new connection is not stuck, but has begun anew.
+    """
     if not fetches.num_rows:
         return np.zeros(len(last), np.int64), np.zeros(len(last), np.bool_)
     order = np.lexsort((timeline.rank, timeline.key))
     first, final, at = (integers(fetches[name])[order] for name in ("first_offset", "last_offset", "last_at"))
-    runs = changes(np.stack([timeline.key[order], final])) | (first != final)
+    connection = integers(fetches["connection"])[order]
+    runs = changes(np.stack([timeline.key[order], connection, final])) | (first != final)
     since = earliest(integers(fetches["same_since"])[order], np.flatnonzero(runs))[np.cumsum(runs) - 1]
     elapsed = np.empty(len(order), np.int64)
     elapsed[order] = np.where(since >= 0, np.maximum(at - since, 0) // 1_000_000, 0)

@@ -52,7 +52,7 @@ class ProgressView:
                 lag, reread = _of_topic(of_topic)
                 lags.append(lag)
                 again.append(reread)
-        findings = [finding for lag in lags for finding in lag_findings(lag)]
+        findings = [one for lag, reread in zip(lags, again, strict=True) for one in lag_findings(lag, reread)]
         tables = {"lag": lags, "rereads": again, "findings": [finding_table(findings)]}
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
