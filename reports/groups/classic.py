@@ -29,7 +29,7 @@ def classic(log: GroupLog) -> GroupHistory:
     profiles = _profiles(log, facts)
     index = Index.of(facts)
     reader = Reader(facts, index, profiles)
-    last_seen = log.messages[-1].at if log.messages else 0
+    last_seen = max(message.answered or message.at for message in log.messages)
     history = GroupHistory(events=events_of(log, facts, profiles))
     for life in generations_of(facts):
         generations = with_inferred(life, facts, index, reader, last_seen)
@@ -130,7 +130,7 @@ def _members(
                 joined=join.at if join is not None and join.has_request else None,
                 synced=synced,
                 join_ms=_lasted(join.at, join.answered) if join is not None and join.has_request else None,
-                sync_ms=_lasted(sync.at, sync.answered) if sync is not None else None,
+                sync_ms=_lasted(sync.at, sync.answered) if sync is not None and not sync.error else None,
                 assignment_before=_had(facts, generation, before, member_id, instance),
                 assignment=_has(generation, member_id),
             )

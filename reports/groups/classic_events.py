@@ -143,7 +143,7 @@ class _Writer:
 
     def silences(self) -> Iterator[Event]:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
-        last_seen = self._log.messages[-1].at
+        last_seen = max(message.answered or message.at for message in self._log.messages)
         left = {leave.member_id or self._by_instance(leave) for leave in self._facts.leaves if leave.error is None}
         fenced = {refusal.member_id for refusal in self._facts.refusals if refusal.error in FENCED}
         sessions, waits, newest = {}, {}, {}

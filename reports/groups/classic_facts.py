@@ -1,7 +1,8 @@
 """What members of the classic protocol said and were told: JoinGroup, SyncGroup, LeaveGroup, Heartbeat, commits.
 
-Facts only, in order of time; what they mean for the group is read elsewhere. Times are nanoseconds: `at` that of the
-request's first byte, `answered` that of the answer's.
+Facts only, in order of time; what they mean for the group is read elsewhere. Times are nanoseconds: `answered` that of
+the answer's first byte, `at` that of the request's, or when the broker can have taken it up: it takes no request of a
+connection before it has answered the one before (`SocketServer` mutes the channel), and JoinGroup may take long.
 """
 
 from __future__ import annotations
@@ -163,8 +164,8 @@ class Facts:
         return [leave for leave in self.leaves[places] if leave.error is None]
 
 
-def _sent(leave: Leave) -> int:
-    return leave.at
+def _sent(fact: Join | Sync | Leave | Refusal | Seen) -> int:
+    return fact.at
 
 
 def facts_of(log: GroupLog) -> Facts:
@@ -174,7 +175,12 @@ def facts_of(log: GroupLog) -> Facts:
     for message in log.messages:
         read = _READERS.get(message.api)
         if read is not None:
-            read(reader, message)
+            read(reader, message, reader.taken(message))
+    facts.joins.sort(key=_sent)
+    facts.leaves.sort(key=_sent)
+    facts.syncs.sort(key=_sent)
+    facts.refusals.sort(key=_sent)
+    facts.named.sort(key=_sent)
     facts.content.sort()
     _only_of_members(facts)
     for words in facts.words.values():
@@ -200,9 +206,18 @@ class _Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self._named: set[tuple[str, int]] = set()
+        self._busy: dict[int, int] = {}  # until when, by connection
         self._bodies: dict[str, tuple[str, int, str]] = {}
 
-    def join(self, message: Message) -> None:
+    def taken(self, message: Message) -> int:
+        """When the broker can have taken a request up."""
+        at = max(message.at, self._busy.get(message.connection, 0) + 1)
+        if message.answered is not None:
+            at = min(at, message.answered)
+            self._busy[message.connection] = max(message.answered, self._busy.get(message.connection, 0))
+        return at
+
+    def join(self, message: Message, at: int) -> None:
         request, response = message.request, message.response
         asked = text(request.get("memberId"))
         error = message.error
@@ -210,7 +225,7 @@ class _Reader:
         member = text(response.get("memberId")) or asked
         join = Join(
             message=message,
-            at=message.at,
+            at=at,
             answered=message.answered,
             member_id=member,
             instance_id=text(request.get("groupInstanceId")) or None,
@@ -237,27 +252,27 @@ class _Reader:
             if text(each.get("groupInstanceId")):
                 self.facts.instances[text(each.get("memberId"))] = each["groupInstanceId"]
         if member and (not error or error == MEMBER_ID_REQUIRED):
-            self._heard(member, message)
+            self._heard(member, message, at)
             if message.answered is not None and not error:  # its session begins anew when the generation is formed
                 self.facts.words[member].times.append(message.answered)
                 self.facts.words[member].packets.append(message.response_packet)
 
-    def sync(self, message: Message) -> None:
+    def sync(self, message: Message, at: int) -> None:
         request = message.request
         if number(request.get("generationId")) < 0:
             return
         sync = Sync(
             message=message,
-            at=message.at,
+            at=at,
             answered=message.answered,
             member_id=text(request.get("memberId")),
             generation=number(request.get("generationId")),
             error=message.error,
         )
         self.facts.syncs.append(sync)
-        self._spoke(message, sync.member_id, sync.generation, text(request.get("groupInstanceId")))
+        self._spoke(message, at, sync.member_id, sync.generation, text(request.get("groupInstanceId")))
 
-    def heartbeat(self, message: Message) -> None:
+    def heartbeat(self, message: Message, at: int) -> None:
         body = message.request_text
         if not body:
             return
@@ -268,18 +283,18 @@ class _Reader:
             known = text(request.get("memberId")), number(request.get("generationId")), instance
             self._bodies[body] = known
         member, generation, instance = known
-        self._spoke(message, member, generation, instance)
+        self._spoke(message, at, member, generation, instance)
         if message.outcome == "answered" and not message.error:
-            self.facts.content.append((message.at, generation))
+            self.facts.content.append((at, generation))
 
-    def commit(self, message: Message) -> None:
+    def commit(self, message: Message, at: int) -> None:
         request = message.request
         member = text(request.get("memberId"))
         generation = number(request.get("generationIdOrMemberEpoch", request.get("generationId")))
         if member and generation >= 0:
-            self._spoke(message, member, generation, text(request.get("groupInstanceId")))
+            self._spoke(message, at, member, generation, text(request.get("groupInstanceId")))
 
-    def leave(self, message: Message) -> None:
+    def leave(self, message: Message, at: int) -> None:
         request, response = message.request, message.response
         members = rows(request.get("members"))
         if "memberId" in request:
@@ -291,7 +306,7 @@ class _Reader:
             self.facts.leaves.append(
                 Leave(
                     message=message,
-                    at=message.at,
+                    at=at,
                     answered=message.answered,
                     member_id=text(member.get("memberId")),
                     instance_id=text(member.get("groupInstanceId")) or None,
@@ -300,26 +315,26 @@ class _Reader:
                 )
             )
 
-    def describe(self, message: Message) -> None:
+    def describe(self, message: Message, at: int) -> None:
         self.facts.described.append(message)
 
-    def _spoke(self, message: Message, member: str, generation: int, instance: str) -> None:
+    def _spoke(self, message: Message, at: int, member: str, generation: int, instance: str) -> None:
         if not member:
             return
         if instance:
             self.facts.instances.setdefault(member, instance)
         if not message.error or message.error == REBALANCE_IN_PROGRESS:
-            self._heard(member, message)
+            self._heard(member, message, at)
         if message.error:
-            self.facts.refusals.append(Refusal(message.at, member, generation, message.error, message.api, message))
+            self.facts.refusals.append(Refusal(at, member, generation, message.error, message.api, message))
         if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
             self._named.add((member, generation))
-            self.facts.named.append(Seen(message.at, generation, member, message.api, message))
+            self.facts.named.append(Seen(at, generation, member, message.api, message))
 
-    def _heard(self, member: str, message: Message) -> None:
+    def _heard(self, member: str, message: Message, at: int) -> None:
         self.facts.spoke.setdefault(member, message)
         words = self.facts.words[member]
-        words.times.append(message.at)
+        words.times.append(at)
         words.packets.append(message.packet)
         words.connections[message.connection] = None
 

@@ -454,7 +454,7 @@ class Reader:
         lower = max(gap.content_until or before.formed, before.formed)
         unsynced = (
             before.complete
-            and member not in before.syncs
+            and (member not in before.syncs or before.syncs[member].at > gap.end)
             and any(join.generation == before.number for join in self._index.by_member.get(member, ()))
         )
         timeout = self._rebalance_timeout(before)

@@ -513,6 +513,20 @@ def test_a_change_that_nobody_in_sight_made_is_unknown() -> None:
     assert found[2].evidence
 
 
+def test_request_behind_a_slow_one_on_its_connection_is_taken_up_after_it() -> None:
+    said = two_members()
+    said.leave(12_000, "a~1", "the consumer is being closed")
+    said.heartbeat(12_100, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(12_110, "b~1", generation=2, members={"b~1": {}}, took=990)
+    said.leave(12_600, "b~1", "the consumer is being closed", took=501)
+    _, found = history_of(said)
+    assert [member.client_id for member in found[2].members] == ["b"]
+    assert found[2].contributing == []
+    assert found[3].inferred
+    assert found[3].started is not None
+    assert found[3].started > START + 13_100 * MS
+
+
 def test_leave_without_a_reason_that_is_taken_back_might_be_a_poll_timeout() -> None:
     said = two_members()
     said.leave(12_000, "b~1")
