@@ -31,8 +31,11 @@ def post_mortem(answers: Answers, title: str = "What the capture tells") -> str:
 
 def escaped(text: str) -> str:
     """Text that Markdown, and the HTML in it, show as it is, on one line."""
-    flat = safe_text(text.replace("\n", " "))
-    return re.sub(r"([\\`*_{}\[\]()<>#|~!&])", r"\\\1", flat).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]()<>#|~!&])", r"\\\1", _one_line(text)).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _one_line(text: str) -> str:
+    return safe_text(" ".join(text.splitlines()))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -121,7 +124,7 @@ def _group(group: GroupAnswer) -> Iterator[str]:
     yield "The costliest in full:"
     yield ""
     yield "```text"
-    yield from (safe_text(line).replace("```", "'''") for line in explain(costliest[0]).split("\n"))
+    yield from (_one_line(line).replace("```", "'''") for line in explain(costliest[0]).split("\n"))
     yield "```"
 
 

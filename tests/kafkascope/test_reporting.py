@@ -1,0 +1,83 @@
+"""`kafkascope report`: from tables alone, to all formats and places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from kafkascope.cli import app
+from kafkascope.spark.stored import stored
+from tests.reports.page.made_tables import SUMMARY, everything
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    place = tmp_path / "out"
+    for name, table in everything().items():
+        (place / "tables" / name).mkdir(parents=True)
+        rows = table.to_table()
+        half = len(rows) // 2
+        pq.write_table(rows.slice(0, half), place / "tables" / name / "part-00000-a.parquet")
+        pq.write_table(rows.slice(half), place / "tables" / name / "part-00001-b.parquet")
+    (place / "summary.json").write_text(json.dumps(SUMMARY))
+    return place
+
+
+def test_html_goes_beside_the_tables(out: Path) -> None:
+    done = runner.invoke(app, ["report", str(out)])
+    assert done.exit_code == 0
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
+    assert f"written to {out}/report.html" in done.stderr
+    assert done.stdout == ""
+
+
+def test_json_and_markdown_go_to_standard_output(out: Path) -> None:
+    as_json = runner.invoke(app, ["report", str(out), "--format", "json"])
+    found = json.loads(as_json.stdout)
+    assert len(found["rebalances"]) == 36
+    assert found["summary"]["packets"] == 123_456
+    text = runner.invoke(app, ["report", str(out), "--format", "md"]).stdout
+    assert text.startswith("# kafkascope report: out\n")
+    assert "## Findings" in text
+    assert not (out / "report.html").exists()
+
+
+def test_any_format_goes_to_a_file_that_is_named(out: Path, tmp_path: Path) -> None:
+    for form in ("html", "json", "md"):
+        file = tmp_path / f"report.{form}"
+        assert runner.invoke(app, ["report", str(out), "--format", form, "-o", str(file)]).exit_code == 0
+        assert file.stat().st_size > 1000
+    assert "<!doctype" in runner.invoke(app, ["report", str(out), "-o", "-"]).stdout
+
+
+def test_what_is_no_analysis_is_told(tmp_path: Path) -> None:
+    for place, why in ((tmp_path / "nowhere", "is not there"), (tmp_path, "has no tables")):
+        done = runner.invoke(app, ["report", str(place)])
+        assert done.exit_code == 1
+        assert why in done.stderr
+    assert runner.invoke(app, ["report", str(tmp_path), "--format", "pdf"]).exit_code == 2
+
+
+def test_damaged_tables_are_told(out: Path) -> None:
+    (out / "tables" / "lag" / "part-00000-a.parquet").write_bytes(b"PAR1 no more")
+    done = runner.invoke(app, ["report", str(out)])
+    assert done.exit_code == 1
+    assert "kafkascope: " in done.stderr
+
+
+def test_tables_of_an_earlier_version_lack_columns_not_answers(out: Path) -> None:
+    part = next((out / "tables" / "throughput").iterdir())
+    pq.write_table(pq.read_table(part).drop_columns(["empty"]), part)
+    assert stored(str(out)).tables["throughput"].to_table()["empty"].null_count > 0
+    assert runner.invoke(app, ["report", str(out)]).exit_code == 0
+
+
+def test_without_a_summary_the_tables_are_enough(out: Path) -> None:
+    (out / "summary.json").unlink()
+    assert runner.invoke(app, ["report", str(out), "--format", "md"]).exit_code == 0

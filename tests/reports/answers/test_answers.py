@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reports.answers.answers import answers
+from reports.answers.latency import latency
+from reports.latency.histogram import ERROR
+from reports.tables import LATENCY
+from tests.reports.page.made_tables import BEGIN, HOSTILE, SECOND, SUMMARY, everything, latency_row, tables_of
+
+
+@pytest.fixture(scope="module")
+def found():  # type: ignore[no-untyped-def]
+    return answers(everything(), SUMMARY)
+
+
+def test_findings_are_in_order_of_weight(found) -> None:  # type: ignore[no-untyped-def]
+    assert [one.severity for one in found.findings.shown] == ["critical", "critical", "warning", "warning", "info"]
+    assert found.findings.shown[0].evidence[0].packet == 4711
+    assert found.findings.shown[0].since == BEGIN
+
+
+def test_the_answers_span_the_capture(found) -> None:  # type: ignore[no-untyped-def]
+    assert found.begin == BEGIN
+    assert found.end == BEGIN + 600 * SECOND
+
+
+def test_trouble_stands_apart_from_what_is_ordinary(found) -> None:  # type: ignore[no-untyped-def]
+    assert [(one.error, one.count) for one in found.errors.trouble] == [
+        ("NOT_LEADER_OR_FOLLOWER", 45),
+        ("COORDINATOR_LOAD_IN_PROGRESS", 2),
+    ]
+    assert [(one.error, one.count, one.reason) for one in found.errors.ordinary] == [
+        ("REBALANCE_IN_PROGRESS", 10, "a member learns of a rebalance so")
+    ]
+    first = found.errors.trouble[0]
+    assert (first.packet, sum(first.spans.values())) == (704, 45)
+    assert first.where()[:2] == [("topic", "orders", 45), ("client", "orders-1", 27)]
+    assert ("client", HOSTILE, 18) in first.where()
+
+
+def test_lag_is_that_of_groups_and_of_clients_without_one(found) -> None:  # type: ignore[no-untyped-def]
+    assert [group.name for group in found.lag.groups] == ["orders-app", "group-1", "no group known, client orders-1"]
+    worst = found.lag.groups[0]
+    assert worst.highest == 15 * 40 + 3
+    assert [one.name for one in worst.partitions] == ["orders-3", "orders-2", "orders-1", "orders-0"]
+    assert max(worst.sums) == 4 * 15 * 40 + 6
+    assert len(worst.times) == 30
+
+
+def test_throughput_counts_each_request_of_a_topic_once(found) -> None:  # type: ignore[no-untyped-def]
+    assert {(one.topic, one.direction) for one in found.throughput.flows} == {
+        (topic, direction) for topic in ("orders", "payments") for direction in ("produce", "fetch")
+    }
+    flow = found.throughput.flows[0]
+    assert flow.records == sum(100 + 10 * span for span in range(30))
+    assert flow.ratio == 0.75
+    assert flow.codecs == {"lz4": flow.batches}
+    assert sum(found.throughput.rates[0].rates) * 10 == pytest.approx(flow.bytes)
+
+
+def test_issues_are_summed_by_kind_and_explained(found) -> None:  # type: ignore[no-untyped-def]
+    assert [(one.kind, one.count) for one in found.issues] == [("kernel_drops", 17), ("tcp_gap", 3)]
+    assert found.issues[1].packet == 99
+    assert found.issues[1].weakens
+
+
+def test_every_answer_may_be_absent() -> None:
+    nothing = answers({}, {})
+    assert (nothing.findings, nothing.groups, nothing.latency, nothing.errors) == (None, None, None, None)
+    assert (nothing.lag, nothing.throughput, nothing.issues) == (None, None, None)
+
+
+def test_percentiles_of_many_spans_are_those_of_all_values() -> None:
+    chance = np.random.default_rng(3)
+    values = [chance.lognormal(2, 1, 400) for _ in range(9)]
+    rows = [latency_row("Produce", None, "total", span, some) for span, some in enumerate(values)]
+    rows += [latency_row("Produce", "orders", "total", span, some) for span, some in enumerate(values)]
+    found = latency(tables_of(t=pa.Table.from_pylist(rows, schema=LATENCY))["t"])
+    assert found is not None
+    (api,) = found.apis
+    together = np.sort(np.concatenate(values))
+    assert api.total.count == len(together)
+    assert api.total.sum_ms == pytest.approx(together.sum())
+    assert api.total.highest == together.max()
+    for fraction, shown in zip((0.5, 0.9, 0.99, 0.999), api.total.at, strict=True):
+        true = together[int(np.ceil(fraction * len(together))) - 1]
+        assert shown == pytest.approx(true, rel=2.1 * ERROR)
+    (heat,) = found.heats
+    assert heat.cells[:, 2].sum() == len(together)
+    assert set(heat.cells[:, 0]) == set(range(9))
+    for _, row, _ in heat.cells:
+        assert found.row_ms(row) <= together.max()
+
+
+def test_the_slowest_are_named_without_what_was_waited_for(found) -> None:  # type: ignore[no-untyped-def]
+    kinds = {(one.api, one.kind, one.name) for one in found.latency.slowest}
+    assert ("Fetch", "topic", "orders") in kinds
+    assert ("JoinGroup", "broker", "10.77.0.2:9092") in kinds
+    assert {one.api for one in found.latency.applications} == {"Fetch"}
+    fetch = next(one for one in found.latency.apis if one.api == "Fetch")
+    assert fetch.parts["waiting"].sum_ms > 10 * fetch.parts["slow"].sum_ms
+
+
+def test_a_name_with_a_nul_is_a_name() -> None:
+    row = latency_row("Produce", None, "slow", 0, np.array([1.0])) | {"client_id": "a\x00b"}
+    found = latency(tables_of(t=pa.Table.from_pylist([row], schema=LATENCY))["t"])
+    assert found is not None
+    assert "a\x00b" in {one.name for one in found.slowest}
