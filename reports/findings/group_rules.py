@@ -550,25 +550,6 @@ def _coordinator(group: Group) -> Iterator[Finding]:
     )
 
 
-def _read_again(group: Group) -> Iterator[Finding]:
-    again = [r for r in group.rebalances if r.reread_records]
-    total = sum(r.reread_records or 0 for r in again)
-    if total < threshold("reread_records"):
-        return
-    yield _finding(
-        group,
-        INFO,
-        "read_again",
-        f"{total:,} records were read a second time after {counted(len(again), 'rebalance')}",
-        [
-            Observation(f"generation {r.to_generation}: {r.reread_records:,} records", _first_packet(r), _began(r))
-            for r in again
-        ],
-        "Commit more often, and in the rebalance listener before partitions are taken; make processing idempotent.",
-        total / (total + 20 * threshold("reread_records")),
-    )
-
-
 _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     _storm,
     _poll_timeouts,
@@ -583,5 +564,4 @@ _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     _slow_rebalances,
     _commits_refused,
     _coordinator,
-    _read_again,
 )

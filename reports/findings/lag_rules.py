@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.findings.finding import CRITICAL, WARNING, Finding, Observation
+from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from reports.findings.thresholds import threshold
+from reports.text import counted
 
 MILLISECOND = 1_000_000
 
 Row = Mapping[str, Any]
 
 
-def lag_findings(lag: pa.Table) -> list[Finding]:
-    """All findings about a topic, by its rows of the table lag."""
-    return [*_stuck(lag), *_growing(lag)]
+def lag_findings(lag: pa.Table, rereads: pa.Table) -> list[Finding]:
+    """All findings about a topic, by its rows of the tables lag and rereads."""
+    return [*_stuck(lag), *_growing(lag), *_read_again(rereads)]
 
 
 def _stuck(lag: pa.Table) -> Iterator[Finding]:
@@ -109,6 +110,34 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
             "Give the group more members (up to the number of partitions) or make processing faster; see latency for "
             "whether its fetches are slow, and the application's time between answer and next request.",
             round(grown / (grown + 20 * threshold("lag_growing_by")), 3),
+        )
+
+
+def _read_again(rereads: pa.Table) -> Iterator[Finding]:
+    """Records that a group was sent before, and was sent again."""
+    for (group, _), found in _by_reader(rereads, by_client=False):
+        total = sum(row["records"] for row in found)
+        if total < (enough := threshold("reread_records")):
+            continue
+        worst = sorted(found, key=lambda row: (-row["records"], row["at"], row["partition"]))
+        yield Finding(
+            INFO,
+            "read_again",
+            f"{found[0]['topic']}: {total:,} records were read again, {counted(len(found), 'time')}",
+            f"group {group}",
+            found[0]["at"],
+            found[-1]["at"],
+            [
+                Observation(
+                    f"{row['topic']}-{row['partition']}: {row['client_id']} was sent {row['records']:,} records from "
+                    f"offset {row['from_offset']} on that the group had had",
+                    None,
+                    row["at"],
+                )
+                for row in worst
+            ],
+            "Commit more often, and in the rebalance listener before partitions are taken; make processing idempotent.",
+            round(total / (total + 20 * enough), 3),
         )
 
 

@@ -1,0 +1,160 @@
+"""Every kind of finding on a recording where it must appear, and none where nothing is wrong."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import kafkascope
+from reports.findings.finding import SEVERITIES
+from reports.findings.kinds import FINDING_KINDS
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+
+# Findings of each recording: kind, and of whom (a part of the subject), reviewed one by one against its story.
+EXPECTED: dict[str, set[tuple[str, str]]] = {
+    # Groups that do what they should, clients that get what they want.
+    "bench_batches": set(),
+    "clients_codecs": set(),
+    "clients_librdkafka": set(),
+    "cooperative-sticky": set(),
+    "eager-three-joins": set(),
+    "net_ipv6": set(),
+    "net_jumbo_gso": set(),
+    "net_noise": set(),
+    "net_vlan": set(),
+    "subscription-change": set(),
+    "transactions": set(),
+    # One thing is wrong, and it is said.
+    "clients_admin": {("leader_changed", "adm-producer"), ("leader_changed", "broker-2-fetcher-0")},
+    "clients_go": {("uneven_assignment", "sarama-group")},
+    "clients_sasl": {
+        ("authentication_failed", "java-plain-wrong"),
+        ("authentication_failed", "java-scram-wrong"),
+        ("authentication_failed", "rdk-oauth-expired"),
+        ("authorization_failed", "java-bob-denied"),
+    },
+    "join-errors": {
+        ("instance_id_shared", "modern"),
+        ("join_refused", "picky"),
+        ("no_common_assignor", "modern"),
+        ("no_common_assignor", "picky"),
+    },
+    "killed-consumer": {("member_lost", "pay")},
+    "killed-silent": {("member_lost", "pay"), ("commit_refused", "pay")},
+    "kip848": {("member_lost", "next")},
+    "max-poll-exceeded": {("poll_timeout", "workers")},
+    "net_capture_drops": {
+        ("capture_damaged", "capture"),
+        ("tiny_batches", "loss-prod-loss-b"),
+        ("unanswered", "loss-cons-2"),
+        ("unanswered", "loss-prod-loss-a"),
+        ("unanswered", "loss-prod-loss-b"),
+        ("uneven_assignment", "loss-g"),
+    },
+    "net_fetch_latency": {("throttled", "lat-throttled")},
+    "share-group": {("member_lost", "sharers")},
+    "static-members": {("instance_id_shared", "static"), ("member_lost", "static")},
+    "streams-classic": {("member_lost", "wordcount")},
+    "streams-kip1071": {("member_lost", "wordcount")},
+    # Much is wrong.
+    "rebalance-storm": {
+        ("rebalance_storm", "storm"),
+        ("poll_timeout", "storm"),
+        ("commits_stopped", "storm"),
+        ("read_again", "storm"),
+        ("session_timeout_tight", "storm"),
+    },
+    "troubles": {
+        ("api_versions_storm", "one-shot"),
+        ("clock_difference", "fast-clock"),
+        ("commits_stopped", "behind"),
+        ("commits_stopped", "ledger"),
+        ("connection_churn", "one-shot"),
+        ("consumer_stuck", "ledger"),
+        ("eager_assignor", "slow"),
+        ("hanging_transaction", "ledger-reader"),
+        ("heartbeat_held_up", "behind"),
+        ("heartbeat_held_up", "held"),
+        ("heartbeat_held_up", "slow"),
+        ("lag_growing", "behind"),
+        ("leader_changed", "broker-1-fetcher-0"),
+        ("member_lost", "slow"),
+        ("partition_unowned", "slow"),
+        ("slow_to_join", "slow"),
+        ("unanswered", "c1"),
+        ("unanswered", "c2"),
+        ("unanswered", "c3"),
+        ("unanswered", "c3b"),
+        ("unanswered", "c7"),
+    },
+}
+# Recordings whose many findings are checked by kind alone.
+KINDS: dict[str, set[str]] = {
+    "clients_kcat_old_java": {"old_protocol"},
+    "clients_old_formats": {"old_protocol", "error_loop", "idle_polling"},
+    "mixed-versions": {"old_protocol"},
+    "rolling-restart": {"coordinator_moved", "leader_changed", "idle_polling"},
+    "zk-2.8.2": {
+        "coordinator_moved",
+        "error_loop",
+        "leader_changed",
+        "metadata_storm",
+        "old_protocol",
+        "unanswered",
+        "uneven_assignment",
+    },
+}
+
+
+@cache
+def findings(story: str) -> pd.DataFrame:
+    (file,) = (PCAPS / story).glob("capture.pcap*")
+    return kafkascope.read(file).findings
+
+
+def named(subject: str) -> str:
+    """The group, client id, or what else a subject is about."""
+    return re.sub(r"^(group|client) |( \(.*\))$", "", subject)
+
+
+@pytest.mark.parametrize("story", EXPECTED)
+def test_a_recording_has_the_findings_of_its_story_and_no_others(story: str) -> None:
+    found = findings(story)
+    assert {(kind, named(subject)) for kind, subject in zip(found.kind, found.subject, strict=True)} == EXPECTED[story]
+
+
+@pytest.mark.parametrize("story", KINDS)
+def test_a_recording_has_the_kinds_of_findings_of_its_story(story: str) -> None:
+    assert set(findings(story).kind) == KINDS[story]
+
+
+def test_every_kind_of_finding_appears_on_a_recording() -> None:
+    seen = {kind for story in EXPECTED.values() for kind, _ in story}.union(*KINDS.values())
+    assert seen == set(FINDING_KINDS)
+
+
+@pytest.mark.parametrize("story", ["rebalance-storm", "troubles", "zk-2.8.2"])
+def test_findings_come_in_order_of_weight_with_evidence_and_advice(story: str) -> None:
+    found = findings(story)
+    ranks = [SEVERITIES.index(severity) for severity in found.severity]
+    assert ranks == sorted(ranks)
+    for _, same in found.groupby("severity"):
+        assert list(same.weight) == sorted(same.weight, reverse=True)
+    assert all(found.advice.str.len() > 20)
+    assert all(len(evidence) > 0 for evidence in found.evidence)
+    packets = [one["packet"] for evidence in found.evidence for one in evidence if one["packet"]]
+    assert all(packet > 0 for packet in packets)
+    ended = found[found.until.notna()]
+    assert (ended.since <= ended.until).all()
+
+
+def test_a_storm_names_who_keeps_it_going_not_who_joins() -> None:
+    (storm,) = findings("rebalance-storm").query("kind == 'rebalance_storm'").itertuples()
+    assert "poll timeout of c3" in storm.title
+    assert "c2" in storm.title
+    assert "c1" not in storm.title
