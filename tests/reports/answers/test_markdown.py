@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from reports.answers.answers import answers
 from reports.answers.markdown import escaped, post_mortem
 from tests.reports.page.made_tables import SUMMARY, everything
@@ -35,7 +37,7 @@ def test_text_of_the_capture_marks_nothing_up() -> None:
 
 def test_tables_have_as_many_cells_in_every_row() -> None:
     lines = post_mortem(answers(everything(), SUMMARY)).splitlines()
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in itertools.pairwise(lines):
         if before.startswith("|") and line.startswith("|"):
             assert before.replace("\\|", "").count("|") == line.replace("\\|", "").count("|"), line
 
