@@ -142,6 +142,8 @@ class Walk:
             self._take_unseen_place(beat)
         else:
             self._new_member(beat)
+        if beat.statuses and beat.member_id in self.alive:
+            self._statuses(beat, self.alive[beat.member_id], (False, False))
 
     def _rejoin_classic(self, beat: Beat, life: Life) -> None:
         before = life.topics, life.regex, life.topology

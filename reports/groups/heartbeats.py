@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.groups.assignments import owned_of, partitions_of, topics_of
+from reports.groups.body import rows
 from reports.groups.messages import Message
 
 JOINS = 0  # the epoch with which a member begins
@@ -137,19 +138,19 @@ class Reader:
         }
         topology = request.get("topology")
         if isinstance(topology, dict):
-            subtopologies = topology.get("subtopologies") or []
-            names = {name for each in subtopologies for name in each.get("sourceTopics") or []}
+            subtopologies = rows(topology.get("subtopologies"))
+            names = {str(name) for each in subtopologies for name in each.get("sourceTopics") or []}
             beat.topics = tuple(sorted(names))
             beat.topology = str(topology.get("epoch"))
         if "status" in response:
-            told = response["status"] or []
-            beat.statuses = {each.get("statusCode", -1): each.get("statusDetail") or "" for each in told}
+            told = rows(response["status"])
+            beat.statuses = {_number(each.get("statusCode")) or 0: str(each.get("statusDetail") or "") for each in told}
 
     def _partitions(self, topics: Any) -> frozenset[str] | None:
         if not isinstance(topics, list):
             return None
         return frozenset(
-            f"{self._name(topic)}-{partition}" for topic in topics for partition in topic.get("partitions") or []
+            f"{self._name(topic)}-{partition}" for topic in rows(topics) for partition in topic.get("partitions") or []
         )
 
     def _name(self, topic: Json) -> str:
@@ -174,7 +175,7 @@ class Reader:
         epoch = generation if generation is not None and generation >= 0 else None
         beat = _beat(message, CLASSIC, member, sent, epoch)
         beat.instance_id = request.get("groupInstanceId")
-        protocols = request.get("protocols") or []
+        protocols = rows(request.get("protocols"))
         beat.assignors = [str(each.get("name")) for each in protocols]
         metadata = protocols[0].get("metadata") if protocols else None
         topics, owned = topics_of(metadata), owned_of(metadata)
@@ -204,11 +205,11 @@ class Reader:
         yield beat
 
     def _leave(self, message: Message) -> Iterator[Beat]:
-        request, answers = message.request, message.response.get("members") or []
+        request, answers = message.request, rows(message.response.get("members"))
         members = request.get("members")
         if members is None:
             members = [{"memberId": request.get("memberId")}] if request else []
-        for place, member in enumerate(members):
+        for place, member in enumerate(rows(members)):
             beat = _beat(message, CLASSIC, member.get("memberId") or "", LEAVES, None)
             beat.instance_id = member.get("groupInstanceId")
             beat.reason = member.get("reason") or None
@@ -235,7 +236,7 @@ def tasks(subtopologies: Any) -> frozenset[str] | None:
         return None
     return frozenset(
         f"{each.get('subtopologyId')}_{partition}"
-        for each in subtopologies
+        for each in rows(subtopologies)
         for partition in each.get("partitions") or []
     )
 

@@ -14,7 +14,7 @@ from reports.groups.classic import classic
 from reports.groups.epoch_walk import Walk
 from reports.groups.epochs import history_of, walks_of
 from reports.groups.heartbeats import CLASSIC, CLASSIC_APIS, EPOCH_APIS, JOINS
-from reports.groups.history import LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
+from reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
 from reports.groups.lives import Life
 from reports.groups.messages import Message
 
@@ -132,7 +132,7 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
             first.started, first.trigger, first.certainty = known.started, known.trigger, known.certainty
             first.trigger_member, first.trigger_client_id = known.trigger_member, known.trigger_client_id
             first.evidence = known.evidence
-    elif first.trigger == "unknown" and (gone := _silent(walk, phase)) is not None:
+    elif first.certainty != CERTAIN and (gone := _silent(walk, phase)) is not None:
         first.trigger, first.certainty = "session_timeout", LIKELY
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
         text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
