@@ -30,9 +30,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "unowned_partition": Threshold(10, "s", "a rebalance that goes well is over by then"),
     "slow_member": Threshold(5, "s", "members that poll come back within a heartbeat interval, 3 s by default"),
     "coordinator_moves": Threshold(4, "moves", "a rolling restart moves it once or twice for each broker"),
-    "reread_records": Threshold(
-        100, "records", "a few are read again whenever partitions change hands between commits"
-    ),
+    "reread_records": Threshold(1000, "records", "partitions that change hands between commits cost some hundred"),
     "metadata_requests": Threshold(40, "requests in 10 s", "by default one in 5 min, and retries 100 ms apart"),
     "connections_opened": Threshold(20, "connections in 60 s", "a client needs one or two a broker, and keeps them"),
     "api_versions_requests": Threshold(30, "requests in 60 s", "one for each connection, and two where it falls back"),
