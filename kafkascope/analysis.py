@@ -69,11 +69,13 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     if analysis.answers is None:
         terminal.summary(result, console)
-        remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
     else:
         show(analysis.answers, console)
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
-    console.print(f"\nwritten to {out}: report.html, and the tables {rows}", markup=False)
+    report = "" if analysis.report_failure else "report.html, and the tables "
+    console.print(f"\nwritten to {out}: {report}{rows}", markup=False)
+    if analysis.report_failure:
+        remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
     if not result["exchanges"]:
         seen = [f"{counted(count, 'connection')} of {protocol}" for protocol, count in result["connections"].items()]
         seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in analysis.other.items()]

@@ -16,6 +16,8 @@ from reports.text import counted
 
 Json = dict[str, Any]
 
+OFTEN = 20  # answers that an API needs for its p99 to be a headline: with fewer it is just the slowest one
+
 
 def page_data(answers: Answers) -> Json:
     """The data of the page. Times are microseconds since its ``zero_ms``, durations milliseconds."""
@@ -45,11 +47,14 @@ def _tiles(answers: Answers) -> list[Json]:
         grave, warnings = severities.count("critical"), severities.count("warning")
         tone = "bad" if grave else "warn" if warnings else "good"
         note = f"{grave} critical, {counted(warnings, 'warning')}"
-        tiles.append(_tile("findings", f"{len(found.shown) + found.left_out:,}", "findings", note, tone))
+        count = len(found.shown) + found.left_out
+        tiles.append(_tile("findings", f"{count:,}", "finding" if count == 1 else "findings", note, tone))
     if (groups := answers.groups) is not None:
         cause = next(iter(groups.triggers.items()), None)
         note = f"of {counted(groups.total, 'group')}" + (f", most by {cause[0].replace('_', ' ')}" if cause else "")
-        tiles.append(_tile("groups", f"{groups.rebalances:,}", "rebalances", note, ""))
+        tiles.append(
+            _tile("groups", f"{groups.rebalances:,}", "rebalance" if groups.rebalances == 1 else "rebalances", note, "")
+        )
         worst = max((g.counts for g in groups.shown), key=lambda g: g.worst_unowned_ms, default=None)
         if worst is not None and worst.worst_unowned_ms:
             tone = "bad" if worst.worst_unowned_ms >= 10_000 else "warn" if worst.worst_unowned_ms >= 1_000 else ""
@@ -57,9 +62,8 @@ def _tiles(answers: Answers) -> list[Json]:
                 _tile("groups", duration(worst.worst_unowned_ms), "longest without an owner", worst.group_id, tone)
             )
     if answers.latency is not None and answers.latency.apis:
-        slow = [(one.parts["slow"].at[2], one.api) for one in answers.latency.apis if "slow" in one.parts]
-        slow = slow or [(one.total.at[2], one.api) for one in answers.latency.apis]
-        value, api = max(slow)
+        common = [one for one in answers.latency.apis if one.total.count >= OFTEN] or answers.latency.apis
+        value, api = max((one.parts.get("slow", one.total).at[2], one.api) for one in common)
         tiles.append(_tile("latency", duration(value), "slowest API, p99", f"{api}, waiting left out", ""))
     if (errors := answers.errors) is not None:
         count = sum(one.count for one in errors.trouble)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 from typer.testing import CliRunner
 
 from kafkascope.cli import app
+from kafkascope.spark import analysis
+from kafkascope.spark.output import Output
 from kafkascope.spark.stored import stored
 from tests.reports.page.made_tables import SUMMARY, everything
 
@@ -81,3 +84,34 @@ def test_tables_of_an_earlier_version_lack_columns_not_answers(out: Path) -> Non
 def test_without_a_summary_the_tables_are_enough(out: Path) -> None:
     (out / "summary.json").unlink()
     assert runner.invoke(app, ["report", str(out), "--format", "md"]).exit_code == 0
+
+
+def test_the_report_is_made_of_tables_in_place_and_comes_before_the_summary(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def report(system: fs.FileSystem, tables: str) -> str:
+        assert [entry.base_name for entry in system.get_file_info(fs.FileSelector(tables))] == ["issues"]
+        assert not (out / "summary.json").exists()
+        return "what the tables say"
+
+    for again in (False, True):
+        output = Output(str(out), overwrite=again)
+        output.begin(["issues"])
+        output.commit([], ["issues"], {"packets": 1}, report)
+        assert sorted(path.name for path in out.iterdir()) == ["report.html", "summary.json", "tables"]
+        assert (out / "report.html").read_text() == "what the tables say"
+
+
+def test_a_report_that_cannot_be_made_is_no_reason_to_lose_the_tables(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporting = analysis._Reporting(SUMMARY)
+    assert (reporting.page(fs.LocalFileSystem(), str(out / "tables")) or "").startswith("<!doctype html>")
+    assert reporting.answers is not None
+
+    def fail(answers: object) -> str:
+        raise ValueError("a row like no other")
+
+    monkeypatch.setattr(analysis, "page", fail)
+    assert reporting.page(fs.LocalFileSystem(), str(out / "tables")) is None
+    assert reporting.failure == "ValueError: a row like no other"
