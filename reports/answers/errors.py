@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,8 +58,10 @@ class Errors:
     left_out: int
 
 
-_COLUMNS = ["api", "error", "code", "ordinary", "retriable", "meaning", "advice", "reason", "at", "count", "first"]
-_COLUMNS += ["last", "first_packet", *_DIMENSIONS.values()]
+_KINDS = ["api", "error", "code", "ordinary"]
+_TEXTS = ["retriable", "meaning", "advice", "reason"]
+_COLUMNS = [*_KINDS, *_TEXTS, "at", "count", "first", "last", "first_packet", *_DIMENSIONS.values()]
+_Key = tuple[str, str, bool]
 
 
 def errors(table: ds.Dataset | None) -> Errors | None:
@@ -68,20 +71,27 @@ def errors(table: ds.Dataset | None) -> Errors | None:
     begin, end, widest = _extent(table)
     width = max(widest, -(-(end - begin) // BINS), 1)
     spans = max(1, -(-(end - begin) // width))
-    found: dict[tuple[str, str, bool], ErrorAnswer] = {}
-    refused: set[tuple[str, str, bool]] = set()
+    found: dict[_Key, ErrorAnswer] = {}
+    refused: set[_Key] = set()
     for batch in table.to_batches(columns=_COLUMNS):
         rows = pa.Table.from_batches([batch])
         for name in ("at", "first", "last"):
             rows = rows.set_column(rows.schema.get_field_index(name), name, rows[name].cast(pa.int64()))
-        for row in rows.to_pylist():
-            key = (row["api"] or "(unknown)", row["error"] or str(row["code"]), bool(row["ordinary"]))
-            if key not in found:
-                if len(found) >= KINDS:
-                    refused.add(key)
-                    continue
-                found[key] = _new(key, row)
-            _add(found[key], row, begin, width, spans)
+        sums = [("count", "sum"), ("first", "min"), ("last", "max"), ("first_packet", "min")]
+        for row in rows.group_by([*_KINDS, *_TEXTS]).aggregate(sums).to_pylist():
+            if (key := _key(row)) not in found and len(found) >= KINDS:
+                refused.add(key)
+                continue
+            _add(found.setdefault(key, _new(key, row)), row)
+        for row in rows.group_by([*_KINDS, "at"]).aggregate([("count", "sum")]).to_pylist():
+            if (one := found.get(_key(row))) is not None and row["at"] is not None:
+                one.spans[min(max((row["at"] - begin) // width, 0), spans - 1)] += row["count_sum"]
+        for kind, column in _DIMENSIONS.items():
+            for row in rows.group_by([*_KINDS, column]).aggregate([("count", "sum")]).to_pylist():
+                if (one := found.get(_key(row))) is not None and row[column]:
+                    place = (kind, row[column])
+                    if place in one.places or len(one.places) < _PLACES_COUNTED:
+                        one.places[place] += row["count_sum"]
     ranked = sorted(found.values(), key=lambda one: (-one.count, one.api, one.error))
     return Errors(
         [one for one in ranked if not one.ordinary],
@@ -104,13 +114,12 @@ def _extent(table: ds.Dataset) -> tuple[int, int, int]:
     return (min(begins), max(ends), widest) if begins else (0, 1, 1)
 
 
-def _new(key: tuple[str, str, bool], row: Mapping[str, object]) -> ErrorAnswer:
-    code = row["code"]
+def _new(key: _Key, row: Mapping[str, Any]) -> ErrorAnswer:
     meaning, advice, reason = (str(row[name] or "") for name in ("meaning", "advice", "reason"))
     return ErrorAnswer(
         api=key[0],
         error=key[1],
-        code=code if isinstance(code, int) else 0,
+        code=row["code"] or 0,
         ordinary=key[2],
         retriable=bool(row["retriable"]),
         meaning=meaning,
@@ -119,17 +128,14 @@ def _new(key: tuple[str, str, bool], row: Mapping[str, object]) -> ErrorAnswer:
     )
 
 
-def _add(one: ErrorAnswer, row: Mapping[str, object], begin: int, width: int, spans: int) -> None:
-    number = {name: value for name, value in row.items() if isinstance(value, int)}
-    count = number.get("count", 0)
-    one.count += count
-    if "at" in number:
-        one.spans[min(max((number["at"] - begin) // width, 0), spans - 1)] += count
-    if (first := number.get("first")) is not None and (one.first is None or first < one.first):
-        one.first, one.packet = first, number.get("first_packet")
-    if (last := number.get("last")) is not None:
+def _key(row: Mapping[str, Any]) -> _Key:
+    return row["api"] or "(unknown)", row["error"] or str(row["code"]), bool(row["ordinary"])
+
+
+def _add(one: ErrorAnswer, row: Mapping[str, Any]) -> None:
+    one.count += row["count_sum"] or 0
+    first, last = row["first_min"], row["last_max"]
+    if first is not None and (one.first is None or first < one.first):
+        one.first, one.packet = first, row["first_packet_min"]
+    if last is not None:
         one.last = last if one.last is None else max(one.last, last)
-    for kind, column in _DIMENSIONS.items():
-        name = row[column]
-        if name and ((kind, name) in one.places or len(one.places) < _PLACES_COUNTED):
-            one.places[kind, str(name)] += count

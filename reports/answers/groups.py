@@ -21,7 +21,10 @@ _NESTED: dict[str, type[Any]] = {
     "unowned": Unowned,
 }
 _COUNTED = ["group_id", "protocol", "trigger", "certainty", "cost_ms", "duration_ms", "unowned_ms", "started"]
-_ROWS_AT_ONCE = 16_384
+_HEAVY = ("members", "evidence", "contributing", "unowned", "moved")  # grow with members and partitions
+_MEMBERS = "member_count"
+_ROWS_AT_ONCE = 512
+_HELD_BYTES = 150_000_000  # of rows in full; as Python's values they are several times that
 # Events that say most of what went wrong are kept first where a group has too many to show.
 _LESS_TELLING = frozenset({"synced", "epoch_seen", "assignment_given", "assignment_reported", "status_told"})
 
@@ -52,6 +55,7 @@ class GroupAnswer:
 
     counts: GroupCounts
     rebalances: list[Rebalance]
+    member_counts: list[int]  # of each rebalance, also where the members themselves were too many to keep
     events: list[Event]
     events_left_out: int = 0
 
@@ -102,19 +106,21 @@ def groups(
             break
         chosen.append(one)
         room -= one.rebalances
-    kept = rebalances_of(_rows_of(rebalances, REBALANCES, [g.group_id for g in chosen], "started", limits.rebalances))
+    kept = _counted(_rows_of(rebalances, REBALANCES, [g.group_id for g in chosen], "started", limits.rebalances))
     happened = (
         {} if events is None else _events(events, [g.group_id for g in chosen], limits.events, limits.events_a_group)
     )
-    by_group: dict[str, list[Rebalance]] = {}
-    for row in kept:
-        by_group.setdefault(row.group_id, []).append(row)
+    by_group: dict[str, tuple[list[Rebalance], list[int]]] = {}
+    for row, members in kept:
+        mine = by_group.setdefault(row.group_id, ([], []))
+        mine[0].append(row)
+        mine[1].append(members)
     triggers: dict[str, int] = {}
     for one in counted.values():
         for trigger, count in one.triggers.items():
             triggers[trigger] = triggers.get(trigger, 0) + count
     return Groups(
-        shown=[GroupAnswer(g, by_group.get(g.group_id, []), *happened.get(g.group_id, ([], 0))) for g in chosen],
+        shown=[GroupAnswer(g, *by_group.get(g.group_id, ([], [])), *happened.get(g.group_id, ([], 0))) for g in chosen],
         counted_only=ranked[len(chosen) :],
         left_out=len(counted) - len(ranked),
         total=len(counted),
@@ -125,6 +131,11 @@ def groups(
 
 def rebalances_of(table: pa.Table) -> list[Rebalance]:
     """Rows of the table rebalances as values, in order of time; times are nanoseconds."""
+    return [row for row, _ in _counted(table)]
+
+
+def _counted(table: pa.Table) -> list[tuple[Rebalance, int]]:
+    """Rows as values, in order of time, with how many members each has."""
     rows = []
     for row in numbered(table).to_pylist():
         for name, make in _NESTED.items():
@@ -132,8 +143,13 @@ def rebalances_of(table: pa.Table) -> list[Rebalance]:
         for member in row["members"]:
             member.assignors, member.subscription = member.assignors or [], member.subscription or []
         row["moved"] = row["moved"] or []
-        rows.append(Rebalance(**row))
-    return sorted(rows, key=lambda r: (_begin(r), r.to_generation if r.to_generation is not None else -1))
+        count = row.pop(_MEMBERS, len(row["members"]))
+        rows.append((Rebalance(**row), count))
+    return sorted(rows, key=lambda one: (_begin(one[0]), _generation(one[0])))
+
+
+def _generation(row: Rebalance) -> int:
+    return row.to_generation if row.to_generation is not None else -1
 
 
 def events_of(table: pa.Table) -> list[Event]:
@@ -187,16 +203,33 @@ def _count(rebalances: ds.Dataset) -> dict[str, GroupCounts]:
 
 
 def _rows_of(table: ds.Dataset, schema: pa.Schema, group_ids: Sequence[str], time: str, limit: int) -> pa.Table:
-    """Rows of some groups, the first ones in time if there are more than the limit."""
-    if not group_ids:
-        return schema.empty_table()
-    mine = pc.field("group_id").isin(pa.array(group_ids, pa.string()))
+    """Rows of some groups, the first ones in time if there are more than the limit; with the number of members.
+
+    Rows are cut to the limit as they come, and what is nested is left out once it is too much, so memory stays bounded
+    whatever the size of the table and of the groups.
+    """
+    heavy = [name for name in _HEAVY if name in schema.names]
+    if heavy:
+        schema = schema.append(pa.field(_MEMBERS, pa.int32()))
     kept = schema.empty_table()
-    # Rows are cut to the limit as they come, so memory stays bounded whatever the size of the table.
-    for batch in table.to_batches(columns=schema.names, filter=mine, batch_size=_ROWS_AT_ONCE):
+    if not group_ids:
+        return kept
+    mine = pc.field("group_id").isin(pa.array(group_ids, pa.string()))
+    columns = [name for name in schema.names if name != _MEMBERS]
+    held = 0
+    for batch in table.to_batches(columns=columns, filter=mine, batch_size=_ROWS_AT_ONCE, batch_readahead=2):
         if not batch.num_rows:
             continue
-        kept = pa.concat_tables([kept, pa.Table.from_batches([batch]).cast(schema)])
+        rows = pa.Table.from_batches([batch])
+        if heavy:
+            members = pc.fill_null(pc.list_value_length(rows["members"]), 0)
+            rows = rows.append_column(_MEMBERS, members)
+            if held + rows.nbytes > _HELD_BYTES:
+                for name in heavy:
+                    at = rows.schema.get_field_index(name)
+                    rows = rows.set_column(at, name, pa.nulls(len(rows), schema.field(name).type))
+            held += rows.nbytes
+        kept = pa.concat_tables([kept, rows.cast(schema)])
         if len(kept) > 2 * limit:
             kept = _first(kept, time, limit)
     return _first(kept, time, limit)

@@ -16,6 +16,7 @@ FLOWS = 200  # that are listed
 RATES = 6  # that are drawn: more cannot be told apart
 BINS = 80  # spans of time that a picture has side by side
 _COUNTED = 100_000  # topics by client that are told apart
+_KEYS = ["topic", "direction", "client_id"]
 _COLUMNS = ["topic", "direction", "client_id", "from", "width_ms", "requests", "empty", "batches", "records", "bytes"]
 _SUMS = ("requests", "empty", "batches", "single_record_batches", "records", "bytes", "bytes_uncompressed")
 
@@ -71,7 +72,7 @@ def throughput(table: ds.Dataset | None) -> Throughput | None:
     ends: list[int] = []
     widest = 1
     for rows in _batches(table):
-        for row in rows.to_pylist():
+        for row in _summed(rows):
             key = (row["topic"], row["direction"], row["client_id"])
             if key not in flows and len(flows) >= _COUNTED:
                 left_out += 1
@@ -100,11 +101,23 @@ def _batches(table: ds.Dataset) -> Iterator[pa.Table]:
         yield rows.append_column("width", pc.multiply(rows["width_ms"], 1_000_000))
 
 
+def _summed(rows: pa.Table) -> Iterator[Mapping[str, Any]]:
+    """Sums over time, and besides them the batches of each codec."""
+    yield from rows.group_by(_KEYS).aggregate([(name, "sum") for name in _SUMS]).to_pylist()
+    lists = rows["codecs"].combine_chunks()
+    codecs = pc.list_flatten(lists)
+    owners = rows.select(_KEYS).take(pc.list_parent_indices(lists))
+    for name in ("codec", "batches"):
+        owners = owners.append_column(name, pc.struct_field(codecs, name))
+    yield from owners.group_by([*_KEYS, "codec"]).aggregate([("batches", "sum")]).to_pylist()
+
+
 def _add(flow: Flow, row: Mapping[str, Any]) -> None:
+    if "codec" in row:
+        flow.codecs[row["codec"] or "none"] += row["batches_sum"] or 0
+        return
     for name in _SUMS:
-        setattr(flow, name, getattr(flow, name) + (row[name] or 0))
-    for codec in row["codecs"] or ():
-        flow.codecs[codec["codec"] or "none"] += codec["batches"] or 0
+        setattr(flow, name, getattr(flow, name) + (row[f"{name}_sum"] or 0))
 
 
 def _rates(

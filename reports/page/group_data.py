@@ -98,7 +98,7 @@ class GroupData:
             names = drawn.names
             bars: dict[tuple[int, int], Bar] = {(bar.rebalance, bar.member): bar for bar in drawn.bars}
             for i, row in enumerate(shown.rebalances):
-                self._rebalance(row, [bars[i, k] for k in range(len(row.members))])
+                self._rebalance(row, [bars[i, k] for k in range(len(row.members))], shown.member_counts[i])
             lane_of = {
                 row.members[bar.member].member_id: bar.lane
                 for bar in drawn.bars
@@ -124,7 +124,7 @@ class GroupData:
             ]
         )
 
-    def _rebalance(self, row: Rebalance, bars: Sequence[Bar]) -> None:
+    def _rebalance(self, row: Rebalance, bars: Sequence[Bar], member_count: int) -> None:
         kept = shortened(row, MEMBERS)
         # By identity: a member has lists, and damage may give two of them the same id.
         places = {id(member): bar for member, bar in zip(row.members, bars, strict=True)}
@@ -159,8 +159,8 @@ class GroupData:
                 [[c.trigger, self._text(c.client_id), self._time(c.at), c.packet] for c in row.contributing[:EVIDENCE]],
                 self._text(row.leader),
                 self._text(row.assignor),
-                len(row.members),
-                members,
+                member_count,
+                members if members or not member_count else None,
                 self._list(row.moved),
                 self._unowned(row.unowned),
                 self._text(row.last_client_id),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pyarrow.compute as pc
+import pytest
 
 from reports.answers.groups import GroupLimits, events_of, groups, rebalances_of, shortened, weight_ms
 from reports.groups.history import Member, Rebalance
@@ -82,3 +83,14 @@ def test_of_many_members_those_that_had_most_to_do_with_it_are_kept() -> None:
     row = Rebalance("g", "classic", 1, trigger_member="m7", leader="m3", members=members)
     assert [member.member_id for member in shortened(row, 4).members] == ["m7", "m3", "m49", "m48"]
     assert shortened(row, 50) is row
+
+
+def test_members_that_are_too_many_to_keep_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, rebalances, events = made()
+    monkeypatch.setattr("reports.answers.groups._HELD_BYTES", 0)
+    found = groups(rebalances, events, GroupLimits())
+    assert found is not None
+    for group in found.shown:
+        assert group.member_counts == [2] * 5
+        assert all(not row.members and not row.evidence for row in group.rebalances)
+        assert [row.to_generation for row in group.rebalances] == [1, 2, 3, 4, 5]
