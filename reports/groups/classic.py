@@ -60,10 +60,12 @@ def _rebalances(
 ) -> list[Rebalance]:
     found: list[Rebalance] = []
     before: Generation | None = None
+    held: Generation | None = None  # the last one whose assignment members got
     begin: int | None = None
     for generation in generations:
         if generation.only_named and before is None:
             before, begin = generation, generation.formed - 1  # it was formed before the capture
+            held = before
             continue
         gap = opening(facts, index, before, generation, begin)
         verdict = reader.verdict(gap)
@@ -83,18 +85,20 @@ def _rebalances(
             contributing=verdict.contributing,
             leader=generation.leader,
             assignor=generation.assignor,
-            members=_members(facts, profiles, index, generation, before),
+            members=_members(facts, profiles, index, generation, held),
             inferred=generation.inferred,
         )
         if generation.inferred:
             rebalance.stable = generation.formed if generation.listed is not None else None
             if before is not None and before.protocol_type == _CONNECT:
                 generation.protocol_type, rebalance.protocol = _CONNECT, _CONNECT
-        _add_cost(facts, rebalance, generation, before)
+        _add_cost(facts, index, rebalance, generation, held)
         found.append(rebalance)
         known = generation.listed is not None or not generation.inferred
         if known:
             before, begin = generation, generation.formed
+            if generation.assigned or not generation.members:
+                held = generation
         else:
             begin = max(begin or 0, (rebalance.started or begin or 0) + 1)
     return found
@@ -132,7 +136,7 @@ def _members(
                 join_ms=_lasted(join.at, join.answered) if join is not None and join.has_request else None,
                 sync_ms=_lasted(sync.at, sync.answered) if sync is not None and not sync.error else None,
                 assignment_before=_had(facts, generation, before, member_id, instance),
-                assignment=_has(generation, member_id),
+                assignment=generation.assigned.get(member_id),
             )
         )
     return members
@@ -144,10 +148,8 @@ def _had(
     if before is None:
         metadata = (generation.listed or {}).get(member_id, (None, None))[1]
         return owned_of(metadata) or None
-    for earlier in (
-        member_id,
-        *(each for each in before.members if instance and facts.instances.get(each) == instance),
-    ):
+    same = [each for each in before.members if facts.instances.get(each) == instance] if instance else []
+    for earlier in (member_id, *same):
         if earlier in before.assigned:
             return before.assigned[earlier]
         if earlier in before.allocations:
@@ -155,17 +157,13 @@ def _had(
     return [] if before.complete else None
 
 
-def _has(generation: Generation, member_id: str) -> list[str] | None:
-    if generation.leader_sync is not None and generation.leader_sync.error and member_id not in generation.syncs:
-        return None  # the broker never took what the leader computed
-    return generation.assigned.get(member_id)
-
-
 def _lasted(begin: int, end: int | None) -> float | None:
     return None if end is None else (end - begin) / MS
 
 
-def _add_cost(facts: Facts, rebalance: Rebalance, generation: Generation, before: Generation | None) -> None:
+def _add_cost(
+    facts: Facts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation | None
+) -> None:
     if rebalance.started is not None and rebalance.stable is not None:
         rebalance.duration_ms = max(0, rebalance.stable - rebalance.started) / MS
     synced = [member.synced for member in rebalance.members if member.synced is not None]
@@ -185,12 +183,14 @@ def _add_cost(facts: Facts, rebalance: Rebalance, generation: Generation, before
         {owner[member]: before.assigned.get(member, []) for member in before.members},
         {owner[member]: generation.assigned.get(member, []) for member in generation.members},
     )
-    spans = unowned_spans(_ownerships(facts, rebalance, generation, before), before.formed, 2**62)
+    spans = unowned_spans(_ownerships(facts, index, rebalance, generation, before), before.formed, 2**62)
     rebalance.unowned = spans
     rebalance.unowned_ms = max((span.ms for span in spans), default=None)
 
 
-def _ownerships(facts: Facts, rebalance: Rebalance, generation: Generation, before: Generation) -> list[Ownership]:
+def _ownerships(
+    facts: Facts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation
+) -> list[Ownership]:
     """Who had what around one rebalance.
 
     An eager member gives up everything as it joins again, a cooperative one tells in its JoinGroup what it keeps; one
@@ -209,7 +209,7 @@ def _ownerships(facts: Facts, rebalance: Rebalance, generation: Generation, befo
         until: int | None
         if join is not None:
             keeps = set(join.owned(generation.assignor) or ()) & set(generation.assigned.get(now, ()))
-            until = join.at
+            until = index.first_join(now, before.formed, join).at
         elif now in left:
             until = left[now]
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,8 +94,7 @@ def generations_of(facts: Facts) -> list[list[Generation]]:
             return None  # a late word of a generation that has passed unseen
         generation = Generation(number, formed=at)
         by_number[number] = generation
-        lives[-1].append(generation)
-        lives[-1].sort(key=lambda each: each.number)
+        insort(lives[-1], generation, key=_number)
         return generation
 
     for at, _, kind, fact in _named(facts):
@@ -104,6 +104,10 @@ def generations_of(facts: Facts) -> list[list[Generation]]:
     for life in lives:
         _settle(life)
     return lives
+
+
+def _number(generation: Generation) -> int:
+    return generation.number
 
 
 def _anew(newest: Generation, number: int, join: Join) -> bool:
@@ -193,7 +197,11 @@ def _settle(life: list[Generation]) -> None:
         if generation.leader_sync is not None and not generation.leader_sync.error and generation.listed:
             for member in generation.listed:
                 generation.allocations.setdefault(member, "")
+        refused = generation.leader_sync is not None and generation.leader_sync.error
         for member, allocation in generation.allocations.items():
+            own = generation.syncs.get(member)
+            if refused and (own is None or own.error):
+                continue  # the broker never took what the leader gave
             got = partitions_of(allocation)
             if isinstance(allocation, dict) and allocation.get("_definition") == "ConnectAssignment":
                 held = owned_of((generation.listed or {}).get(member, (None, None))[1])

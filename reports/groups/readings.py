@@ -137,7 +137,9 @@ def opening(facts: Facts, index: Index, before: Generation | None, after: Genera
     number = before.number if before is not None else None
     for refusal in facts.refusals[bisect_right(index.refusals, low) : bisect_right(index.refusals, end)]:
         if refusal.error == REBALANCE_IN_PROGRESS and (number is None or refusal.generation == number):
-            told.append((refusal.at, refusal.member_id, refusal.message.packet))
+            message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
+            told.append((min(message.answered or refusal.at, end), refusal.member_id, message.packet))
+    told.sort(key=lambda each: each[0])
     content_until = None
     for place in range(bisect_right(facts.content, (end, 2**31)) - 1, -1, -1):
         at, generation = facts.content[place]
@@ -179,6 +181,12 @@ class Index:
             if joins[place].has_request:
                 return joins[place]
         return None
+
+    def first_join(self, member_id: str, after: int, otherwise: Join) -> Join:
+        """A member's first JoinGroup later than a moment."""
+        joins = self.by_member.get(member_id, [])
+        place = bisect_right(joins, after, key=_sent)
+        return joins[place] if place < len(joins) else otherwise
 
 
 class Reader:
@@ -355,11 +363,11 @@ class Reader:
             if pattern.search(leave.reason):
                 return trigger, said, 1.0, []
         if not left_by_itself(self._facts, self._profiles, leave, member):
-            sender = leave.message.client_id or leave.message.client
-            said = (
-                f"LeaveGroup for {client or member} came from {sender} at {leave.message.client}, not from the member"
-            )
-            return "removed_by_admin", said, 0.9, []
+            sender, host = leave.message.client_id or "a client without a name", leave.message.client
+            said = f"LeaveGroup for {client or member} came from {sender} at {host}, not from the member"
+            said += f', with the reason "{leave.reason}"' if leave.reason else ""
+            sure = self._profiles.of(member).host not in (None, host) and sender != client
+            return "removed_by_admin", said, 0.97 if sure else 0.9, []
         if leave.reason:
             return "member_left", said, 1.0, []
         about = []
