@@ -17,6 +17,8 @@ from reports.groups.messages import ConnectionEnd
 
 _NUMBERED = re.compile(r"[-_](\d+)\Z")
 _SECOND = 1_000_000_000
+_USUAL_SESSION_MS = 45_000
+"""Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
 
 def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
@@ -108,8 +110,6 @@ class _Search:
         weight, since, life = best
         cause = self._removal(life, since, weight)
         life.end = self.row.number
-        if life in self.walk.removed:
-            self.walk.removed.remove(life)
         self.walk.alive.pop(life.member_id, None)
         _put(self.row, cause)
         self._connection(life, cause.trigger)
@@ -145,7 +145,7 @@ class _Search:
             text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
         else:
             text = f"{_who(life)} had said nothing for {silence:.1f} s"
-        at = self._when(life, since, life.session_timeout_ms)
+        at = self._when(life, since, life.session_timeout_ms or _USUAL_SESSION_MS)
         return Cause("session_timeout", at, packet, text, life, certainty, min(weight, 1.0))
 
     def _when(self, life: Life, since: int, timeout_ms: int | None) -> int:

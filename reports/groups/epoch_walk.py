@@ -89,6 +89,8 @@ class Walk:
         for life in list(self.alive.values()):
             if life.epoch is not None and self.epoch is not None and life.epoch < self.epoch:
                 self._end(life)
+        if not self.alive:
+            self.epoch = None  # an empty classic group is no more: a new one takes its name
         for life in self.lives:
             if self.alive.get(life.member_id) is not life:
                 life.end = 0

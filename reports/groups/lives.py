@@ -26,7 +26,7 @@ class Roster:
         return self._members
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Life:
     """A member. Epochs are numbers of the group; times are ns."""
 

@@ -132,7 +132,11 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
             first.started, first.trigger, first.certainty = known.started, known.trigger, known.certainty
             first.trigger_member, first.trigger_client_id = known.trigger_member, known.trigger_client_id
             first.evidence = known.evidence
-    elif first.certainty != CERTAIN and (gone := _silent(walk, phase)) is not None:
+    elif (
+        first.to_generation == (walk.epoch or 0) + 1
+        and first.certainty != CERTAIN
+        and (gone := _silent(walk, phase)) is not None
+    ):
         first.trigger, first.certainty = "session_timeout", LIKELY
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
         text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"

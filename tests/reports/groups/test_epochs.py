@@ -544,6 +544,41 @@ def test_the_last_member_with_epochs_falls_silent() -> None:
     assert third.certainty == "likely"
 
 
+def test_an_empty_classic_group_makes_way_for_a_new_one() -> None:
+    talk = Epochs()
+    talk.formed(0, 1, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
+    talk.leave(5000, "b~1")
+    talk.again(6000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    talk.leave(7000, "a~1")
+    talk.beat(9000, "c", 0, 2, given=[0, 1, 2, 3])
+    found = [(each.protocol, each.to_generation) for each in by_protocol(talk.log()).rebalances]
+    assert found == [("classic", 1), ("classic", 2), ("classic", 3), ("consumer", 2)]
+
+
+def test_a_group_with_epochs_that_is_empty_makes_way_for_a_classic_one() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", -1)
+    talk.beat(3100, "b", -1)
+    talk.formed(9000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
+    found = by_protocol(talk.log()).rebalances
+    assert [(each.protocol, each.to_generation) for each in found] == [
+        *(("consumer", number) for number in (1, 2, 3, 4)),
+        ("classic", 1),
+    ]
+    assert found[-1].trigger == "member_joined"
+
+
+def test_the_usual_session_tells_when_a_member_was_taken_out() -> None:
+    talk = Epochs()
+    talk.two()
+    for at in range(5000, 47_000, 5000):
+        talk.beat(at, "a", 2)
+    talk.beat(50_000, "a", 2, 3, given=[0, 1, 2, 3])
+    third = of(epochs(talk.log()))[3]
+    assert (third.trigger, third.started) == ("session_timeout", START + (2010 + 45_000) * MS)
+
+
 def test_heartbeats_that_repeat_the_one_before_are_not_read_again() -> None:
     talk = Epochs()
     talk.two()
