@@ -24,7 +24,7 @@ _COUNTED = ["group_id", "protocol", "trigger", "certainty", "cost_ms", "duration
 _HEAVY = ("members", "evidence", "contributing", "unowned", "moved")  # grow with members and partitions
 _MEMBERS = "member_count"
 _ROWS_AT_ONCE = 512
-_HELD_BYTES = 150_000_000  # of rows in full; as Python's values they are several times that
+_HELD_BYTES = 100_000_000  # of rows in full; as Python's values they are several times that
 # Events that say most of what went wrong are kept first where a group has too many to show.
 _LESS_TELLING = frozenset({"synced", "epoch_seen", "assignment_given", "assignment_reported", "status_told"})
 
