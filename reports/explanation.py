@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from reports.answers.triggers import TRIGGERS
+from reports.answers.words import duration
 from reports.groups.history import Evidence, Member, Rebalance
 from reports.page.partition_lists import in_words
 from reports.text import counted
@@ -24,13 +25,22 @@ def _lines(rebalance: Rebalance) -> Iterator[str]:
     kind = f"{rebalance.protocol} protocol" + (f", assignor {rebalance.assignor}" if rebalance.assignor else "")
     yield f"Group {rebalance.group_id}, {word} {path} ({kind})"
     if rebalance.inferred:
-        yield f"Nobody on the wire named this {word}; that it was follows from those before and after it."
+        yield f"No message in the capture names this {word}: it is inferred from what happened."
     yield ""
     who = f", {rebalance.trigger_client_id}" if rebalance.trigger_client_id else ""
     yield f"Trigger: {rebalance.trigger}{who} ({rebalance.certainty}): {_meaning(rebalance.trigger)}"
-    yield from _evidence(rebalance.evidence or [], rebalance.trigger)
+    later = {(other.trigger, other.packet) for other in rebalance.contributing or []}
+    # What came while the rebalance was open is told below, not as a reading that was turned down.
+    yield from _evidence(
+        [
+            one
+            for one in rebalance.evidence or []
+            if not one.rejected or one.packet is None or (one.trigger, one.packet) not in later
+        ],
+        rebalance.trigger,
+    )
     if rebalance.contributing:
-        yield "Meanwhile:"
+        yield "While it was open:"
         for other in rebalance.contributing:
             whose = f", {other.client_id}" if other.client_id else ""
             yield f"    {clock(other.at)} {_packet(other.packet)}{other.trigger}{whose}: {_meaning(other.trigger)}"
@@ -62,7 +72,7 @@ def _course(rebalance: Rebalance) -> Iterator[str]:
     if rebalance.stable is None:
         yield "It never became stable, as far as the capture shows."
     if rebalance.last_client_id and rebalance.last_by_ms:
-        yield f"The others waited for {rebalance.last_client_id}, {rebalance.last_by_ms:,.0f} ms after the one before."
+        yield f"Last was {rebalance.last_client_id}, {rebalance.last_by_ms:,.0f} ms after the one before it."
 
 
 def _members(members: Sequence[Member], leader: str | None, started: int | None) -> Iterator[str]:
@@ -77,7 +87,8 @@ def _members(members: Sequence[Member], leader: str | None, started: int | None)
         if member.member_id == leader:
             facts.append("leader")
         if started is not None and member.joined is not None:
-            facts.append(f"joined {(member.joined - started) / 1e6:+,.0f} ms")
+            since = (member.joined - started) / 1e6
+            facts.append(f"joined {since:+,.0f} ms" if since >= 0 else f"a member for {duration(-since)}")
         if member.sync_ms is not None:
             facts.append(f"assignment after {member.sync_ms:,.0f} ms")
         yield f"  {who}: {', '.join(str(fact) for fact in facts if fact)}"
