@@ -92,7 +92,12 @@ def _rebalances(
             rebalance.stable = generation.formed if generation.listed is not None else None
             if before is not None and before.protocol_type == _CONNECT:
                 generation.protocol_type, rebalance.protocol = _CONNECT, _CONNECT
+        joined_last = max([each.joined for each in rebalance.members if each.joined is not None], default=None)
         _add_cost(facts, index, rebalance, generation, held)
+        for missing in verdict.contributing:
+            if missing.trigger == "rebalance_timeout" and joined_last is not None:  # the others waited for it in vain
+                rebalance.last_client_id = missing.client_id
+                rebalance.last_by_ms = (generation.formed - joined_last) / MS
         found.append(rebalance)
         known = generation.listed is not None or not generation.inferred
         if known:

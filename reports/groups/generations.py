@@ -53,7 +53,7 @@ class Generation:
     def complete(self) -> bool:
         """Whether all its members are known."""
         if self.inferred:
-            return True
+            return self.listed is not None
         return self.listed is not None or (self.leader_sync is not None and bool(self.allocations))
 
     def present(self) -> set[str]:

@@ -1,8 +1,8 @@
-"""Generations that nobody on the wire named: the group without members, and numbers that were passed over."""
+"""Generations that nobody on the wire named: of a group without members, passed over, or begun as the capture ended."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 
 from reports.groups.classic_facts import Facts, Leave
 from reports.groups.generations import MOST_INFERRED, Generation
@@ -23,12 +23,33 @@ def with_inferred(
         emptied = _emptied(generation, following, facts, index, reader, last_seen)
         if emptied is not None:
             result.append(emptied)
+        elif following is None and (begun := _begun(generation, facts, index, last_seen)) is not None:
+            result.append(begun)
         if following is None or missing is None or missing > MOST_INFERRED:
             continue
         for number in range(result[-1].number + 1, following.number):
             formed = min([join.at for join in following.joins.values()], default=following.formed)
             result.append(Generation(number, formed=formed, inferred=True))
     return result
+
+
+def _begun(generation: Generation, facts: Facts, index: Index, last_seen: int) -> Generation | None:
+    """The generation to come, if somebody left or joined after the last one: who will be in it is not known."""
+    present = generation.present()
+    instances = {facts.instances.get(member) for member in present} - {None}
+    left = any(
+        leave.error is None and (leave.member_id in present or leave.instance_id in instances)
+        for leave in facts.leaves[bisect_right(index.leaves, generation.formed) :]
+    )
+    joins = facts.joins[bisect_right(index.joins, generation.formed) :]
+    joining = any(
+        join.generation is None and join.error is None and join.answered is None and not join.id_given
+        for join in joins
+        if join.member_id and join.member_id not in present
+    )
+    if not (left or joining) or generation.inferred:
+        return None
+    return Generation(generation.number + 1, formed=last_seen, inferred=True)
 
 
 def _emptied(
@@ -52,7 +73,7 @@ def _emptied(
     joined = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, high)]
     joining = {join.member_id for join in joined if not join.error and join.generation is None and join.member_id}
     instances = {facts.instances.get(member): member for member in present if facts.instances.get(member)}
-    for leave in facts.leaves[bisect_left(index.leaves, generation.formed) : bisect_right(index.leaves, high)]:
+    for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, high)]:
         member = leave.member_id or instances.get(leave.instance_id, "")
         if leave.error is None and (member in present or member in joining):
             gone[member] = leave.at

@@ -275,6 +275,7 @@ def test_member_that_does_not_join_again_is_a_rebalance_timeout_within_another_r
     assert (found[2].trigger, found[2].trigger_client_id) == ("member_joined", "c")
     assert ("rebalance_timeout", "b") in [(each.trigger, each.client_id) for each in found[2].contributing]
     assert (found[2].duration_ms or 0) > 60_000
+    assert (found[2].last_client_id, found[2].last_by_ms) == ("b", 59_500)
 
 
 def test_member_that_never_asks_for_its_assignment() -> None:
@@ -433,11 +434,22 @@ def test_group_without_members_is_inferred() -> None:
     assert (empty.started, empty.stable) == (START + 12_000 * MS, START + 12_400 * MS)
 
 
-def test_member_that_is_left_keeps_the_group_from_being_empty() -> None:
-    said = two_members()
-    said.leave(12_000, "a~1")
-    _, found = history_of(said)
-    assert set(found) == {1}
+def test_rebalance_that_is_open_as_the_capture_ends() -> None:
+    for after in ("leave", "join"):
+        said = two_members()
+        if after == "leave":
+            said.leave(12_000, "a~1")
+        else:
+            said.join(11_990, "c~1", new=True, error="MEMBER_ID_REQUIRED")
+            said.join(12_000, "c~1")
+        said.heartbeat(12_100, "b~1", 1, "REBALANCE_IN_PROGRESS")
+        _, found = history_of(said)
+        begun = found[2]
+        assert begun.inferred
+        assert begun.trigger == ("member_left" if after == "leave" else "member_joined")
+        assert begun.certainty == LIKELY
+        assert begun.started == START + 12_000 * MS
+        assert (begun.joined, begun.stable, begun.members) == (None, None, [])
 
 
 def test_members_whose_sessions_ran_out_before_the_next_generation() -> None:
