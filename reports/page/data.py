@@ -10,6 +10,7 @@ from reports.answers.errors import ErrorAnswer
 from reports.answers.latency import Latency, Ranked, Spread, telling
 from reports.answers.progress import LINES, GroupLag
 from reports.answers.throughput import Flow
+from reports.answers.triggers import words
 from reports.answers.words import duration
 from reports.page.group_data import Clock, GroupData, Texts, milliseconds
 from reports.text import counted
@@ -51,7 +52,7 @@ def _tiles(answers: Answers) -> list[Json]:
         tiles.append(_tile("findings", f"{count:,}", "finding" if count == 1 else "findings", note, tone))
     if (groups := answers.groups) is not None:
         cause = next(iter(groups.triggers.items()), None)
-        note = f"of {counted(groups.total, 'group')}" + (f", most by {cause[0].replace('_', ' ')}" if cause else "")
+        note = f"of {counted(groups.total, 'group')}" + (f", most by {words(cause[0])}" if cause else "")
         tiles.append(
             _tile("groups", f"{groups.rebalances:,}", "rebalance" if groups.rebalances == 1 else "rebalances", note, "")
         )

@@ -671,8 +671,8 @@ class Timeline {
       item.append(draw("title", null, `${clock(r.begin)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}\n${words} (${r.certainty})\ntook ${duration(r.duration)}`));
       const broad = Math.min(Math.max(10, x(r.finish) - at), Math.max(6, next - at));
       item.append(draw("rect", { class: "hit", x: at - 3, y: AXIS, width: broad + 3, height: height - AXIS }));
-      item.append(draw("line", { class: "start", x1: at, x2: at, y1: AXIS + 16, y2: height }));
       const small = next - at < 14;
+      if (next - at >= 6 || r.index === this.selected) item.append(draw("line", { class: "start", x1: at, x2: at, y1: AXIS + 16, y2: height }));
       if (!small || r.index === this.selected) {
         item.append(draw("circle", { cx: at, cy: AXIS + 27, r: 9 }), draw("text", { class: "mark", x: at, y: AXIS + 31 }, triggerMark(r.trigger)));
         const room = Math.floor((next - at - 24) / 6.9);
