@@ -154,7 +154,7 @@ def _took_over(facts: Facts, generation: Generation, join: Join) -> bool:
     """A static member that came again with a new id, and was let in without a rebalance."""
     if not join.asked_id or not join.instance_id:
         return False
-    for member in {*generation.joins, *generation.replaced, *(generation.listed or {})}:
+    for member in dict.fromkeys([*generation.joins, *generation.replaced, *(generation.listed or {})]):
         if member != join.member_id and facts.instances.get(member) == join.instance_id:
             if join.member_id in (generation.listed or {}) and member not in generation.joins:
                 return False

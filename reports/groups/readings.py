@@ -263,7 +263,7 @@ class Reader:
     def _replaced(self, gap: Opening, join: Join) -> str | None:
         if gap.before is None or not join.instance_id or not join.asked_id:
             return None
-        for member in gap.before.present():
+        for member in sorted(gap.before.present()):
             if member != join.member_id and self._facts.instances.get(member) == join.instance_id:
                 deadline = self._session_ends(gap.before, member, join.at)
                 return None if deadline is not None and deadline < join.at else member
