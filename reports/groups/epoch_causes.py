@@ -130,7 +130,8 @@ class _Search:
         if not silent and not refused:
             return None
         had = life.had(self.at)
-        weight = 0.4 + 0.3 * bool(self.gains.get(life.member_id)) + 0.4 * refused
+        alone = self.members == [life]  # nobody else was there to raise it
+        weight = 0.4 + 0.3 * (alone or bool(self.gains.get(life.member_id))) + 0.4 * refused
         return weight + (0.2 if silent and had is not None and not had else 0.0)
 
     def _removal(self, life: Life, since: int, weight: float) -> Cause:
