@@ -204,7 +204,7 @@ class Reader:
         found = [*self._joins(gap), *self._leaves(gap), *self._gone(gap), *self._unseen_members(gap)]
         found += [*self._first_generation(gap), *self._taken_away(gap)]
         found = [each for each in found if each.at is None or gap.begin is None or each.at > gap.begin]
-        found.sort(key=lambda each: (gap.end if each.at is None else each.at, each.packet or 0, each.member_id or ""))
+        found.sort(key=lambda each: (gap.end if each.at is None else each.at, each.packet or 0))
         _as_the_broker_saw(gap, found)
         return found
 
