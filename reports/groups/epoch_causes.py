@@ -29,8 +29,28 @@ def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
         if row.cause is None:
             until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
             _Search(walk, row, max(until, row.started), ended, roster.members(row.number), known).run()
+    _came_back(walk, rows)
     if walk.protocol == SHARE:
         _share_groups_do_it_in_two(walk, rows)
+
+
+def _came_back(walk: Walk, rows: list[Row]) -> None:
+    """Members that left and joined again with their id, which a client chooses once: it was not closed."""
+    joins: dict[str, list[int]] = defaultdict(list)
+    for life in walk.lives:
+        if life.joined is not None and life.protocol != CLASSIC:
+            joins[life.member_id].append(life.joined)
+    for row in rows:
+        cause = row.cause
+        if cause is None or cause.life is None or cause.trigger != "member_left" or cause.life.protocol == CLASSIC:
+            continue
+        again = next((at for at in joins[cause.life.member_id] if at > cause.at), None)
+        if again is not None:
+            text = (
+                f"it joined again after {(again - cause.at) / _SECOND:.1f} s with the same member id: its application "
+            )
+            text += "may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
+            row.evidence.append(Evidence(text, None, again, 0.5, "poll_timeout", rejected=True))
 
 
 def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
@@ -110,7 +130,8 @@ class _Search:
         weight, since, life = best
         cause = self._removal(life, since, weight)
         life.end = self.row.number
-        self.walk.alive.pop(life.member_id, None)
+        if self.walk.alive.get(life.member_id) is life:
+            del self.walk.alive[life.member_id]
         _put(self.row, cause)
         self._connection(life, cause.trigger)
         if life.refused is not None:

@@ -178,6 +178,12 @@ def test_a_cut_link_costs_what_nobody_owned() -> None:
     assert all(words in texts for words in ("said nothing", "no member any more", "others were given"))
 
 
+def test_a_member_that_left_and_came_back_may_have_been_too_slow() -> None:
+    found = rebalances("silent-kip848")
+    assert [each.trigger for each in found["quiet", 7].evidence if each.rejected] == ["poll_timeout"]
+    assert not [each for each in found["quiet", 9].evidence if each.rejected]
+
+
 class Epochs(Conversation):
     """Members that send heartbeats with epochs; a topic id is the topic's name."""
 
