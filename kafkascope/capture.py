@@ -9,67 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.answering import Answering
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
-from kafkascope.groups import Group
+from kafkascope.frames import ordered, to_frame
 from kafkascope.reading import Reading
 from kafkascope.spool import Spool
 from reports.capture_points import clock_row
-from reports.error_histogram import errors_histogram
-from reports.findings.finding import SEVERITIES
-from reports.latency.counts import latency
 from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS, SCHEMAS
-from reports.throughput import throughput
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
 from reports.views import Known
 from sniffer.session import SessionOptions
-
-# Numbers that can be absent stay whole numbers (an offset beyond 2**53 is one), text stays in Arrow's memory.
-_PANDAS_TYPES: dict[pa.DataType, Any] = {
-    pa.int8(): pd.Int8Dtype(),
-    pa.int16(): pd.Int16Dtype(),
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.bool_(): pd.BooleanDtype(),
-    pa.string(): pd.StringDtype("pyarrow"),
-}
-
-_GROUPS_NAMED = 20
-
-# The order of a table's rows, whatever way they were made.
-_ORDER: dict[str, list[str]] = {
-    "connections": ["connection"],
-    "exchanges": ["completed", "connection", "number"],
-    "errors": ["at", "connection", "number"],
-    "partitions": ["at", "connection", "number"],
-    "batches": ["at", "connection", "number"],
-    "records": ["at", "connection", "number"],
-    "issues": ["connection", "packet", "kind"],
-    "group_events": ["at", "group_id"],
-    "rebalances": ["started", "stable", "group_id", "to_generation"],
-    "findings": ["rank", "-weight", "kind", "since", "subject"],
-}
-
-
-def ordered(name: str, table: pa.Table) -> pa.Table:
-    """The rows of a table in the order in which people read them: by time of completion."""
-    keys = _ORDER.get(name, [])  # without: the order that its view gives it
-    if "completed" in keys:
-        done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
-        table = table.append_column("completed", done)
-    if "rank" in keys:
-        table = table.append_column("rank", pc.index_in(table["severity"], pa.array(SEVERITIES)))
-    table = table.append_column("_row", pa.array(np.arange(len(table))))
-    by = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in [*keys, "_row"]]
-    order = pc.sort_indices(table, by)
-    return table.take(order).select(ALL_SCHEMAS[name].names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +51,11 @@ class ExchangeView:
         return f"<table>{head}</table>{bodies}"
 
 
-class Capture:
+class Capture(Answering):
     """The tables of a capture. Each is a property: ``cap.exchanges``, ``cap.errors``, and so on.
 
-    They are pandas DataFrames, made when first asked for. ``arrow(name)`` gives a table as it is.
+    They are pandas DataFrames, made when first asked for; ``frame(name)`` has all of ``tables``, ``arrow(name)`` gives
+    one as it is.
     """
 
     def __init__(self, spool: Spool, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
@@ -116,8 +73,16 @@ class Capture:
         """Names of the tables that were asked for."""
         return tuple(name for name in ALL_SCHEMAS if name in self._wanted)
 
-    def arrow(self, name: str) -> pa.Table:
-        """One table with its Arrow schema, rows as they became complete; KeyError if it was not asked for."""
+    def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """One table with its Arrow schema, rows as they became complete; KeyError if it was not asked for.
+
+        With where, only the rows for which it holds; with columns, only these.
+        """
+        table = self._arrow(name)
+        table = table if where is None else table.filter(where)
+        return table if columns is None else table.select(list(columns))
+
+    def _arrow(self, name: str) -> pa.Table:
         if name not in self._wanted:
             why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
             raise KeyError(f"{name}: {why}")
@@ -140,7 +105,7 @@ class Capture:
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""
         if name not in self._frames:
-            self._frames[name] = ordered(name, self.arrow(name)).to_pandas(types_mapper=_PANDAS_TYPES.get)
+            self._frames[name] = to_frame(ordered(name, self.arrow(name)))
         return self._frames[name]
 
     @property
@@ -193,36 +158,8 @@ class Capture:
         """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
         return self.frame("rebalances")
 
-    def group(self, group_id: str) -> Group:
-        """One group; KeyError if the capture says nothing of it."""
-        parts = {}
-        for name in ("rebalances", "group_events"):
-            rows = ordered(name, self.arrow(name))
-            parts[name] = rows.filter(pc.equal(rows["group_id"], group_id))
-        frames = {name: self.frame(name) for name in parts}
-        mine = {name: frame[frame.group_id == group_id].reset_index(drop=True) for name, frame in frames.items()}
-        if not any(map(len, mine.values())):
-            known = sorted({*frames["rebalances"].group_id, *frames["group_events"].group_id})
-            raise KeyError(f"{group_id}: groups of the capture are {known[:_GROUPS_NAMED]}")
-        findings = self.findings[self.findings.subject == f"group {group_id}"].reset_index(drop=True)
-        return Group(group_id, mine["rebalances"], mine["group_events"], findings, list(parts.values()))
-
-    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
-        """Percentiles in milliseconds by any columns of the table ``latency``, see `reports.latency.counts.latency`."""
-        return latency(self.arrow("latency"), by, part)
-
-    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
-        """Bytes, records, batches by any columns of the table ``throughput``, see `reports.throughput.throughput`."""
-        return throughput(self.arrow("throughput"), by)
-
-    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
-        """Errors counted by any columns of the table ``error_histogram``, trouble before what is ordinary."""
-        return errors_histogram(self.arrow("error_histogram"), by)
-
-    def lag(self, group_id: str | None = None) -> pd.DataFrame:
-        """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""
-        frame = self.frame("lag")
-        return frame if group_id is None else frame[frame.group_id == group_id].reset_index(drop=True)
+    def _has(self, name: str) -> bool:
+        return name in self._wanted
 
     def exchange(self, n: int) -> ExchangeView:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
@@ -252,7 +189,7 @@ class Capture:
             for api in self.summary["apis"]
         )
         return (
-            f"<p>{html.escape(repr(self)[1:-1])}</p><table><tr><th>API</th><th>exchanges</th><th>errors</th>"
+            f"<p>{html.escape(repr(self)[1:-1])}</p>{self._answers_html()}<table><tr><th>API</th><th>exchanges</th><th>errors</th>"
             f"<th>p50 ms</th><th>p99 ms</th></tr>{rows}</table>"
         )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
+from kafkascope.frames import to_frame
 from reports.answers.groups import events_of, rebalances_of
 from reports.explanation import explain
 from reports.groups.history import Rebalance
@@ -20,21 +19,14 @@ if TYPE_CHECKING:
 class Group:
     """A group: ``rebalances``, ``events`` and ``findings`` are its rows of these tables."""
 
-    def __init__(
-        self,
-        group_id: str,
-        rebalances: pd.DataFrame,
-        events: pd.DataFrame,
-        findings: pd.DataFrame,
-        rows: Sequence[pa.Table],
-    ) -> None:
-        """rows: the tables of rebalances and of events, of this group alone."""
+    def __init__(self, group_id: str, rebalances: pa.Table, events: pa.Table, findings: pa.Table) -> None:
+        """Tables hold the rows of this group alone, in order."""
         self.group_id = group_id
-        self.rebalances = rebalances
-        self.events = events
-        self.findings = findings
-        self._rebalances = rebalances_of(rows[0])
-        self._events = events_of(rows[1])
+        self.rebalances = to_frame(rebalances)
+        self.events = to_frame(events)
+        self.findings = to_frame(findings)
+        self._rebalances = rebalances_of(rebalances)
+        self._events = events_of(events)
 
     def explain(self, generation: int | None = None) -> str:
         """Why it rebalanced to a generation (or epoch), in words; the last one if none is given.

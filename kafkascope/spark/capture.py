@@ -7,30 +7,40 @@ import posixpath
 import tempfile
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.answering import Answering
 from kafkascope.engine import EngineOptions
 from kafkascope.spark.analysis import Analysis, analyze
 from kafkascope.spark.output import TABLES, locate
 from kafkascope.spark.sessions import is_local
+from kafkascope.spark.stored import datasets
 from reports.tables import ALL_SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-class SparkCapture:
+class SparkCapture(Answering):
     """The tables of a capture, each a property: ``cap.exchanges``, ``cap.errors``, and so on, as Spark DataFrames.
 
-    Times are Spark's, which end at microseconds. The files behind the tables go when this object goes.
+    Times are Spark's, which end at microseconds. The files behind the tables go when this object goes. What is asked
+    by ``cap.group(...)``, ``cap.latency(...)`` and the like is answered here, with pandas, as `Capture` does it; tables
+    of such names are at ``cap.table(name)``.
     """
 
-    def __init__(self, tables: dict[str, DataFrame], analysis: Analysis, source: str) -> None:
+    def __init__(
+        self, tables: dict[str, DataFrame], stored: Mapping[str, ds.Dataset], analysis: Analysis, source: str
+    ) -> None:
+        """stored: the same tables as files."""
         self._tables = tables
+        self._stored = stored
         self._source = source
         self.rows = dict(analysis.rows)
         self.summary = analysis.summary.result()
@@ -41,6 +51,17 @@ class SparkCapture:
             why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._tables)}"
             raise KeyError(f"{name}: {why}")
         return self._tables[name]
+
+    def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """One table with its Arrow schema, brought here; KeyError as for table().
+
+        With where, only the rows for which it holds; with columns, only these.
+        """
+        self.table(name)
+        return self._stored[name].to_table(columns=None if columns is None else list(columns), filter=where)
+
+    def _has(self, name: str) -> bool:
+        return name in self._tables
 
     def __getattr__(self, name: str) -> DataFrame:
         if name in ALL_SCHEMAS:
@@ -56,7 +77,8 @@ class SparkCapture:
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{rows}</td></tr>" for name, rows in self.rows.items())
-        return f"<p>{html.escape(self._source)}</p><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+        answers = self._answers_html()
+        return f"<p>{html.escape(self._source)}</p>{answers}<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
 
 
 def read(
@@ -81,7 +103,9 @@ def read(
     out = posixpath.join(place, "out")
     try:
         analysis = analyze(paths, out, spark=spark, options=options, report=False)
-        capture = SparkCapture(read_tables(spark, out), analysis, ", ".join(paths))
+        system, path = locate(out)
+        files = datasets(system, posixpath.join(path, TABLES))
+        capture = SparkCapture(read_tables(spark, out), files, analysis, ", ".join(paths))
     except BaseException:
         _remove(place)
         raise

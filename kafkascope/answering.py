@@ -1,0 +1,97 @@
+"""What can be asked of a capture's tables, wherever they lie: one group, latencies, errors, lag, throughput."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.frames import ordered, to_frame
+from kafkascope.groups import Group
+from reports.error_histogram import errors_histogram
+from reports.latency.counts import latency
+from reports.throughput import throughput
+
+_GROUPS_NAMED = 20
+_FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
+_COLOURS = {"critical": "#c9252d", "warning": "#a35c00"}
+
+
+class Answering(ABC):
+    """Questions to a capture, answered out of its tables as pandas DataFrames."""
+
+    @abstractmethod
+    def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """One table with its Arrow schema; KeyError if it is not there.
+
+        With where, only the rows for which it holds; with columns, only these.
+        """
+
+    def group(self, group_id: str) -> Group:
+        """One group; KeyError if the capture says nothing of it."""
+        mine = pc.field("group_id") == group_id
+        rebalances = ordered("rebalances", self.arrow("rebalances", mine))
+        events = ordered("group_events", self.arrow("group_events", mine))
+        if not rebalances.num_rows and not events.num_rows:
+            raise KeyError(f"{group_id}: groups of the capture are {self._group_ids()[:_GROUPS_NAMED]}")
+        findings = ordered("findings", self.arrow("findings", pc.field("subject") == f"group {group_id}"))
+        return Group(group_id, rebalances, events, findings)
+
+    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
+        """Percentiles in milliseconds by any columns of the table ``latency``, see `reports.latency.counts.latency`."""
+        return latency(self.arrow("latency"), by, part)
+
+    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
+        """Bytes, records, batches by any columns of the table ``throughput``, see `reports.throughput.throughput`."""
+        return throughput(self.arrow("throughput"), by)
+
+    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
+        """Errors counted by any columns of the table ``error_histogram``, trouble before what is ordinary."""
+        return errors_histogram(self.arrow("error_histogram"), by)
+
+    def lag(self, group_id: str | None = None) -> pd.DataFrame:
+        """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""
+        where = None if group_id is None else pc.field("group_id") == group_id
+        return to_frame(ordered("lag", self.arrow("lag", where)))
+
+    def _group_ids(self) -> list[str]:
+        named = [
+            self.arrow(name, columns=["group_id"])["group_id"].unique().to_pylist()
+            for name in ("rebalances", "group_events")
+        ]
+        return sorted({group_id for of_table in named for group_id in of_table if group_id is not None})
+
+    def _answers_html(self) -> str:
+        """The weightiest findings, and the groups that rebalanced most, as HTML; nothing where there are none."""
+        found = self._findings_html() if self._has("findings") else ""
+        return found + (self._groups_html() if self._has("rebalances") else "")
+
+    @abstractmethod
+    def _has(self, name: str) -> bool:
+        """Whether a table is there."""
+
+    def _findings_html(self) -> str:
+        rows = ordered("findings", self.arrow("findings"))
+        shown = rows.slice(0, _FINDINGS_SHOWN).select(["severity", "title", "advice"]).to_pylist()
+        if not shown:
+            return ""
+        items = "".join(
+            f"<li><b style='color:{_COLOURS.get(row['severity'], 'inherit')}'>{html.escape(row['severity'])}</b> "
+            f"{html.escape(row['title'])}<br><small>{html.escape(row['advice'] or '')}</small></li>"
+            for row in shown
+        )
+        more = len(rows) - len(shown)
+        return f"<ol>{items}</ol>" + (f"<p>and {more} more in <code>findings</code></p>" if more else "")
+
+    def _groups_html(self) -> str:
+        counts = self.arrow("rebalances", columns=["group_id"])["group_id"].value_counts().to_pylist()
+        if not counts:
+            return ""
+        counts.sort(key=lambda one: (-one["counts"], one["values"]))
+        named = ", ".join(f"{html.escape(one['values'])} ({one['counts']})" for one in counts[:_GROUPS_SHOWN])
+        more = len(counts) - _GROUPS_SHOWN
+        return f"<p>rebalances of groups: {named}{f' and {more} groups more' if more > 0 else ''}</p>"
