@@ -14,7 +14,7 @@ setup:  ## virtual environment with the locked dependencies; Java for Spark if i
 setup-test:
 	@tools/setup.sh test
 
-demo: setup  ## analyze a real capture on local Spark: summary on the terminal, tables in out/demo
+demo: setup  ## analyze a real capture on local Spark: answers on the terminal, report and tables in out/demo
 	.venv/bin/kafkascope analyze pcaps/eager-three-joins/capture.pcap -o out/demo --records --overwrite
 
 test: setup-test  ## the whole test suite
