@@ -10,7 +10,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkascope
-from kafkascope.spark import AnalysisError, OutputError, SparkUnavailableError, analysis, parcels, sessions, tasks
+from kafkascope.spark import (
+    AnalysisError,
+    OutputError,
+    SparkUnavailableError,
+    analysis,
+    parcels,
+    sessions,
+    tasks,
+    view_rows,
+)
 from kafkascope.spark.output import Output, Part, PartWriter, resolve_part
 from reports.tables import SCHEMAS
 from sniffer.columns import NO_TIME, Segments
@@ -347,27 +356,32 @@ def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
 
 def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     once = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "once"), spark=spark, partitions=3)
-    marks, write_tables = tmp_path / "marks", tasks.write_tables
+    marks = tmp_path / "marks"
     marks.mkdir()
 
-    def flaky(batches: Any, staging: str, options: Any) -> Iterator[Any]:
+    def flaky(work: Callable[..., Iterator[Any]], name: str) -> Callable[..., Iterator[Any]]:
         """The first attempt at each task fails when all is written, its answer is lost."""
-        from pyspark import TaskContext
 
-        written = list(write_tables(batches, staging, options))
-        mark = marks / str(TaskContext.get().partitionId())  # type: ignore[union-attr]
-        if not mark.exists():
-            mark.touch()
-            raise RuntimeError("lost")
-        yield from written
+        def run(*arguments: Any) -> Iterator[Any]:
+            from pyspark import TaskContext
 
-    monkeypatch.setattr(tasks, "write_tables", flaky)
+            written = list(work(*arguments))
+            mark = marks / f"{name}-{TaskContext.get().partitionId()}"  # type: ignore[union-attr]
+            if not mark.exists():
+                mark.touch()
+                raise RuntimeError("lost")
+            yield from written
+
+        return run
+
+    monkeypatch.setattr(tasks, "write_tables", flaky(tasks.write_tables, "decode"))
+    monkeypatch.setattr(view_rows, "write_results", flaky(view_rows.write_results, "understand"))
     again = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "again"), spark=spark, partitions=3)
-    assert len(list(marks.iterdir())) == 3
+    assert len(list(marks.glob("decode-*"))) == len(list(marks.glob("understand-*"))) == 3
     assert again.rows == once.rows
     assert again.summary.result() == once.summary.result()
     assert again.other == once.other
-    for name in ("exchanges", "issues", "connections"):
+    for name in ("exchanges", "issues", "connections", "group_events", "rebalances"):
         assert rows_of(tmp_path / "again", name) == rows_of(tmp_path / "once", name)
 
 
