@@ -14,7 +14,7 @@ from decoders import apis
 from reports import tape_rows
 from reports.bodies import Bodies, BodyDecoder
 from reports.bodies_as_text import BodyTexts
-from reports.connection_table import Introduction, connection_table, introduce, issue_table
+from reports.connection_table import Introduction, connection_table, introduce, introduce_bare, issue_table
 from reports.damage import Damage, DamageReader
 from reports.error_table import error_table
 from reports.exchange_table import TEXT_COLUMNS, ExchangeColumns, api_names, client_ids, exchange_table, needs_bodies
@@ -134,6 +134,7 @@ class TableBuilder:
     def _decode(self, exchanges: Exchanges) -> tuple[Bodies | None, Damage | None]:
         if self._decoder is None:
             return None, None
+        introduce_bare(exchanges, self._introductions)
         introducing = np.isin(exchanges.api_key, (apis.SASL_HANDSHAKE, apis.API_VERSIONS))
         if not self._needs_bodies:
             if introducing.any():

@@ -11,7 +11,7 @@ import pyarrow as pa
 from decoders import apis
 from reports.bodies import Bodies
 from reports.tables import CONNECTIONS, ISSUES
-from sniffer.columns import Bool, ConnectionRow
+from sniffer.columns import Bool, ConnectionRow, Exchanges, Kind
 from sniffer.issues import Issue
 
 # API, field of its request, attribute of Introduction.
@@ -68,6 +68,13 @@ def issue_table(issues: Iterable[Issue]) -> pa.Table:
     """One row a kind of issue at one connection (or none), by connection and packet."""
     ordered = sorted(issues, key=lambda issue: (issue.connection or 0, issue.packet or 0, issue.kind))
     return pa.Table.from_pylist([asdict(issue) for issue in ordered], schema=ISSUES)
+
+
+def introduce_bare(exchanges: Exchanges, introductions: dict[int, Introduction]) -> None:
+    """Take in which connections begin with a bare token: before SaslHandshake (0.10) there was Kerberos alone."""
+    bare = (exchanges.kind == Kind.SASL) & (exchanges.number == 1)
+    for connection in exchanges.connection[bare].tolist():
+        introductions.setdefault(connection, Introduction()).mechanism = "GSSAPI"
 
 
 def introduce(bodies: Bodies, chosen: Bool, introductions: dict[int, Introduction]) -> None:

@@ -174,4 +174,7 @@ def test_bare_tokens_are_paired_with_what_stands_around_them() -> None:
     assert found == {"kerberos": 2, "bare kerberos": 2, "refused": 8, "passwords": 6}
     tokens = [json.loads(text) for text in rows[rows.api == "SaslToken"].request]
     assert {token["mechanism"] for token in tokens} == {"PLAIN", "SCRAM-SHA-256", "GSSAPI", None}
+    connections = read("clients_sasl_v0").connections
+    security = dict(zip(connections.client_id, connections.security, strict=True))
+    assert security["java-gssapi-bare"] == "GSSAPI"
     assert {token.get("username") for token in tokens} == {"alice", None}
