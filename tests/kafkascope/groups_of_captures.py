@@ -21,7 +21,8 @@ def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     """The rows in the order in which they become known, and the names of topics by id."""
     engine = Engine(EngineOptions(tables=frozenset(), views=frozenset({ROWS})))
     tables = []
-    with open_capture([str(PCAPS / story / "capture.pcap")]) as capture:
+    (file,) = (PCAPS / story).glob("capture.pcap*")
+    with open_capture([str(file)]) as capture:
         for packets in capture:
             tables.append(engine.feed(dissect(packets).segments))
     tables.append(engine.finish())

@@ -26,7 +26,7 @@ def truth_of(name: str) -> dict[str, Any]:
 @cache
 def read(name: str) -> kafkascope.Capture:
     truth = truth_of(name)
-    files = truth.get("analyse") or ["capture.pcap"]
+    files = truth.get("analyse") or [path.name for path in (PCAPS / name).glob("capture.pcap*")]
     return kafkascope.read([PCAPS / name / file for file in files], records=True)
 
 

@@ -23,7 +23,8 @@ def captured(capture: str, needs: frozenset[str]) -> tuple[Tables, dict[int, Any
     """The tables of a capture, among them those that only views need, and the ends of its connections."""
     found: dict[str, list[pa.Table]] = {}
     options = EngineOptions(tables=needs | {"connections", "exchanges"}, views=frozenset())
-    with Reading([str(PCAPS / capture / "capture.pcap")], options) as reading:
+    (file,) = (PCAPS / capture).glob("capture.pcap*")
+    with Reading([str(file)], options) as reading:
         for batch in reading.batches(progress_bar=False):
             for name, table in batch.tables.items():
                 found.setdefault(name, []).append(table)

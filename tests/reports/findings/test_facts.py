@@ -24,7 +24,8 @@ PCAPS = Path(__file__).parent.parent.parent.parent / "pcaps"
 @cache
 def tables(capture: str) -> tuple[dict[str, pa.Table], dict[int, Any]]:
     """The tables that the view needs, and the ends of connections."""
-    cap = kafkascope.read(PCAPS / capture / "capture.pcap")
+    (file,) = (PCAPS / capture).glob("capture.pcap*")
+    cap = kafkascope.read(file)
     columns = ["connection", "client", "client_port", "broker", "broker_port"]
     ends = {r["connection"]: SimpleNamespace(**r) for r in cap.arrow("connections").select(columns).to_pylist()}
     return {name: cap.arrow(name) for name in FactsView.needs}, ends
