@@ -41,8 +41,8 @@ bench: setup-test  ## speed against tshark, and memory: makes its files in bench
 schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven) and say what changed
 	$(PY) tools/schemas.py
 
-golden: setup  ## write the golden files anew (README examples among them); review them as a diff
-	$(PY) -m pytest tests/kafkascope/test_readme.py --golden
+golden: setup-test  ## write the golden files anew (README examples, the notebook's outputs); review them as a diff
+	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py --golden
 
 lock: setup  ## choose newer dependencies and lock them (needs uv)
 	uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock
