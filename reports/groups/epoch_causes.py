@@ -123,7 +123,9 @@ class _Search:
         best: tuple[float, int, Life] | None = None
         for life in self.members:
             weight = self._weight(life)
-            if weight is not None and (weight >= 0.6 or not certain) and (best is None or weight > best[0]):
+            if weight is None or (certain and weight < 0.6):
+                continue
+            if best is None or (weight, -life.silent_since()) > (best[0], -best[1]):  # the first one to fall silent
                 best = (weight, life.silent_since(), life)
         if best is None:
             return False
@@ -159,25 +161,27 @@ class _Search:
         silence = (self.at - since) / _SECOND
         packet = life.left_packet if life.away is not None else life.heard_packet
         certainty = LIKELY if weight >= 0.6 else GUESSED
-        if self._owes(life) and self.at - since <= life.silent_after():
-            text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
-            at = self._when(life, (life.given or [(since, 0, frozenset())])[-1][0], life.rebalance_timeout_ms)
-            return Cause("rebalance_timeout", at, packet, text, life, certainty, min(weight, 1.0))
+        if self._owes(life):
+            expired = self._expired(life.given[-1][0], life.rebalance_timeout_ms)
+            if expired is not None or self.at - since <= life.silent_after():
+                text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
+                at = self.row.started if expired is None else expired
+                return Cause("rebalance_timeout", at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
         if life.away is not None:
             text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
         else:
             text = f"{_who(life)} had said nothing for {silence:.1f} s"
-        at = self._when(life, since, life.session_timeout_ms or _USUAL_SESSION_MS)
-        return Cause("session_timeout", at, packet, text, life, certainty, min(weight, 1.0))
+        expired = self._expired(since, life.session_timeout_ms or _USUAL_SESSION_MS)
+        at = self.row.started if expired is None else expired
+        return Cause("session_timeout", at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
 
-    def _when(self, life: Life, since: int, timeout_ms: int | None) -> int:
-        """When its time ran out, if that is known and fits what was seen; else when it was seen."""
-        found = self.row.started
-        if timeout_ms is not None:
-            expired = since + timeout_ms * 1_000_000
-            if min(self.row.before, found) - _SECOND <= expired <= found:
-                return expired
-        return found
+    def _expired(self, since: int, timeout_ms: int | None) -> int | None:
+        """When a time ran out, if it is known and that was just before it was seen."""
+        if timeout_ms is None:
+            return None
+        expired = since + timeout_ms * 1_000_000
+        assert self.row.found is not None
+        return expired if min(self.row.before, self.row.started) - _SECOND <= expired <= self.row.found.done else None
 
     @staticmethod
     def _owes(life: Life) -> bool:

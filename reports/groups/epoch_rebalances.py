@@ -50,7 +50,9 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
     previous: list[Life] = []
     found = []
     for place, row in enumerate(rows):
-        until = started[place + 1] if place + 1 < len(rows) else max(walk.last + 1, started[place])
+        # What was answered before the next one showed, is of this one, though its request came later.
+        ends = max(started[place + 1], rows[place + 1].shown - 1) if place + 1 < len(rows) else walk.last + 1
+        until = max(ends, started[place])
         if place == 0 or rows[place - 1].number != row.number - 1:
             previous = roster.members(row.number - 1)
         members = roster.members(row.number)

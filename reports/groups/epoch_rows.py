@@ -20,6 +20,7 @@ class Cause:
     life: Life | None = None
     certainty: str = CERTAIN
     weight: float = 1.0
+    done: int | None = None  # when it was answered
 
 
 @dataclass(slots=True)
@@ -36,6 +37,13 @@ class Row:
     evidence: list[Evidence] = field(default_factory=list)
     passed: int = 0  # epochs right before it that it takes the place of: nobody ever had them
     others: list[Cause] = field(default_factory=list)  # what happened besides, without an epoch of its own
+
+    @property
+    def shown(self) -> int:
+        """When the first answer was there that the raising of it may have changed."""
+        if self.cause is not None and self.cause.done is not None:
+            return self.cause.done
+        return self.found.done if self.found is not None else self.started
 
     @property
     def started(self) -> int:

@@ -276,6 +276,8 @@ class Walk:
         life = self.alive.get(member)
         if beat.error is not None:
             self._event(beat, "leave_refused", life or self._members.get(member), beat.error)
+            if life is not None and beat.error in _REMOVED:
+                self._was_removed(beat, life)
             return
         if life is None:
             if not member or member in self._members:
@@ -338,16 +340,20 @@ class Walk:
                 life.spoke, life.end = False, life.begin or 0
                 return
         if error in _REMOVED:
-            life.refused, life.refused_packet = beat.at, beat.packet
             self._event(beat, "fenced", life, error)
-            self._end(life)
-            shown = self._rows_since(life.heard) > self._removed_since(life.heard)
-            self._remove(life, beat.at)
-            if error == "UNKNOWN_MEMBER_ID" and not shown and self.epoch is not None and not self.observing:
-                # Nobody has shown the epoch yet that its removal raised.
-                self._raise_unseen(life, beat)
+            self._was_removed(beat, life)
         elif not beat.quiet:
             self._event(beat, "fenced" if error in _FENCED else "heartbeat_failed", life, error)
+
+    def _was_removed(self, beat: Beat, life: Life) -> None:
+        """A member is told that it is none any more: it had been taken out since its last word."""
+        life.refused, life.refused_packet = beat.at, beat.packet
+        self._end(life)
+        shown = self._rows_since(life.heard) > self._removed_since(life.heard)
+        self._remove(life, beat.at)
+        if beat.error == "UNKNOWN_MEMBER_ID" and not shown and self.epoch is not None and not self.observing:
+            # Nobody has shown the epoch yet that its removal raised.
+            self._raise_unseen(life, beat)
 
     def _raise_unseen(self, life: Life, beat: Beat) -> None:
         number = (self.epoch or 0) + 1
@@ -424,6 +430,7 @@ class Walk:
 
     def _bump(self, cause: Cause, beat: Beat, sure: bool = True) -> int:
         """Something raised the epoch; its number. The answer may name it, or an epoch before it."""
+        cause.done = beat.done
         answered = beat.epoch or 0
         if beat.statuses and ASSIGNMENT_DELAYED in beat.statuses:
             answered += 1

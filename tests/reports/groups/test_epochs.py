@@ -28,7 +28,16 @@ from tests.reports.groups.group_logs import (
     unanswered,
 )
 
-STORIES = ("kip848", "share-group", "streams-kip1071", "migration", "static-kip848", "silent-kip848", "join-errors")
+STORIES = (
+    "kip848",
+    "share-group",
+    "streams-kip1071",
+    "migration",
+    "static-kip848",
+    "silent-kip848",
+    "troubled-kip848",
+    "join-errors",
+)
 # What the wire does not tell apart in heartbeats: a member leaves with an epoch and gives no reason.
 _SAME = {"poll_timeout": "member_left", "unsubscribed": "member_left"}
 
@@ -284,6 +293,19 @@ def test_a_member_that_does_not_give_up_partitions_in_time() -> None:
     assert (fourth.trigger, fourth.trigger_client_id) == ("rebalance_timeout", "a")
     assert fourth.certainty != CERTAIN
     assert sorted(member.member_id for member in fourth.members) == ["b", "c"]
+
+
+def test_a_member_that_leaves_when_it_is_none_any_more() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "c", 0, 3, given=[])
+    talk.beat(3100, "a", 2, given=[0])
+    talk.beats(4100, 6200, "a", 2)
+    talk.beat(7200, "a", -1, error="UNKNOWN_MEMBER_ID")  # it had 4 s
+    talk.beat(7300, "b", 2, 4, given=[0, 1, 2, 3])
+    fourth = of(epochs(talk.log()))[4]
+    assert (fourth.trigger, fourth.trigger_client_id) == ("rebalance_timeout", "a")
+    assert fourth.started == START + 7101 * MS
 
 
 def test_a_member_that_falls_silent_is_found_by_what_others_are_given() -> None:
