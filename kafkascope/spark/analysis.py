@@ -19,16 +19,14 @@ from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks, view_rows
-from kafkascope.spark.output import Output, Part, PartWriter, stored
+from kafkascope.spark.output import Output, Part, PartWriter
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
 from kafkascope.spark.stored import datasets
 from reports.answers.answers import Answers, answers
 from reports.capture_points import clock_issues, clock_row
 from reports.connection_table import issue_table
 from reports.page.page import page
-from reports.progress.rereads import readers_of
 from reports.summary import Summary
-from reports.tables import REREADS
 from reports.topics import TopicNames
 from sniffer.capture_points import FileClock, Joined
 from sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
@@ -289,21 +287,10 @@ class _Run:
         if not found or "lag" not in self._options.results:
             return
         staging = self._staging
-        wanted = ["group_id", "at", "records"]
-        rereads = pa.concat_tables(
-            [REREADS.empty_table().select(wanted), *(r.select(wanted) for r in self._rows("rereads"))]
-        )
-        readers = pa.chunked_array([readers_of(rows) for rows in self._rows("lag")], pa.string()).unique()
+        rereads = [part for part in self.parts if part.table == "rereads"]
+        lags = [part for part in self.parts if part.table == "lag"]
         self.parts = [part for part in self.parts if part.table != "rebalances"]
-        self.parts += self._spread(
-            "count rereads", found, lambda parts: tasks.attach(parts, staging, rereads, readers), 1
-        )
-
-    def _rows(self, table: str) -> Iterator[pa.Table]:
-        """The rows of a table that was written, some at a time."""
-        for part in self.parts:
-            if part.table == table:
-                yield from stored(self._staging, part)
+        self.parts += self._spread("count rereads", found, lambda parts: tasks.attach(parts, staging, rereads, lags), 1)
 
     def _spread(
         self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int

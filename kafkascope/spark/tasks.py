@@ -9,20 +9,22 @@ from __future__ import annotations
 import base64
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.spark import parcels
 from kafkascope.spark.output import Part, PartWriter, resolve_part, rewrite_part, stored
-from reports.progress.rereads import attach_rereads
+from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary
+from reports.tables import REREADS
 from sniffer.comparison import Sample, Sampler
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import dissect
@@ -237,11 +239,20 @@ def _take_remarks(
         written.summary.packets += packets
 
 
-def attach(parts: Iterable[Part], staging: str, rereads: pa.Table, readers: pa.Array) -> Iterator[Part]:
+def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: Sequence[Part]) -> Iterator[Part]:
     """Parts of the table of rebalances, which have all rows of their groups, written anew with what was read again."""
     for part in parts:
         whole = pa.concat_tables(stored(staging, part))
-        yield rewrite_part(staging, part, [attach_rereads(whole, rereads, readers)])
+        groups = pc.unique(whole["group_id"])
+
+        def of_groups(others: Sequence[Part], groups: pa.Array = groups) -> Iterator[pa.Table]:
+            for other in others:
+                for rows in stored(staging, other):
+                    yield rows.filter(pc.is_in(rows["group_id"], groups))
+
+        again = pa.concat_tables([REREADS.empty_table(), *of_groups(rereads)])
+        readers = pa.chunked_array([readers_of(rows) for rows in of_groups(lags)], pa.string()).unique()
+        yield rewrite_part(staging, part, [attach_rereads(whole, again, readers)])
 
 
 def resolve(parts: Iterable[Part], staging: str, names: dict[str, str]) -> Iterator[Part]:

@@ -416,7 +416,7 @@ def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
         split_bytes=20_000,
         progress=lambda *step: seen.append(step),
     )
-    assert {what for what, _, _ in seen} <= {"find packets", "decode", "name topics", "understand"}
+    assert {what for what, _, _ in seen} <= {"find packets", "decode", "name topics", "understand", "count rereads"}
     assert all(0 <= done <= total for _, done, total in seen)
     for before, after in pairwise(seen):
         assert before[0] != after[0] or before[1] <= after[1]
