@@ -91,7 +91,8 @@ def _members(members: Sequence[Member], leader: str | None, started: int | None)
             facts.append(f"joined {since:+,.0f} ms" if since >= 0 else f"a member for {duration(-since)}")
         if member.sync_ms is not None:
             facts.append(f"assignment after {member.sync_ms:,.0f} ms")
-        yield f"  {who}: {', '.join(str(fact) for fact in facts if fact)}"
+        known = ", ".join(str(fact) for fact in facts if fact)
+        yield f"  {who}: {known}" if known else f"  {who}"
         now, before = member.assignment, member.assignment_before
         yield f"      has {_partitions(now)}" + (
             "" if before is None or before == now else f", had {_partitions(before)}"
