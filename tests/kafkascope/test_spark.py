@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
 
 import kafkascope
 from kafkascope.spark import (
@@ -452,6 +453,20 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
     assert there.summary == here.summary
     assert "exchanges" in repr(there)
     assert "<table>" in there._repr_html_()
+    (group_id,) = {*here.rebalances.group_id}
+    assert f"rebalances of groups: {group_id} (" in there._repr_html_()
+    assert_frame_equal(there.group(group_id).rebalances, here.group(group_id).rebalances)
+    assert str(there.group(group_id).explain()) == str(here.group(group_id).explain())
+    assert_frame_equal(there.latency(), here.latency())
+    assert_frame_equal(there.throughput(), here.throughput())
+    assert_frame_equal(there.errors_histogram(), here.errors_histogram())
+    order = ["topic", "partition", "at"]
+    assert_frame_equal(
+        there.lag(group_id).sort_values(order, ignore_index=True),
+        here.lag(group_id).sort_values(order, ignore_index=True),
+    )
+    with pytest.raises(KeyError, match=group_id):
+        there.group("nobody's")
     with pytest.raises(KeyError, match="records=True"):
         _ = kafkascope.read(CAPTURE, spark=spark).records
     with pytest.raises(AttributeError, match="tables are"):
