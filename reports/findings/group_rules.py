@@ -175,9 +175,8 @@ def _storm(group: Group) -> Iterator[Finding]:
         for d in disturbed
         if d.kind == root
     ]
-    others = ", ".join(f"{n} of {kind}" for kind, n in counts.most_common() if kind != root)
-    if others:
-        evidence.insert(0, Observation(f"other disturbances, most of them its consequence: {others}"))
+    others = [f"{kind.replace('_', ' ')} {counted(n, 'time')}" for kind, n in counts.most_common() if kind != root]
+    followed = f" Followed by: {', '.join(others)}." if others else ""
     yield _finding(
         group,
         CRITICAL,
@@ -186,7 +185,8 @@ def _storm(group: Group) -> Iterator[Finding]:
         f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
         evidence,
         _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
-        + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else ""),
+        + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else "")
+        + followed,
         0.9 + 0.1 * most / (most + enough),
         (first, last),
     )
@@ -220,7 +220,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             if member is not None and member.rebalance_timeout_ms:
                 limits.add(member.rebalance_timeout_ms)
             evidence.append(Observation(text, d.packet, d.at))
-        limit = f" (now {', '.join(f'{ms:,}' for ms in sorted(limits))})" if limits else ""
+        limit = f" ({', '.join(f'{ms:,}' for ms in sorted(limits))} ms)" if limits else ""
         yield _finding(
             group,
             CRITICAL if len(timeouts) >= threshold("storm_rebalances") else WARNING,

@@ -76,6 +76,9 @@ _ENOUGH = 0.5
 _NO_NEXT_REBALANCE = 2**62
 """Streams writes the greatest long where no rebalance is scheduled."""
 
+_EVERY_NEW_MEMBERS_REASON = "need to re-join with the given member-id"
+"""What every Java client says when it joins with the id that it was given: no reason of its own."""
+
 
 @dataclass(slots=True)
 class Reading:
@@ -254,7 +257,9 @@ class Reader:
         sure = 1.0
         if gap.before is not None and not gap.before.complete and not self._id_was_given(join) and not join.asked_id:
             sure = 0.6
-        text = f"JoinGroup of {client}, a member {how}" + (f'; its reason: "{join.reason}"' if join.reason else "")
+        text = f"JoinGroup of {client}, a member {how}"
+        if join.reason and not join.reason.startswith(_EVERY_NEW_MEMBERS_REASON):
+            text += f'; its reason: "{join.reason}"'
         return Reading("member_joined", join.member_id, client, join.at, join.packet, text, sure)
 
     def _id_was_given(self, join: Join) -> bool:
@@ -481,7 +486,9 @@ class Reader:
             return Reading("session_timeout", member, client, upper, packet, text, 0.4)
         closed = self._closed(member, before.formed, gap.end)
         if deadline <= gap.end + _LATE_NS:
-            text = f"{client} said nothing more; its session timeout of {session} ms after its last word it is dropped"
+            text = (
+                f"{client} said nothing more: the broker drops it {session:,} ms (session timeout) after its last word"
+            )
             weight = 0.9 if lower - _TIMER_NS <= deadline <= upper + _TIMER_NS else 0.4
             about = []
             if closed is not None:

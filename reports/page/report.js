@@ -382,7 +382,7 @@ function rebalanceDetail(r, member, g) {
     el("h4", null, `${unit[0].toUpperCase()}${unit.slice(1)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}: `,
       triggerWords(r.trigger), who && [" – ", who], " ", el("span", { class: `badge ${r.certainty}` }, r.certainty || "unknown")),
     el("p", null, meaning ? `${meaning[0].toUpperCase()}${meaning.slice(1)}.` : "",
-      r.inferred ? " Nobody on the wire named this one: it is inferred from those around it." : ""),
+      r.inferred ? " No message in the capture names this one: it is inferred from what happened." : ""),
     facts([
       ["started", time(r.started)], known(r.joined) && ["all joined", time(r.joined)], ["stable", known(r.stable) ? time(r.stable) : "never, before the next"],
       ["took", duration(r.duration)], known(r.cost) && ["until all worked again", duration(r.cost)],

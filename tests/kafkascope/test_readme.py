@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
+ACCURACY = re.compile(r"(?<=<!-- accuracy -->\n)(?:.*\n)*?(?=<!-- /accuracy -->)")
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:.*\n)*?)```\n")
 
 
@@ -48,3 +49,14 @@ def test_the_readme_shows_what_the_commands_print(pytestconfig: pytest.Config) -
             assert block["output"] == printed, block["command"]
     if pytestconfig.getoption("--golden"):
         README.write_text(text)
+
+
+def test_the_readme_shows_how_right_the_answers_are(pytestconfig: pytest.Config) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "accuracy.py"), "--markdown"]
+    table = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    text = README.read_text()
+    if pytestconfig.getoption("--golden"):
+        README.write_text(ACCURACY.sub(lambda _: table.stdout, text))
+    else:
+        assert ACCURACY.search(text)[0] == table.stdout
+    assert table.returncode == 0, "an answer is wrong: see make accuracy"
