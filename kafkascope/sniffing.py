@@ -23,7 +23,7 @@ from reports.json_lines import glued, joined, json_lines
 from reports.lines import fields as field_lines
 from reports.lines import lines, safe, safe_text
 from reports.tables import EXCHANGES
-from reports.text import json_members
+from reports.text import address, json_members
 from sniffer.session import Endpoint, SessionOptions
 from sniffer.sources.errors import SourceError
 
@@ -313,8 +313,8 @@ def _with_endpoints(exchanges: pa.Table, endpoints: Mapping[int, Endpoint]) -> p
     encoded = exchanges["connection"].combine_chunks().dictionary_encode()
     ids = encoded.dictionary.to_pylist()
     sides = {
-        "client": [f"{endpoints[i].client}:{endpoints[i].client_port}" for i in ids],
-        "broker": [f"{endpoints[i].broker}:{endpoints[i].broker_port}" for i in ids],
+        "client": [address(endpoints[i].client, endpoints[i].client_port) for i in ids],
+        "broker": [address(endpoints[i].broker, endpoints[i].broker_port) for i in ids],
     }
     for name, texts in sides.items():
         exchanges = exchanges.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))

@@ -23,6 +23,7 @@ from reports.partitions import TopicCodes
 from reports.request_terms import RequestTerms
 from reports.roles import TOPIC, TOPIC_ID
 from reports.tables import EXCHANGES
+from reports.text import address
 from reports.told_offsets import told_offsets
 from reports.topic_mentions import TOPICS, topic_mentions
 from reports.topics import ID_PREFIX, NO_ID, TopicNames
@@ -122,7 +123,7 @@ class TableBuilder:
                 topics = topic_mentions(bodies, self.topic_names)
                 tables["exchanges"] = tables["exchanges"].append_column(TOPICS, topics)
             if "errors" in self._wanted:
-                brokers = {connection: _address(end) for connection, end in endpoints.items()}
+                brokers = {connection: address(end.broker, end.broker_port) for connection, end in endpoints.items()}
                 tables["errors"] = error_table(bodies, api, client_id, brokers)
             if self._terms is not None:
                 tables["terms"] = self._terms.table(bodies)
@@ -177,8 +178,3 @@ def _in_parts(exchanges: Exchanges) -> list[Exchanges]:
         dataclasses.replace(exchanges, **{name: getattr(exchanges, name)[first:last] for name in columns})
         for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True)
     ]
-
-
-def _address(end: Endpoint) -> str:
-    host = f"[{end.broker}]" if ":" in end.broker else end.broker
-    return f"{host}:{end.broker_port}"

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from reports.arrow_columns import dictionary_codes
 from reports.groups.messages import Ends
+from reports.text import address
 from sniffer.columns import I64
 
 
@@ -17,7 +18,7 @@ def clients_and_brokers(connections: I64, ends: Mapping[int, Ends]) -> tuple[pa.
     distinct, place = np.unique(connections, return_inverse=True)
     known = [ends.get(int(connection)) for connection in distinct]
     clients = [end and end.client for end in known]
-    brokers = [end and f"{f'[{end.broker}]' if ':' in end.broker else end.broker}:{end.broker_port}" for end in known]
+    brokers = [end and address(end.broker, end.broker_port) for end in known]
     rows = pa.array(place.reshape(-1))
     return pa.array(clients, pa.string()).take(rows), pa.array(brokers, pa.string()).take(rows)
 

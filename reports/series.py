@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from reports.arrow_columns import Numbers, dictionary_codes
 from sniffer.columns import I64, Bool
 
-SHARD = pa.field("shard", pa.int32())
 OTHERS = "(others)"
 
 _SECOND = 1_000_000_000

@@ -39,6 +39,11 @@ def tls_remark(connections: Mapping[str, int]) -> str:
     )
 
 
+def address(host: str | None, port: int | None) -> str:
+    """``10.0.0.1:9092``, ``[fd77::1]:9092``."""
+    return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
+
+
 def iso_times(times: Any) -> pa.Array:
     """UTC times as ``2026-11-21T07:02:00.123456789Z``; null stays null."""
     return _fixed(times, _write_iso, _ISO)

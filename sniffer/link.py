@@ -42,7 +42,6 @@ REMARKS = (
     Remark("damaged_header", "an IP or TCP header with impossible contents at byte {value} of the packet"),
     Remark("unknown_link_type", "link type {value} is not known (see tcpdump.org/linktypes.html): packets passed over"),
 )
-OTHER_TRAFFIC = (UDP, ICMP, ARP, OTHER_IP, OTHER_LINK)
 
 ETHERNET, NULL, LOOP, COOKED, COOKED2 = 1, 0, 108, 113, 276
 RAW_IP = 101

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from reports.findings.client_rules import CAPTURE, Fact, client_findings
 from reports.findings.finding import Finding, finding_table
 from reports.groups.messages import Ends
+from reports.text import address
 from reports.topics import ID_PREFIX
 from reports.views import Known
 
@@ -41,7 +42,6 @@ FACTS = pa.schema(
         ("first_packet", pa.int64()),
     ]
 )
-_EXCHANGE_COLUMNS = ("connection", "number", "requested", "answered", "request_packet", "response_packet", "client_id")
 
 
 class FactsView:
@@ -244,12 +244,13 @@ def _client_names(client_id: Any, address: Any) -> Any:
 
 
 def _brokers(connections: pa.ChunkedArray, ends: Mapping[int, Ends]) -> pa.Array:
-    names = {connection: f"{end.broker}:{end.broker_port}" for connection, end in ends.items()}
+    names = {connection: address(end.broker, end.broker_port) for connection, end in ends.items()}
     return pa.array([names.get(connection) for connection in connections.to_pylist()], pa.string())
 
 
-def _broker_names(address: Any, port: Any) -> Any:
-    return pc.binary_join_element_wise(address, pc.cast(port, pa.string()), ":")
+def _broker_names(host: pa.ChunkedArray, port: pa.ChunkedArray) -> pa.Array:
+    pairs = zip(host.to_pylist(), port.to_pylist(), strict=True)
+    return pa.array([address(*pair) for pair in pairs], pa.string())
 
 
 def _nanoseconds(times: Any) -> Any:

@@ -9,6 +9,7 @@ from reports.groups.body import rows, text
 from reports.groups.classic_facts import NOT_HERE
 from reports.groups.history import Event, GroupHistory, GroupLog
 from reports.groups.messages import MEMBER_APIS, Message
+from reports.text import address
 
 _MOST_REFUSALS = 1_000
 """Refused commits of one client and error that are told one by one."""
@@ -64,7 +65,7 @@ class _Writer:
             if answer.get("errorCode") or message.error:
                 yield self._event("coordinator_unavailable", message, answer.get("errorMessage") or message.error)
                 continue
-            where = f"{answer.get('host')}:{answer.get('port')} (node {answer.get('nodeId')})"
+            where = f"{address(answer.get('host'), answer.get('port'))} (node {answer.get('nodeId')})"
             if self._coordinator not in (None, where):
                 self._told.clear()
                 yield self._event("coordinator_moved", message, f"from {self._coordinator} to {where}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.tables import GROUP_MESSAGES
+from reports.text import address
 
 Json = dict[str, Any]
 
@@ -149,7 +150,7 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
         "answered": rows["answered"],
         "client": pa.array([end and end.client for end in known], pa.string()),
         "client_port": pa.array([end and end.client_port for end in known], pa.int32()),
-        "broker": pa.array([end and f"{end.broker}:{end.broker_port}" for end in known], pa.string()),
+        "broker": pa.array([end and address(end.broker, end.broker_port) for end in known], pa.string()),
         "error": pc.if_else(pc.equal(rows["error"], "NONE"), pa.scalar(None, pa.string()), rows["error"]),
     }
     arrays = [columns[name] if name in columns else rows[name] for name in GROUP_MESSAGES.names]

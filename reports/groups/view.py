@@ -14,6 +14,7 @@ from reports.groups.analysis import analyze_group
 from reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
 from reports.groups.messages import MEMBER_APIS, Ends, group_messages, messages_of
 from reports.tables import GROUP_MESSAGES
+from reports.text import address
 from reports.views import Known, by_key
 
 _MOST_GROUPS = 1_000
@@ -81,7 +82,7 @@ class GroupsView:
                 "client_id": row["client_id"],
                 "client": row["client"],
                 "client_port": row["client_port"],
-                "broker": f"{row['broker']}:{row['broker_port']}",
+                "broker": address(row["broker"], row["broker_port"]),
                 "request": json.dumps({name: row[name] for name in _HOW_IT_ENDED}),
             }
             for row in of_members.cast(whole).to_pylist()
