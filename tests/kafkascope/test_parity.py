@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +32,30 @@ def split_sizes(file: Path) -> list[int]:
 
 @pytest.mark.parametrize("file", CAPTURES)
 def test_spark_gives_the_tables_of_one_process(file: str, spark: Any, tmp_path: Path) -> None:
+    sizes = split_sizes(PCAPS / file)
+    compare(file, [(sizes[0], 7), (sizes[-1], 1)], spark, tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("file", CAPTURES)
+def test_spark_gives_the_tables_of_one_process_cut_otherwise(file: str, spark: Any, tmp_path: Path) -> None:
+    sizes = split_sizes(PCAPS / file)
+    compare(file, [(sizes[0], 1), (sizes[-1], 7)], spark, tmp_path)
+
+
+def compare(file: str, cuts: list[tuple[int, int]], spark: Any, tmp_path: Path) -> None:
+    """Analyze with splits of so many bytes and so many partitions, and compare with the tables of this process."""
     from kafkascope.spark import analyze
 
-    here = kafkascope.read(PCAPS / file, records=True)
-    for split_bytes, partitions in itertools.product(split_sizes(PCAPS / file), (1, 7)):
+    path = str(PCAPS / file)
+    here = kafkascope.read(path, records=True)
+    for split_bytes, partitions in cuts:
         out = tmp_path / f"{split_bytes}-{partitions}"
-        analyze(
-            [str(PCAPS / file)], str(out), spark=spark, records=True, split_bytes=split_bytes, partitions=partitions
-        )
+        how = {"split_bytes": split_bytes, "partitions": partitions}
+        analyze([path], str(out), spark=spark, records=True, report=False, **how)
         for name in here.tables:
             mine = comparable(name, here.arrow(name))
             theirs = comparable(name, pq.read_table(out / "tables" / name).cast(ALL_SCHEMAS[name]))
-            assert mine.num_rows == theirs.num_rows, (name, split_bytes, partitions)
+            assert mine.num_rows == theirs.num_rows, (name, how)
             different = [c for c in mine.column_names if not mine[c].equals(theirs[c])]
-            assert not different, (name, split_bytes, partitions, different)
+            assert not different, (name, how, different)
