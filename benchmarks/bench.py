@@ -1,6 +1,6 @@
 """Speed against tshark on the same files in the same run, and peak memory.
 
-    python benchmarks/bench.py [--sizes 100,400] [--kinds mixed-versions,bench_batches] [--tasks a,b,c,d,m]
+    python benchmarks/bench.py [--sizes 100,400] [--kinds mixed-versions,bench_batches] [--tasks a,b,c,d,e,m]
 
 The files are made in bench-data/ from two captures of pcaps/ (multiply.py). The speed of a command is the slope
 between two sizes: (larger - smaller file) / (longer - shorter time); what is left is its start-up, shown apart.
@@ -10,6 +10,7 @@ a  header fields of every exchange           sniff --fields            against t
 b  all tables with every record              kafkascope.read(records)  against tshark -T json       at least 10 times
 c  everything as text                        sniff --json --records    against tshark -T json       at least 4 times
 d  all tables as Parquet by Spark, local[2]  analyze --records         against tshark -T fields     at least 1 times
+e  all answers: groups, latency, lag, findings  kafkascope.read()         against tshark -T json       (tshark has none)
 m  peak memory of a, b and c on the larger file and on one of four times its size, at most 20 % more (b without a look
    at its tables: they lie on disk until somebody looks)
 """
@@ -43,7 +44,8 @@ TSHARK_FIELDS = [
     for argument in ("-e", name)
 ]
 READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True)"
-LOOK = READ + "; [cap.arrow(name) for name in cap.tables]"
+LOOK = READ + "; from reports.tables import SCHEMAS; [cap.arrow(name) for name in SCHEMAS]"
+ANSWER = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1]); [cap.arrow(name) for name in cap.tables]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def ours(task: str, file: Path) -> list[str]:
         "a": [str(BIN / "sniff"), "-r", str(file), "--fields", FIELDS],
         "b": [sys.executable, "-c", LOOK, str(file)],
         "c": [str(BIN / "sniff"), "-r", str(file), "--json", "--records"],
+        "e": [sys.executable, "-c", ANSWER, str(file)],
         "d": [str(BIN / "kafkascope"), "analyze", str(file), *spark],
     }[task]
 
@@ -98,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,400", help="megabytes of the two files")
     parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--tasks", default="a,b,c,d,m")
+    parser.add_argument("--tasks", default="a,b,c,d,e,m")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each, the fastest counts (tshark: one)")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -113,7 +116,7 @@ def main() -> None:
         tshark: dict[str, tuple[float, float]] = {}
         for task in (t for t in args.tasks.split(",") if t != "m"):
             run(ours(task, source_of(kind)))  # kernels are compiled once, as after installation
-            same = {"a": "fields", "d": "fields", "b": "json", "c": "json"}[task]
+            same = {"a": "fields", "d": "fields", "b": "json", "c": "json", "e": "json"}[task]
             if same not in tshark:
                 tshark[same] = slope([theirs(task, file) for file in files], sizes, 1)
             mine = slope([ours(task, file) for file in files], sizes, args.repeat)

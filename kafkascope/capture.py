@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
 from reports.views import Known
 from sniffer.session import SessionOptions
+from sniffer.sources.files import STANDARD_INPUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,19 @@ class Capture(Answering):
     one as it is.
     """
 
-    def __init__(self, spool: Spool, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        names: TopicNames,
+        summary: Summary,
+        options: EngineOptions,
+        source: str,
+        observe: Callable[[], Spool],
+    ) -> None:
+        """observe gives the rows of the views; it is called when an answer is asked for."""
         self._spool = spool
+        self._observe = observe
+        self._observed: Spool | None = None
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
@@ -98,7 +110,9 @@ class Capture(Answering):
 
     def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:
-            rows = self._names.resolve(self._spool.table(view))
+            if self._observed is None:
+                self._observed = self._observe()
+            rows = self._names.resolve(self._observed.table(view))
             self._results[view] = VIEWS[view]().result(rows, Known.of(self._names.learned()))
         return self._results[view]
 
@@ -206,7 +220,8 @@ def read(
     """Read captures (files, directories, globs) into tables.
 
     In this process by default: a ``Capture`` of pandas DataFrames. With ``spark=session`` a ``SparkCapture`` whose
-    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read.
+    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read. Answers (findings,
+    rebalances, latency and so on) are made when they are first asked for, out of the files, which must still be there.
 
     >>> import kafkascope
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
@@ -222,7 +237,10 @@ def read(
         from kafkascope.spark import read as read_on_spark
 
         return read_on_spark(paths, spark=spark, options=options)
-    reading = Reading(paths, options)
+    # Who asks for tables alone does not wait for what answers need: that takes another pass, when one is asked for.
+    # What can be read only once is read for both.
+    once = any(path == STANDARD_INPUT or Path(path).is_fifo() for path in paths)
+    reading = Reading(paths, options if once else replace(options, views=frozenset()))
     spool, summary = Spool(), Summary()
     with reading:
         for batch in reading.batches():
@@ -232,7 +250,18 @@ def read(
     summary.packets, summary.copies = reading.packets, reading.copies
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
+
+    def observe() -> Spool:
+        if once:
+            return spool
+        rows = Spool()
+        with Reading(paths, replace(options, tables=frozenset())) as again:
+            for batch in again.batches():
+                rows.write(batch.tables)
+        rows.finish()
+        return rows
+
+    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths), observe)
 
 
 __all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Tables", "ordered", "read"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pandas as pd
@@ -82,3 +84,14 @@ def test_several_files_are_one_capture() -> None:
     once = kafkascope.read(folder / "capture.pcap")
     assert len(both.exchanges) == len(once.exchanges)  # the same packets twice: seen, counted, and not taken twice
     assert both.summary["copies"] > 0
+
+
+def test_what_can_be_read_only_once_gives_answers_too(tmp_path: Path) -> None:
+    source, pipe = PCAPS / "max-poll-exceeded" / "capture.pcap", tmp_path / "pipe.pcap"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
+    writer.start()
+    once = kafkascope.read(pipe)
+    writer.join()
+    assert once.arrow("rebalances").equals(kafkascope.read(source).arrow("rebalances"))
+    assert len(once.findings) == 1
