@@ -127,15 +127,18 @@ def run(
     except WrongUse as error:
         remark(str(error))
         return 2
+    # A stream of our own: with PYTHONUNBUFFERED Python's has no buffer, and a signal would end a write halfway.
+    sys.stdout.flush()
+    out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
     try:
         if interfaces:
             with Listening(interfaces, options) as listening, _ended_by_signals(listening):
                 remark(f"listening on {', '.join(interfaces)}; Ctrl-C ends it")
-                return show_all(listening, view, filters, remark)
+                return show_all(listening, view, filters, remark, out)
         with Reading(files, options, names_ahead=not view.groups) as reading:
-            return show_all(reading, view, filters, remark)
+            return show_all(reading, view, filters, remark, out)
     except SourceError as error:
-        sys.stdout.buffer.flush()
+        out.flush()
         remark(str(error))
         return 1
     except BrokenPipeError:
@@ -144,9 +147,8 @@ def run(
         return 0
 
 
-def _show_all(source: Reading | Listening, view: View, filters: Filters, remark: Remark) -> int:
+def _show_all(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
     shown = 0
-    out = sys.stdout.buffer
     # Lines that pass by on the terminal are progress enough.
     batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
     for batch in batches:
@@ -161,9 +163,8 @@ def _show_all(source: Reading | Listening, view: View, filters: Filters, remark:
     return 0
 
 
-def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark) -> int:
+def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
     shown = 0
-    out = sys.stdout.buffer
     for history in watching.histories(source, filters.groups):
         limit = None if view.limit is None else view.limit - shown
         shown += watching.write(history, view.style == JSON, view.colour, limit, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -81,9 +82,9 @@ class Host:
         self.processes.append(process)
         return process
 
-    def sniff(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def sniff(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
         """Started, and listening."""
-        process = self.start(str(BIN / "sniff"), *arguments)
+        process = self.start(str(BIN / "sniff"), *arguments, **more)
         assert b"listening on" in line_of(process.stderr), arguments
         return process
 
@@ -234,7 +235,9 @@ def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
     first, second = host.cluster(), host.cluster()
     ports = [{address.rpartition(":")[2] for address in cluster.brokers} for cluster in (first, second)]
     assert not ports[0] & ports[1]
-    every = host.sniff("--iface", "lo", "--json")
+    every = host.sniff("--iface", "lo", "--json", env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    # Its pipe is full, and a write not done, when the signal comes: nothing may be lost.
+    fcntl.fcntl(every.stdout, fcntl.F_SETPIPE_SZ, 4096)
     one = host.sniff("--iface", "lo", "--json", *(word for port in sorted(ports[0]) for word in ("--port", port)))
     for cluster in (first, second):
         cluster.work()
