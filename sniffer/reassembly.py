@@ -739,7 +739,8 @@ def _take_payload(
                 connection.duplicates += 1
                 _mark(state.marks[slot, DUPLICATE], at, number, length)
                 return
-            if length > 1 or end != stream.next:
+            # One byte that was there before is a keep-alive; one that was given up is what it is.
+            if length > 1 or end != stream.next or position < stream.gap_end:
                 _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at, is_copy)
     _remember(state.recent, index, stream, identity)
     stream.highest = max(stream.highest, end)

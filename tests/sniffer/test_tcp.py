@@ -170,6 +170,17 @@ def test_keep_alives_are_no_retransmissions() -> None:
     assert outcome.issues == []
 
 
+def test_one_byte_that_comes_too_late_is_no_keep_alive() -> None:
+    conversation = opened()
+    first, *others = [conversation.send(1, bytes([value])) for value in range(3)]
+    acknowledgement = replace(conversation.send(0), ack=first.seq + 1)
+    # More than a second behind its acknowledgement it has been given up.
+    later = [replace(one, at=conversation.at + 2 * SECOND) for one in others]
+    outcome = run([*conversation.packets[:3], acknowledgement, later[1], first, later[0]])
+    assert outcome.data(1, 1) == b"?\1\2"
+    assert outcome.counts() == {"tcp_gap": 1, "tcp_late_data": 1}
+
+
 def test_capture_that_begins_with_a_keep_alive() -> None:
     packets = [Packet(CLIENT, BROKER, 99), Packet(CLIENT, BROKER, 100, b"data")]
     outcome = run(packets)
