@@ -261,6 +261,43 @@ def _unanswered(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def _sent_again(facts: Facts) -> Iterator[Finding]:
+    by_partition: dict[tuple[str | None, str | None], list[Fact]] = defaultdict(list)
+    for fact in facts.of("sequence"):
+        by_partition[fact.what, fact.api].append(fact)
+    again, spans, evidence = 0, list[Fact](), list[Observation]()
+    for (partition, _), of_partition in sorted(by_partition.items(), key=str):
+        reached = -1
+        for fact in of_partition:
+            records, least, most = fact.total or 0, fact.least or 0, fact.most or 0
+            # More records than numbers that had not been used before. Where batches are missing from the capture this
+            # is less than there was, never more.
+            repeated = max(records - max(most - max(least - 1, reached), 0), 0)
+            reached = max(reached, most)
+            if repeated:
+                again += repeated
+                spans.append(fact)
+                of_all = f"{repeated:,} of {counted(records, 'record')}"
+                evidence.append(_at(fact, f"{partition}: {of_all} in the 10 s that begin here had been sent before"))
+    if again < (enough := threshold("records_sent_again")):
+        return
+    sent = sum(f.total or 0 for f in facts.of("sequence"))
+    for fact in facts.of("error", api="Produce"):
+        times = f"{counted(fact.count, 'time')} in 10 s"
+        evidence.append(_at(fact, f"Produce answered {fact.what} by {fact.broker}, {times}"))
+    yield _finding(
+        WARNING if again >= threshold("share_sent_again") / 100 * sent else INFO,
+        "sent_again",
+        f"The producer sent {again:,} of {counted(sent, 'record')} more than once",
+        facts,
+        spans,
+        evidence,
+        "The broker tells them by their sequence numbers and keeps them once, so nothing is doubled; look at what made "
+        "the producer try again: the errors here, requests never answered, request.timeout.ms below what brokers need.",
+        _grown(again, enough * 10) * 0.5,
+    )
+
+
 def _errors(facts: Facts) -> Iterator[Finding]:
     by_error: dict[tuple[str, str], list[Fact]] = defaultdict(list)
     for fact in facts.of("error"):
@@ -471,6 +508,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _authentication,
     _authorization,
     _unanswered,
+    _sent_again,
     _errors,
     _stale_leader,
     _old_versions,

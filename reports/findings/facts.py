@@ -27,8 +27,8 @@ _MEASURES = {"count": "sum", "total": "sum", "least": "min", "most": "max", "fir
 FACTS = pa.schema(
     [
         ("client", pa.string()),  # client id and address
-        ("kind", pa.string()),  # see `_KINDS`
-        ("api", pa.string()),
+        ("kind", pa.string()),  # what was counted, by the functions below: request, error, batch ...
+        ("api", pa.string()),  # of batches: produce, fetch; of sequences: producer id and epoch
         ("what", pa.string()),
         ("number", pa.int64()),
         ("broker", pa.string()),
@@ -140,6 +140,24 @@ def _of_batches(batches: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]
     produced = pc.and_(pc.equal(batches["direction"], "produce"), pc.equal(batches["timestamp_type"], "create_time"))
     ahead = pc.divide(pc.subtract(_nanoseconds(batches["max_timestamp"]), at), 1_000_000)
     yield _rows("clock", base, ahead, pc.and_(produced, pc.is_valid(ahead)))
+    # Sums tell how often numbers were used: as many records as numbers, or more where some were sent again.
+    first = pc.cast(batches["base_sequence"], pa.int64())
+    sequence = {
+        "client": base["client"],
+        "api": pc.binary_join_element_wise(
+            pc.cast(batches["producer_id"], pa.string()), pc.cast(batches["producer_epoch"], pa.string()), "/"
+        ),
+        "what": _partition_names(batches),
+        "at": at,
+        "packet": packet,
+        "total": batches["records"],
+        "least": first,
+        "most": pc.add(first, pc.subtract(batches["records"], 1)),
+    }
+    # A number without a producer id means nothing: some clients write zero.
+    sequenced = pc.and_(pc.equal(batches["direction"], "produce"), pc.greater_equal(batches["producer_id"], 0))
+    sequenced = pc.and_(sequenced, pc.and_(pc.greater_equal(first, 0), pc.greater(batches["records"], 0)))
+    yield _rows("sequence", sequence, None, pc.fill_null(sequenced, False))
 
 
 def _of_partitions(partitions: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
@@ -147,11 +165,10 @@ def _of_partitions(partitions: pa.Table, exchanges: pa.Table, ends: Mapping[int,
     if not partitions.num_rows:
         return
     packet, client_id = _joined(partitions, exchanges)
-    name = pc.binary_join_element_wise(partitions["topic"], pc.cast(partitions["partition"], pa.string()), "-")
     base = {
         "client": _clients(partitions.append_column("client_id", client_id), ends),
         "api": partitions["api"],
-        "what": name,
+        "what": _partition_names(partitions),
         "broker": _brokers(partitions["connection"], ends),
         "at": _nanoseconds(partitions["at"]),
         "packet": packet,
@@ -231,6 +248,10 @@ def _joined(rows: pa.Table, exchanges: pa.Table) -> tuple[pa.ChunkedArray, pa.Ch
     keys = rows.select(["connection", "number"]).append_column("row", pa.array(range(rows.num_rows), pa.int64()))
     joined = keys.join(exchanges, ["connection", "number"], join_type="left outer").sort_by("row")
     return pc.coalesce(joined["response_packet"], joined["request_packet"]), joined["client_id"]
+
+
+def _partition_names(rows: pa.Table) -> Any:
+    return pc.binary_join_element_wise(rows["topic"], pc.cast(rows["partition"], pa.string()), "-")
 
 
 def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:

@@ -29,6 +29,7 @@ FINDING_KINDS: dict[str, str] = {
     "authentication_failed": "a client's credentials were refused",
     "authorization_failed": "a client was refused for want of permission",
     "unanswered": "requests were never answered",
+    "sent_again": "a producer sent records more than once",
     "error_loop": "a client gets the same error over and over",
     "leader_changed": "requests went to brokers that were no longer the leader",
     "old_protocol": "a client speaks a protocol so old that brokers refuse or convert",

@@ -39,6 +39,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "authorization_failures": Threshold(1, "failures", "a permission is there or not"),
     "unanswered": Threshold(1, "s", "what is asked in the last second of a connection may just not be answered yet"),
     "unanswered_fetch": Threshold(5, "s", "fetch.max.wait.ms and more: a long poll is always open when a client ends"),
+    "records_sent_again": Threshold(1, "records", "nothing is sent twice unless it was refused or not answered"),
+    "share_sent_again": Threshold(1, "% of the records", "a leader that moves costs the batches of one moment"),
     "errors_repeated": Threshold(20, "errors in 60 s", "retries back off: so many in a minute are a loop"),
     "throttled": Threshold(100, "ms in 10 s", "a quota that bites at all is worth knowing, a few ms are not"),
     "tiny_batches": Threshold(300, "batches in 10 s", "below 30 a second the overhead of a batch does not matter"),

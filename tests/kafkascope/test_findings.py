@@ -30,7 +30,11 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "subscription-change": set(),
     "transactions": set(),
     # One thing is wrong, and it is said.
-    "clients_admin": {("leader_changed", "adm-producer"), ("leader_changed", "broker-2-fetcher-0")},
+    "clients_admin": {
+        ("leader_changed", "adm-producer"),
+        ("leader_changed", "broker-2-fetcher-0"),
+        ("sent_again", "adm-producer"),
+    },
     "clients_go": {("uneven_assignment", "sarama-group")},
     "clients_sasl": {
         ("authentication_failed", "java-plain-wrong"),
@@ -98,7 +102,7 @@ KINDS: dict[str, set[str]] = {
     "clients_kcat_old_java": {"old_protocol"},
     "clients_old_formats": {"old_protocol", "error_loop", "idle_polling"},
     "mixed-versions": {"old_protocol"},
-    "rolling-restart": {"coordinator_moved", "leader_changed", "idle_polling"},
+    "rolling-restart": {"coordinator_moved", "leader_changed", "idle_polling", "sent_again"},
     "zk-2.8.2": {
         "coordinator_moved",
         "error_loop",

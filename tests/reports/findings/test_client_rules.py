@@ -20,6 +20,11 @@ def fact(kind: str, span: int = 0, **values: object) -> Fact:
     return dataclasses.replace(base, **given)
 
 
+def sequence(span: int, producer: str = "1000/0", what: str = "t-0", **values: object) -> Fact:
+    """Sequence numbers that a producer sent in a span."""
+    return fact("sequence", span, api=producer, what=what, **values)
+
+
 def kinds(*facts: Fact) -> list[str]:
     return [finding.kind for finding in client_findings("c (10.0.0.9)", facts)]
 
@@ -49,6 +54,10 @@ CASES: dict[str, tuple[list[Fact], list[Fact]]] = {
     "unanswered": (
         [fact("unanswered", api="Produce", number=7), fact("connection", span=3, what="fin", first_packet=7)],
         [fact("unanswered", api="Produce", number=7), fact("connection", span=0, what="fin", first_packet=7)],
+    ),
+    "sent_again": (
+        [sequence(0, total=10, least=0, most=9), sequence(20, total=10, least=9, most=18)],
+        [sequence(0, total=10, least=0, most=9), sequence(20, total=10, least=10, most=19)],
     ),
     "error_loop": (
         [fact("error", api="Fetch", what="CORRUPT_MESSAGE", span=s, count=10) for s in (0, 50)],
@@ -105,6 +114,29 @@ def test_a_finding_names_its_packets_and_its_time(kind: str) -> None:
     assert found.since <= found.until
     assert found.advice
     assert 0 < found.weight < 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "again"),
+    [
+        ([sequence(0, total=15, least=0, most=9)], 5),
+        ([sequence(0, total=10, least=0, most=9), sequence(10, total=4, least=2, most=5)], 4),
+        ([sequence(0, total=10, least=0, most=9), sequence(10, total=14, least=8, most=19)], 4),
+        # Ten that the capture lacks cannot be told from ten that were not sent again.
+        ([sequence(0, total=20, least=0, most=29)], 0),
+        # Another epoch of the producer, and another partition, count from zero.
+        ([sequence(0, total=9, least=0, most=8), sequence(10, "1000/1", total=9, least=0, most=8)], 0),
+        ([sequence(0, total=9, least=0, most=8), sequence(0, what="t-1", total=9, least=0, most=8)], 0),
+        # The number after the largest is zero.
+        ([sequence(0, total=9, least=0, most=2**31 - 1)], 0),
+    ],
+)
+def test_records_sent_again_are_counted_by_their_sequence_numbers(facts: list[Fact], again: int) -> None:
+    found = [one for one in client_findings("c (10.0.0.9)", facts) if one.kind == "sent_again"]
+    sent = sum(one.total or 0 for one in facts)
+    assert [one.title for one in found] == (
+        [f"The producer sent {again} of {sent} records more than once"] if again else []
+    )
 
 
 def test_a_long_poll_that_the_end_of_the_client_left_open_is_no_finding() -> None:
