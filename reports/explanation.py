@@ -9,7 +9,7 @@ import pyarrow as pa
 from reports.answers.triggers import TRIGGERS
 from reports.answers.words import duration
 from reports.groups.history import Evidence, Member, Rebalance
-from reports.page.partition_lists import in_words
+from reports.name_lists import in_words
 from reports.text import counted
 
 

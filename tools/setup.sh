@@ -54,4 +54,4 @@ if [ "${version:-0}" -lt 17 ]; then
   else echo "setup: Spark needs Java 17 or newer: please install it (on Debian: sudo apt-get install openjdk-17-jre-headless); all that is not Spark works without" >&2; fi
 fi
 
-if [ "$what" = test ] && may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl || true; fi
+if [ "$what" = test ] && may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi

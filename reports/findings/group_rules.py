@@ -12,6 +12,7 @@ from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observati
 from reports.findings.thresholds import threshold
 from reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from reports.groups.messages import Message
+from reports.name_lists import in_words, listed
 from reports.text import counted
 
 SECOND = 1_000_000_000
@@ -442,7 +443,7 @@ def _uneven(group: Group) -> Iterator[Finding]:
             + (f"; {len(idle)} of {len(members)} members have nothing to do" if len(idle) > 1 else ""),
             [
                 Observation(
-                    f"generation {last.to_generation}, assignor {last.assignor}, topics {', '.join(subscription)}: "
+                    f"generation {last.to_generation}, assignor {last.assignor}, topics {listed(subscription, 20)}: "
                     + ", ".join(f"{name} {n}" for n, name in owned),
                     _first_packet(last),
                     last.stable,
@@ -466,12 +467,11 @@ def _partitions_unowned(group: Group) -> Iterator[Finding]:
         return
     worst = max(u.ms for _, u in long)
     partitions = sorted({u.partition for _, u in long})
-    shown = ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
     yield _finding(
         group,
         WARNING,
         "partition_unowned",
-        f"{counted(len(partitions), 'partition')} had no owner for up to {worst / 1000:,.1f} s: {shown}",
+        f"{counted(len(partitions), 'partition')} had no owner for up to {worst / 1000:,.1f} s: {in_words(partitions)}",
         [
             Observation(
                 f"{u.partition}: nobody's for {u.ms / 1000:,.1f} s, generation {r.to_generation} ({r.trigger})",

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from reports.findings.thresholds import threshold
+from reports.name_lists import in_words
 from reports.text import counted
 
 MILLISECOND = 1_000_000
@@ -48,10 +49,11 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             worst = {partition: max(of, key=lambda row: row[column]) for partition, of in _by_partition(found).items()}
             longest = max(row[column] for row in worst.values())
             topic = found[0]["topic"]
+            where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(
                 CRITICAL if kind == "consumer_stuck" else WARNING,
                 kind,
-                f"{client} {does}: {topic}-{', '.join(map(str, sorted(worst)))}, for {longest / 1000:,.0f} s",
+                f"{client} {does}: {where}, for {longest / 1000:,.0f} s",
                 f"group {group}",
                 min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND for row in worst.values()),
                 max(row["at"] + row["width_ms"] * MILLISECOND for row in worst.values()),

@@ -11,9 +11,7 @@ from reports.groups.history import Event, GroupLog
 from reports.groups.members import Profiles
 from reports.groups.messages import Message
 from reports.groups.readings import left_by_itself
-
-_MOST_NAMED = 20
-"""Partitions that are named in the detail of an event; the others are counted."""
+from reports.name_lists import in_words
 
 
 def events_of(log: GroupLog, facts: Facts, profiles: Profiles) -> list[Event]:
@@ -191,7 +189,4 @@ def _formed(join: Join) -> str:
 
 def _assigned(sync: Sync) -> str | None:
     given = partitions_of(sync.message.response.get("assignment"))
-    if given is None:
-        return None
-    more = f" and {len(given) - _MOST_NAMED} more" if len(given) > _MOST_NAMED else ""
-    return ", ".join(given[:_MOST_NAMED]) + more
+    return None if given is None else in_words(given)

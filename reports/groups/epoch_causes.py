@@ -14,6 +14,7 @@ from reports.groups.heartbeats import CLASSIC, SHARE, STREAMS
 from reports.groups.history import GUESSED, LIKELY, Evidence
 from reports.groups.lives import Life, Roster
 from reports.groups.messages import ConnectionEnd
+from reports.name_lists import in_words, listed
 
 _NUMBERED = re.compile(r"[-_](\d+)\Z")
 _SECOND = 1_000_000_000
@@ -57,12 +58,12 @@ def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
     """Some epochs of share groups come in pairs of which only one has a reason of its own."""
     for row, following in pairwise(rows):
         gone = row.cause.life if row.cause and row.cause.trigger in ("member_left", "session_timeout") else None
-        if gone is not None and row.seen is None and _is_unknown(following) and _alone_asked(walk, row, gone):
-            # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when the
-            # group turns out to ask for fewer topics. Nobody ever has the first of them.
+        if gone is not None and row.seen is None and _is_unknown(following):
+            # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when what
+            # the group asks for is looked at anew. Nobody ever has the first of them.
             assert row.cause is not None
             following.cause, following.passed, following.evidence = row.cause, 1, row.evidence
-            row.cause.text += "; nobody else asked for all of its topics: the epoch was raised twice"
+            row.cause.text += "; the epoch was raised twice, and nothing else speaks for a second reason"
             del walk.rows[row.number]
             continue
         if _is_unknown(row) and following.cause and following.cause.trigger == "share_partitions_initialized":
@@ -140,7 +141,7 @@ class _Search:
             text = f"{_who(life)} was told later that it is no member any more"
             self._say(cause.trigger, text, 1.0, life.refused_packet, life.refused)
         if self.gains.get(life.member_id):
-            self._say(cause.trigger, f"others were given what it had: {_listed(self.gains[life.member_id])}", 0.8)
+            self._say(cause.trigger, f"others were given what it had: {in_words(self.gains[life.member_id])}", 0.8)
         return True
 
     def _weight(self, life: Life) -> float | None:
@@ -213,7 +214,7 @@ class _Search:
         # nobody in the capture has partitions that were known.
         if not _continue(fresh, self.known) or not self._all_held():
             return False
-        text = f"partitions that no member had before were given out: {_listed(fresh)}"
+        text = f"partitions that no member had before were given out: {in_words(fresh)}"
         weight = 0.9 if self._complete() else 0.6
         at = self.row.started
         new_topics = {_topic(each) for each in fresh}.isdisjoint(_topic(each) for each in self.known)
@@ -229,7 +230,7 @@ class _Search:
         lost = {_topic(each) for each in before} - {_topic(each) for each in after}
         if not lost or not self._complete() or self.walk.protocol == STREAMS:
             return False
-        text = f"nobody has partitions of {_listed(lost)} any more"
+        text = f"nobody has partitions of {listed(lost)} any more"
         _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
         return True
 
@@ -242,7 +243,7 @@ class _Search:
             had = {_topic(each) for _, _, given in life.given[:place] for each in given}
             new = {_topic(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
             if new:
-                text = f"{_who(life)}, with the pattern {life.regex}, was given {_listed(new)} for the first time"
+                text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
                 _put(
                     self.row,
                     Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, GUESSED, 0.4),
@@ -262,7 +263,7 @@ class _Search:
             for partition in (life.had(self.at - 1) or frozenset()) - (life.had(self.until) or frozenset())
         } - self._had(self.until)
         if lost:
-            text = f"nobody in the capture has {_listed(lost)} any more: a member that it lacks may have joined"
+            text = f"nobody in the capture has {in_words(lost)} any more: a member that it lacks may have joined"
             self._say("member_joined", text, 0.3, rejected=True)
 
     def _reject_members(self, trigger: str) -> None:
@@ -346,12 +347,6 @@ def _number(partition: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _alone_asked(walk: Walk, row: Row, gone: Life) -> bool:
-    others = {topic for life in walk.lives if life.in_epoch(row.number) for topic in life.topics or ()}
-    asked = next((set(topics) for at, topics in reversed(gone.asked) if at < row.started and topics), set())
-    return bool(asked - others)
-
-
 def _put(row: Row, cause: Cause) -> None:
     row.cause = cause
 
@@ -366,8 +361,3 @@ def _is_unknown(row: Row) -> bool:
 
 def _who(life: Life) -> str:
     return life.client_id or life.member_id
-
-
-def _listed(names: Iterable[str], most: int = 6) -> str:
-    names = sorted(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -28,6 +28,7 @@ from reports.groups.heartbeats import (
 from reports.groups.history import CERTAIN, GUESSED, LIKELY, Event
 from reports.groups.lives import Life
 from reports.groups.messages import Message
+from reports.name_lists import in_words, listed
 
 _REMOVED = frozenset({"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"})
 _FENCED = frozenset({"FENCED_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION"})
@@ -390,11 +391,11 @@ class Walk:
         elif beat.epoch is not None:
             self.epoch = max(self.epoch or 0, beat.epoch)
         if len(life.given) > given:
-            waiting = "".join(f"; {kind}: {', '.join(found)}" for kind, found in beat.waiting.items() if found)
+            waiting = "".join(f"; {kind}: {in_words(found)}" for kind, found in beat.waiting.items() if found)
             event = "synced" if beat.protocol == CLASSIC else "assignment_given"
-            self._event(beat, event, life, ", ".join(sorted(life.given[-1][2])) + waiting)
+            self._event(beat, event, life, in_words(life.given[-1][2]) + waiting)
         if life.owned and life.owned[-1][0] == beat.at and beat.sent:
-            self._event(beat, "assignment_reported", life, ", ".join(sorted(life.owned[-1][1])))
+            self._event(beat, "assignment_reported", life, in_words(life.owned[-1][1]))
 
     @staticmethod
     def _revokes(beat: Beat, life: Life) -> bool:
@@ -477,7 +478,7 @@ class Walk:
         told = life.protocol in (CONSUMER, SHARE) and alone and bool(beat.topics or beat.regex)
         if not changed and not told:
             return None
-        asked = beat.regex or ", ".join(beat.topics or ()) or "nothing"
+        asked = beat.regex or listed(beat.topics or (), 20)
         self._event(beat, "subscription_changed", life, asked)
         at = beat.done if beat.regex else beat.at
         text = f"{_who(life)} asks for other topics: {asked}"

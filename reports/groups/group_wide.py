@@ -9,6 +9,7 @@ from reports.groups.body import rows, text
 from reports.groups.classic_facts import NOT_HERE
 from reports.groups.history import Event, GroupHistory, GroupLog
 from reports.groups.messages import MEMBER_APIS, Message
+from reports.name_lists import listed
 from reports.text import address
 
 _MOST_REFUSALS = 1_000
@@ -109,7 +110,7 @@ class _Writer:
 
 def _topics(topics: Any) -> str:
     names = [str(topic.get("name") or topic.get("topicName") or topic.get("topicId")) for topic in rows(topics)]
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return listed(names, 20)
 
 
 _WRITERS: dict[str, Callable[[_Writer, Message], Iterator[Event]]] = {

@@ -26,6 +26,7 @@ from reports.groups.classic_facts import (
 from reports.groups.generations import Generation
 from reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
 from reports.groups.members import Profiles
+from reports.name_lists import in_words, listed
 
 MS = 1_000_000
 
@@ -305,13 +306,13 @@ class Reader:
         if topics is not None and earlier_topics is not None and topics != earlier_topics:
             return (
                 "subscription_changed",
-                f"it now asks for {_listed(topics)} instead of {_listed(earlier_topics)}",
+                f"it now asks for {listed(topics)} instead of {listed(earlier_topics)}",
                 0.95,
             )
         had = earlier.owned(before.assignor) if earlier else None
         got = before.assigned.get(member)
         if had and got is not None and not set(had) <= set(got):
-            gave = _listed(sorted(set(had) - set(got)))
+            gave = in_words(set(had) - set(got))
             return "cooperative_followup", f"its last assignment took {gave} away, which others may have now", 0.9
         due = _next_streams_rebalance(before.allocations.get(member))
         if due is not None and due <= join.at + _TIMER_NS:
@@ -319,7 +320,7 @@ class Reader:
         if member == before.leader:
             old, new = _all(before), _all(gap.after)
             if old and new and old != new and before.complete:
-                changed = _listed(sorted(old ^ new))
+                changed = in_words(old ^ new)
                 return (
                     "topic_partitions_changed",
                     f"the leader came again, and gave out other partitions: {changed}",
@@ -449,7 +450,7 @@ class Reader:
             if member in joined or not had or got is None or set(had) <= set(got):
                 continue
             client = self._client(member, instance)
-            gave = _listed(sorted(set(had) - set(got)))
+            gave = in_words(set(had) - set(got))
             text = f"the last assignment took {gave} away from {client or member}, which joins again when it has let go"
             found.append(Reading("cooperative_followup", member, client, None, None, text, 0.48))
         return found
@@ -746,10 +747,6 @@ def _next_streams_rebalance(allocation: Any) -> int | None:
 
 def _all(generation: Generation) -> set[str]:
     return {partition for partitions in generation.assigned.values() for partition in partitions}
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "nothing"
 
 
 def _seconds(duration: int) -> str:

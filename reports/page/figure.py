@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from reports.answers.lanes import Bar, lanes
 from reports.answers.triggers import TRIGGERS, words
 from reports.groups.history import Event, Member, Rebalance
-from reports.page.partition_lists import in_words
+from reports.name_lists import in_words
 
 _COLOURS = ("#8ab4e8", "#86cdb3", "#c3a7e6", "#9fd0e6", "#b9cf86", "#e3b1d4", "#a9b6c9", "#d9c39a")
 _GAP, _OPEN = "#c9252d", "#f5c26b"

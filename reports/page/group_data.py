@@ -11,7 +11,7 @@ from reports.answers.lanes import Bar, lanes
 from reports.answers.triggers import TRIGGERS
 from reports.groups.events import EVENTS
 from reports.groups.history import Event, Member, Rebalance, Unowned
-from reports.page.partition_lists import by_topic
+from reports.name_lists import by_topic
 
 MEMBERS = 200  # of one rebalance; a page is read by people
 EVIDENCE = 20  # of one rebalance

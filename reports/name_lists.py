@@ -1,4 +1,4 @@
-"""Lists of partitions in few bytes: by topic, with ranges of numbers (``orders`` ``0-9,12``)."""
+"""Lists of names as people read them: some of them and how many more; partitions by topic, with ranges of numbers."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ def ranges(ascending: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
-def in_words(partitions: Iterable[str]) -> str:
-    """Partitions as people read them: ``orders 0-3,7 · payments 0``."""
-    return " · ".join(f"{topic} {numbers}".rstrip() for topic, numbers in by_topic(partitions))
+def in_words(partitions: Iterable[str], most: int = 20) -> str:
+    """Partitions as people read them, at most so many ranges: ``orders 0-3,7 · payments 0``."""
+    words = list[str]()
+    for topic, numbers in by_topic(partitions):
+        if most <= 0:
+            words.append("…")
+            break
+        found = numbers.split(",")
+        shown = ",".join([*found[:most], *["…"][: len(found) > most]])
+        words.append(f"{topic} {shown}".rstrip())
+        most -= len(found)
+    return " · ".join(words)
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Names in order: ``a, b, c, d, e and 7 more``."""
+    names = sorted(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "nothing"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.page.partition_lists import by_topic, in_words, ranges
+from reports.name_lists import by_topic, in_words, ranges
 
 
 def test_partitions_are_ranges_by_topic() -> None:
