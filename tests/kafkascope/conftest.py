@@ -1,13 +1,18 @@
-"""One Spark session for all tests that need one: starting it takes longer than most of them."""
+"""What takes longer to start than most tests take: one Spark session for all, and commands without a process each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from kafkascope import cli
 from kafkascope.spark import sessions
+
+Command = Callable[..., "CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +22,22 @@ def spark() -> Iterator[Any]:
     session = sessions.session("local[2,3]")  # a task is tried three times
     yield session
     session.stop()
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Calls a command as a shell does, in this process."""
+
+    def call(name: str, *arguments: str) -> CompletedProcess[str]:
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        capfd.readouterr()
+        status = 0
+        try:
+            {"sniff": cli.sniff_main, "kafkascope": cli.main}[name]()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        shown = capfd.readouterr()
+        return CompletedProcess([name, *arguments], status, shown.out, shown.err)
+
+    return call

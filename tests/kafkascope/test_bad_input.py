@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import struct
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +16,10 @@ import kafkascope
 from kafkascope.engine import Engine
 from reports.issue_kinds import ISSUE_KINDS
 from sniffer.sources import SourceError
+from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, Row, beginning, joined, record_offsets
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments
 
-BIN = Path(sys.executable).parent
 HEARTBEAT, METADATA, PRODUCE = 12, 3, 0
 MEMBER = b"\0\1g" + bytes(4) + b"\0\1m"
 
@@ -234,18 +231,13 @@ NO_KAFKA = {
 }
 
 
-def sniff(path: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(BIN / "sniff"), "-r", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "120"})
-
-
 @pytest.mark.parametrize("name", NOTHING)
-def test_where_nothing_can_be_read_the_message_says_why(name: str, tmp_path: Path) -> None:
+def test_where_nothing_can_be_read_the_message_says_why(command: Command, name: str, tmp_path: Path) -> None:
     content, expected = NOTHING[name]
     path = tmp_path / "the.pcap"
     if content is not None:
         path.write_bytes(content)
-    done = sniff(path)
+    done = command("sniff", "-r", str(path))
     assert (done.returncode, done.stdout) == (1, "")
     with pytest.raises(SourceError) as raised:
         kafkascope.read(path)
@@ -255,9 +247,9 @@ def test_where_nothing_can_be_read_the_message_says_why(name: str, tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
-def test_a_directory_without_captures(tmp_path: Path) -> None:
+def test_a_directory_without_captures(command: Command, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    done = sniff(tmp_path)
+    done = command("sniff", "-r", str(tmp_path))
     assert done.returncode == 1
     assert "no captures" in done.stderr
     with pytest.raises(SourceError, match="no captures"):
@@ -265,11 +257,11 @@ def test_a_directory_without_captures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_read_but_for_the_damage(name: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_read_but_for_the_damage(command: Command, name: str, tmp_path: Path) -> None:
     content, kind, packet, expected = DAMAGED[name]
     path = tmp_path / "the.pcap"
     path.write_bytes(content)
-    done = sniff(path)
+    done = command("sniff", "-r", str(path))
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) >= 75
     assert str(path) in done.stderr
@@ -280,11 +272,11 @@ def test_a_damaged_file_is_read_but_for_the_damage(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", NO_KAFKA)
-def test_where_no_kafka_is_it_says_what_was_seen(name: str, tmp_path: Path) -> None:
+def test_where_no_kafka_is_it_says_what_was_seen(command: Command, name: str, tmp_path: Path) -> None:
     content, expected = NO_KAFKA[name]
     path = tmp_path / "the.pcap"
     path.write_bytes(content)
-    done = sniff(path)
+    done = command("sniff", "-r", str(path))
     assert (done.returncode, done.stdout) == (0, "")
     assert all(part in done.stderr for part in expected), done.stderr
     assert kafkascope.read(path).exchanges.empty

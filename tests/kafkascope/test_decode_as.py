@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import pytest
 import kafkascope
 from kafkascope.engine import EngineOptions
 from sniffer.session import SessionOptions
+from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_bad_input import HEARTBEAT, MEMBER, conversation, ethernet, request, response
 from tests.sniffer.tcp_conversation import Conversation, Packet
 
-SNIFF = Path(sys.executable).parent / "sniff"
 PORT = 9092
 
 
@@ -58,7 +56,7 @@ def plain(rows: list[dict[str, Any]]) -> Found:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_it_is_kafka_only_where_that_is_said(name: str, tmp_path: Path) -> None:
+def test_it_is_kafka_only_where_that_is_said(name: str, command: Command, tmp_path: Path) -> None:
     packets, expected = CAPTURES[name]
     path = tmp_path / "capture.pcap"
     path.write_bytes(ethernet(packets))
@@ -67,8 +65,7 @@ def test_it_is_kafka_only_where_that_is_said(name: str, tmp_path: Path) -> None:
         assert plain(tables.arrow("exchanges").to_pylist()) == found
         assert (tables.connections.protocol == "kafka").tolist() == [bool(found)]
         flags = [word for port in said for word in ("--decode-as", str(port))]
-        command = [str(SNIFF), "-r", str(path), "--fields", "number,outcome,api,decoded", *flags]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = command("sniff", "-r", str(path), "--fields", "number,outcome,api,decoded", *flags)
         shown = [line.split("\t")[1:] for line in done.stdout.splitlines()]
         assert shown == [[outcome, api or "", decoded] for outcome, api, decoded in found]
         assert ("no Kafka was found" in done.stderr) == (not found)

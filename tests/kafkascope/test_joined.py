@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 import kafkascope
 from reports.tables import ALL_SCHEMAS
 from sniffer.comparison import compare_files
+from tests.kafkascope.conftest import Command
 from tests.kafkascope.joined_captures import BROKERS, ROLLING, SECOND, Record, records, write
 from tests.kafkascope.test_parity import comparable
 
@@ -188,10 +187,9 @@ def test_spark_joins_as_one_process_does(spark: Any, taken: Any, tmp_path: Path)
             assert not different, (name, split_bytes, partitions, different)
 
 
-def test_the_correction_is_said(taken: Any, tmp_path: Path) -> None:
+def test_the_correction_is_said(command: Command, taken: Any, tmp_path: Path) -> None:
     paths = at_brokers(taken, tmp_path, SHIFTS["behind"])
-    command = [str(Path(sys.executable).parent / "sniff"), *(word for path in paths for word in ("-r", path))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = command("sniff", *(word for path in paths for word in ("-r", path)))
     assert done.stdout.count("\n") == len(kafkascope.read(paths).exchanges)
     (said,) = [line for line in done.stderr.splitlines() if "clock" in line]
     assert "k1.pcap: its clock was 250.000 ms behind" in said

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 import kafkascope
+from tests.kafkascope.conftest import Command
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 NAMES = sorted(p.parent.name for p in PCAPS.glob("*/truth.json"))
@@ -145,9 +144,8 @@ def test_no_secret_is_in_a_table(name: str) -> None:
 
 @pytest.mark.parametrize("flags", [["-v"], ["-V"], ["--json", "--records"], ["--fields", "api,request,response"]])
 @pytest.mark.parametrize("name", WITH_SECRETS)
-def test_no_secret_is_printed(name: str, flags: list[str]) -> None:
-    command = [str(Path(sys.executable).parent / "sniff"), "-r", str(PCAPS / name / "capture.pcap"), *flags]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_no_secret_is_printed(command: Command, name: str, flags: list[str]) -> None:
+    shown = command("sniff", "-r", str(PCAPS / name / "capture.pcap"), *flags).stdout
     assert "[redacted]" in shown or flags == ["-v"]
     assert [secret for secret in secrets_of(name) if secret in shown] == []
 

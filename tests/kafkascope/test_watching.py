@@ -19,6 +19,7 @@ from reports.groups.history import Event, GroupHistory, Rebalance
 from reports.groups.live import LiveGroups
 from reports.groups.view import histories
 from reports.views import Known
+from tests.kafkascope.conftest import Command
 from tests.kafkascope.groups_of_captures import PCAPS, rows_of
 
 STORIES = ("eager-three-joins", "max-poll-exceeded", "killed-silent", "kip848", "rebalance-storm", "connect")
@@ -122,11 +123,6 @@ def test_groups_that_were_silent_longest_are_forgotten_first(monkeypatch: pytest
     assert {told.count(f"group-{number}") for number in range(6)} == {5}
 
 
-def sniff(*arguments: str, data: bytes = b"") -> tuple[int, list[str], str]:
-    done = subprocess.run([SNIFF, *arguments], input=data, capture_output=True, check=False)
-    return done.returncode, done.stdout.decode().splitlines(), done.stderr.decode()
-
-
 def told_of(line: str) -> str:
     """What a line is about."""
     row = json.loads(line)
@@ -134,10 +130,11 @@ def told_of(line: str) -> str:
     return " ".join(str(row.get(name)) for name in names)
 
 
-def test_groups_of_a_file_are_the_rows_of_read() -> None:
+def test_groups_of_a_file_are_the_rows_of_read(command: Command) -> None:
     file = PCAPS / "max-poll-exceeded" / "capture.pcap"
-    status, lines, _ = sniff("-r", str(file), "--groups", "--json")
-    assert status == 0
+    done = command("sniff", "-r", str(file), "--groups", "--json")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
     capture = kafkascope.read(file)
     for table in ("group_events", "rebalances"):
         mine = [row for row in map(json.loads, lines) if row["table"] == table]
@@ -149,27 +146,30 @@ def test_groups_of_a_file_are_the_rows_of_read() -> None:
                 assert sorted(str(row[name]) for row in mine) == sorted(map(str, arrow[name].to_pylist()))
     times = [row.get("at") or row["started"] for row in map(json.loads, lines)]
     assert times == sorted(times)
-    status, piped, _ = sniff("-r", "-", "--groups", "--json", data=gzip.compress(file.read_bytes()))
-    assert status == 0
+    piping, data = [SNIFF, "-r", "-", "--groups", "--json"], gzip.compress(file.read_bytes())
+    piped = subprocess.run(piping, input=data, capture_output=True, check=True).stdout.decode().splitlines()
     assert sorted(map(told_of, piped)) == sorted(map(told_of, lines))
 
 
-def test_groups_as_lines_for_people() -> None:
-    file = str(PCAPS / "max-poll-exceeded" / "capture.pcap")
-    status, lines, _ = sniff("-r", file, "--groups")
-    assert status == 0
+def test_groups_as_lines_for_people(command: Command) -> None:
+    def lines_of(*flags: str) -> list[str]:
+        done = command("sniff", "-r", str(PCAPS / "max-poll-exceeded" / "capture.pcap"), "--groups", *flags)
+        assert done.returncode == 0
+        return done.stdout.splitlines()
+
+    lines = lines_of()
     rebalances = [line for line in lines if "→" in line]
     assert len(rebalances) == 6
     assert any("REBALANCE 1→2 poll_timeout of c2 (certain); took 0.4" in line for line in rebalances)
     assert not any("\x1b" in line for line in lines)
-    assert "\x1b" in sniff("-r", file, "--groups", "--colour", "-c", "1")[1][0]
-    assert sniff("-r", file, "--groups", "-c", "3")[1] == lines[:3]
-    assert sniff("-r", file, "--groups", "--group", "workers")[1] == lines
-    assert sniff("-r", file, "--groups", "--group", "nobody")[1] == []
+    assert "\x1b" in lines_of("--colour", "-c", "1")[0]
+    assert lines_of("-c", "3") == lines[:3]
+    assert lines_of("--group", "workers") == lines
+    assert lines_of("--group", "nobody") == []
 
 
 @pytest.mark.parametrize("flags", [["-V"], ["--records"], ["--api", "Fetch"], ["--fields", "api"]])
-def test_options_that_make_no_sense_with_groups_are_refused(flags: list[str]) -> None:
-    status, lines, says = sniff("-r", str(PCAPS / "net_vlan" / "capture.pcap"), "--groups", *flags)
-    assert (status, lines) == (2, [])
-    assert "--groups" in says
+def test_options_that_make_no_sense_with_groups_are_refused(command: Command, flags: list[str]) -> None:
+    done = command("sniff", "-r", str(PCAPS / "net_vlan" / "capture.pcap"), "--groups", *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--groups" in done.stderr
