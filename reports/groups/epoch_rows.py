@@ -41,9 +41,8 @@ class Row:
     @property
     def shown(self) -> int:
         """When the first answer was there that the raising of it may have changed."""
-        if self.cause is not None and self.cause.done is not None:
-            return self.cause.done
-        return self.found.done if self.found is not None else self.started
+        answers = [each.done for each in (self.cause, self.found) if each is not None and each.done is not None]
+        return min(answers, default=self.started)
 
     @property
     def started(self) -> int:

@@ -435,6 +435,15 @@ class Walk:
         answered = beat.epoch or 0
         if beat.statuses and ASSIGNMENT_DELAYED in beat.statuses:
             answered += 1
+        shown = self._shown_meanwhile(beat, answered)
+        if shown is not None:
+            assert shown.found is not None
+            if shown.found.at < beat.at and cause.certainty == CERTAIN:  # that request may have been there first
+                cause.certainty, cause.weight = LIKELY, 0.8
+            shown.cause = cause
+            if beat.epoch == shown.number:
+                shown.seen = shown.seen or beat
+            return shown.number
         if self.epoch is None:
             number = max(answered, 1)
         else:
@@ -459,6 +468,13 @@ class Walk:
         if answered == number and beat.epoch == number:
             self.rows[number].seen = self.rows[number].found = beat
         return number
+
+    def _shown_meanwhile(self, beat: Beat, answered: int) -> Row | None:
+        """The epoch that another member's answer showed, for no reason then, between this request and its answer."""
+        row = self.rows.get(self.epoch or 0)
+        if row is None or row.cause is not None or row.early or row.found is None or row.found is beat:
+            return None
+        return row if beat.at <= row.found.done <= beat.done and answered <= row.number else None
 
     def _besides(self, cause: Cause) -> None:
         row = self.rows.get(self.epoch or 0)

@@ -403,6 +403,26 @@ def test_other_topics() -> None:
     assert (member.subscription, member.assignment) == (["u"], ["u-0"])
 
 
+@pytest.mark.parametrize(("asked_before", "certainty"), [(5, CERTAIN), (-5, "likely")])
+def test_what_another_member_was_told_before_the_answer_came_is_the_same_epoch(
+    asked_before: float, certainty: str
+) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000 - asked_before, "a", 2, given=[], topics=["u"], took=20)
+    talk.beat(3000, "b", 2, given=[2], took=10)
+    talk.beat(3100, "b", 2, 3, owned=[2], given=[1, 2])
+    talk.beat(3200, "a", 2, 3, owned=[], given={"u": [0]})
+    found = of(epochs(talk.log()))
+    assert sorted(found) == [1, 2, 3]
+    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == (
+        "subscription_changed",
+        "a",
+        certainty,
+    )
+    assert {each.member_id: each.assignment for each in found[2].members} == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
+
+
 def test_a_static_member_comes_back_without_an_epoch_and_with_one() -> None:
     talk = Epochs()
     talk.beat(0, "a~1", 0, 1, given=[0, 1], instance="i")
