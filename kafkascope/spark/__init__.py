@@ -1,21 +1,41 @@
-"""The offline pipeline on Spark: ``analyze`` writes tables, ``read`` gives them as Spark DataFrames."""
+"""The offline pipeline on Spark: ``analyze`` writes tables, ``read`` gives them as Spark DataFrames.
+
+Processes of Spark that only need ``source`` load this package too, so its names are looked up when they are used.
+"""
 
 from __future__ import annotations
 
-from kafkascope.spark.analysis import Analysis, AnalysisError, analyze
-from kafkascope.spark.capture import SparkCapture, read, read_tables
-from kafkascope.spark.output import OutputError
-from kafkascope.spark.sessions import SparkUnavailableError, session, unavailable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Analysis",
-    "AnalysisError",
-    "OutputError",
-    "SparkCapture",
-    "SparkUnavailableError",
-    "analyze",
-    "read",
-    "read_tables",
-    "session",
-    "unavailable",
-]
+if TYPE_CHECKING:
+    from kafkascope.spark.analysis import Analysis as Analysis
+    from kafkascope.spark.analysis import AnalysisError as AnalysisError
+    from kafkascope.spark.analysis import analyze as analyze
+    from kafkascope.spark.capture import SparkCapture as SparkCapture
+    from kafkascope.spark.capture import read as read
+    from kafkascope.spark.capture import read_tables as read_tables
+    from kafkascope.spark.output import OutputError as OutputError
+    from kafkascope.spark.sessions import SparkUnavailableError as SparkUnavailableError
+    from kafkascope.spark.sessions import session as session
+    from kafkascope.spark.sessions import unavailable as unavailable
+
+_MODULES = {
+    "Analysis": "analysis",
+    "AnalysisError": "analysis",
+    "OutputError": "output",
+    "SparkCapture": "capture",
+    "SparkUnavailableError": "sessions",
+    "analyze": "analysis",
+    "read": "capture",
+    "read_tables": "capture",
+    "session": "sessions",
+    "unavailable": "sessions",
+}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

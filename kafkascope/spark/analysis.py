@@ -20,7 +20,9 @@ from pyarrow import fs
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter
+from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
+from kafkascope.spark.source import PacketsSource, encode
 from kafkascope.spark.stored import datasets
 from reports.answers.answers import Answers, answers
 from reports.capture_points import clock_issues, clock_row
@@ -234,11 +236,11 @@ class _Run:
     ) -> Iterator[tasks.Written]:
         staging, options = self._staging, self._options
         groups = grouped(splits, lambda split: split.end - split.begin, split_bytes) or [[]]
-        work = [tasks.Work(group, []) for group in groups]
-        work[0].issues.extend(issues)
-        self._session.dataSource.register(tasks.PacketsSource)
-        source = self._session.read.format(tasks.PacketsSource.name())
-        packets = source.option("work", tasks.encode(work)).option("partitions", into).load()
+        work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
+        work[0][1].extend(issues)
+        self._session.dataSource.register(PacketsSource)
+        source = self._session.read.format(PacketsSource.name()).schema(SPARK_SCHEMA)
+        packets = source.option("work", encode(work)).option("partitions", into).load()
         sorted_parcels = packets.repartitionById(into, "partition").sortWithinPartitions("merge_at", "number")
         write_tables = tasks.write_tables
 

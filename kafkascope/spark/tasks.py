@@ -1,4 +1,4 @@
-"""What runs in the tasks: splits to parcels (a Python data source), and parcels to tables.
+"""What runs in the tasks: splits to parcels (for the data source), and parcels to tables.
 
 Tasks run where Spark puts them, some more than once. They read splits and write files with names of their own; all
 that comes back to the driver is how many rows of what are in which file, and a summary of bounded size.
@@ -6,7 +6,6 @@ that comes back to the driver is how many rows of what are in which file, and a 
 
 from __future__ import annotations
 
-import base64
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.spark import parcels
@@ -26,7 +24,7 @@ from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary
 from reports.tables import REREADS
 from sniffer.comparison import Sample, Sampler
-from sniffer.issues import Issue, IssueLog
+from sniffer.issues import IssueLog
 from sniffer.link import dissect
 from sniffer.sources.files import running_maximum
 from sniffer.sources.split import Split, SplitIndex, index_split, read_split
@@ -93,64 +91,6 @@ def sample(ranges: Iterable[SampleRange]) -> Iterator[Sample]:
 
 
 # --- splits to parcels -----------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Work(InputPartition):  # type: ignore[misc]
-    """What one task reads: splits, and issues of the files as such, which are carried along."""
-
-    splits: list[Split]
-    issues: list[Issue]
-
-
-class PacketsSource(DataSource):  # type: ignore[misc]
-    """``kafkascope-packets``: TCP segments of splits as parcels by partition, see ``parcels``.
-
-    Options: work (`encode` makes it), partitions.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        """Name of the format."""
-        return "kafkascope-packets"
-
-    def schema(self) -> str:
-        """Columns of a parcel."""
-        return parcels.SPARK_SCHEMA
-
-    def reader(self, schema: Any) -> DataSourceReader:
-        """The reader of the splits in the options."""
-        return PacketsReader(decode(self.options["work"]), int(self.options["partitions"]))
-
-
-@dataclass
-class PacketsReader(DataSourceReader):  # type: ignore[misc]
-    """Reads groups of splits, one group a task."""
-
-    work: list[Work]
-    into: int
-
-    def partitions(self) -> list[InputPartition]:
-        """What each task reads."""
-        return self.work
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Parcels of the segments, and what was noted about all other packets."""
-        assert isinstance(partition, Work)
-        yield parcels.remarks(partition.issues, {}, 0)
-        for split in partition.splits:
-            yield from read_parcels(split, self.into)
-
-
-def encode(work: list[Work]) -> str:
-    """Work as text for an option of the data source."""
-    return base64.b64encode(pickle.dumps(work)).decode()
-
-
-def decode(text: str) -> list[Work]:
-    """The work that `encode` made text of."""
-    work: list[Work] = pickle.loads(base64.b64decode(text))
-    return work
 
 
 def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:

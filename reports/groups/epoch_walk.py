@@ -235,8 +235,7 @@ class Walk:
             how = " (static, no instance of that id was known)" if beat.instance_id else ""
             what = "JoinGroup without a member id" if beat.protocol == CLASSIC else "heartbeat with epoch 0"
             cause = Cause("member_joined", beat.at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
-            unseen = self.epoch is None and (beat.epoch or 0) > _A_NEW_GROUP_BEGINS_UP_TO
-            if unseen:
+            if self.epoch is None and (beat.epoch or 0) > 1:  # others may have been there, whom the capture lacks
                 cause.certainty, cause.weight = LIKELY, 0.8
             if beat.regex:
                 cause.at = beat.done  # the coordinator raises the epoch when it has looked which topics that names
@@ -462,6 +461,8 @@ class Walk:
             if answered > number:
                 self._see(answered - 1, beat, named=False)
                 number = answered
+                if cause.certainty == CERTAIN:  # others raised epochs unseen: this may be theirs too
+                    cause.certainty, cause.weight = LIKELY, 0.8
         self.rows[number] = Row(number, cause, before=self.last, tentative=not sure and answered < number)
         if not self.rows[number].tentative:
             self.epoch = number

@@ -373,6 +373,18 @@ def test_epochs_that_were_passed_over_are_inferred() -> None:
     assert {each.trigger for each in found.values()} == {"unknown"}
 
 
+@pytest.mark.parametrize(
+    ("before", "answered", "certainty"), [(None, 1, CERTAIN), (None, 2, "likely"), (1, 2, CERTAIN), (1, 3, "likely")]
+)
+def test_who_joined_is_certain_where_nobody_else_may_have(before: int | None, answered: int, certainty: str) -> None:
+    talk = Epochs()
+    if before is not None:
+        talk.beat(0, "a", 0, before, given=[0])
+    talk.beat(1000, "b", 0, answered, given=[])
+    joined = of(epochs(talk.log()))[answered]
+    assert (joined.trigger, joined.trigger_client_id, joined.certainty) == ("member_joined", "b", certainty)
+
+
 def test_a_group_that_was_there_before_the_capture_has_no_rebalance_then() -> None:
     talk = Epochs()
     talk.beat(0, "a", 5)
