@@ -54,4 +54,13 @@ if [ "${version:-0}" -lt 17 ]; then
   else echo "setup: Spark needs Java 17 or newer: please install it (on Debian: sudo apt-get install openjdk-17-jre-headless); all that is not Spark works without" >&2; fi
 fi
 
-if [ "$what" = test ] && may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi
+if [ "$what" = test ]; then
+  # Compiled here once: tests that run side by side would each compile the kernels.
+  compile='import kafkascope; capture = kafkascope.read("pcaps/net_vlan/capture.pcap", records=True); capture.records, capture.findings'
+  if ! ls sniffer/__pycache__/*.nbi >/dev/null 2>&1; then
+    echo "setup: compiling kernels (a minute)"
+    .venv/bin/python -c "$compile" &
+  fi
+  if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi
+  wait
+fi

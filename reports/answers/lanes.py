@@ -56,8 +56,10 @@ def _end(member: Member, begin: int | None, again: Member | None, after: Rebalan
         return None
     if again is not None and again.synced is not None and _keeps(member, again, after):
         return again.synced
-    ends = [again.joined if again is not None else None, after.started, after.joined, after.stable]
-    known = next((at for at in ends if at is not None), None)
+    joined = again.joined if again is not None else None
+    if joined is not None and begin is not None and joined < begin:
+        joined = None  # it is in the group since then: members of epoch protocols join once
+    known = next((at for at in (joined, after.started, after.joined, after.stable) if at is not None), None)
     # The next one may have begun before this one was over.
     return known if known is None or begin is None else max(known, begin)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
@@ -128,8 +129,11 @@ def _errors(errors: Errors | None) -> Iterator[RenderableType]:
     elif errors.ordinary:
         yield Text("no error that means trouble", style="green")
     if errors.ordinary:
-        told = ", ".join(f"{one.error} {one.count:,}" for one in errors.ordinary[:6])
-        more = f" and {len(errors.ordinary) - 6} more" if len(errors.ordinary) > 6 else ""
+        counts: Counter[str] = Counter()
+        for one in errors.ordinary:
+            counts[one.error] += one.count
+        told = ", ".join(f"{error} {count:,}" for error, count in counts.most_common(_ROWS))
+        more = f" and {len(counts) - _ROWS} more" if len(counts) > _ROWS else ""
         yield Text(f"ordinary in a handshake: {safe_text(told)}{more}", style="dim")
 
 

@@ -57,6 +57,12 @@ def test_eager_members_own_until_they_join_again_and_cooperative_ones_go_on() ->
     assert [(bar.begin, bar.end) for bar in lanes([before, kept]).bars[:2]] == [(10, 120), (12, 121)]
 
 
+def test_a_member_that_joined_once_owns_until_the_epoch_that_takes_all_from_it() -> None:
+    before = generation(7, 0, member("a", -500, 10, ["t-0"]), member("b", -400, 12, ["t-1"]))
+    after = generation(8, 100, member("a", -500, 120, ["u-0"]), member("b", -400, 121, ["t-0", "t-1"]))
+    assert [(bar.begin, bar.end) for bar in lanes([before, after]).bars[:2]] == [(10, 100), (12, 121)]
+
+
 def test_a_member_that_is_gone_owns_until_the_next_rebalance_began() -> None:
     rows = [generation(1, 0, member("a", 1, 10, ["t-0"])), generation(2, 100, member("b", 101, 110, ["t-0"]))]
     assert [bar.end for bar in lanes(rows).bars] == [100, None]
