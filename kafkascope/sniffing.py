@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kafkascope import watching
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
+from reports.groups.history import GroupHistory
 from reports.json_lines import glued, joined, json_lines
 from reports.lines import fields as field_lines
 from reports.lines import lines, safe, safe_text
@@ -28,6 +29,7 @@ from sniffer.session import Endpoint, SessionOptions
 from sniffer.sources.errors import SourceError
 
 Remark = Callable[[str], None]
+Part = TypeVar("Part")
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
 # Columns that a line shows; the bodies as JSON are far more work than all of them.
@@ -120,7 +122,7 @@ def run(
     remark: Remark,
 ) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
-    show_all = _show_groups if view.groups else _show_all
+    show_all = _show_groups if view.groups else _show_exchanges
     try:
         make_options = _group_options if view.groups else _options
         options = make_options(view, filters, ports, decode_as, show_secrets)
@@ -147,29 +149,33 @@ def run(
         return 0
 
 
-def _show_all(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
-    shown = 0
+def _show_exchanges(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
     # Lines that pass by on the terminal are progress enough.
     batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
-    for batch in batches:
-        shown += show(batch, view, filters, out, shown)
-        out.flush()
-        if view.limit is not None and shown >= view.limit:
-            break
-        if isinstance(source, Listening) and _reader_is_gone():
-            return 0
-    for line in source.remarks():
-        remark(line)
-    return 0
+    return _show(source, batches, lambda batch, limit: show(batch, view, filters, out, limit), view.limit, remark, out)
 
 
 def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
+    def write(history: GroupHistory, limit: int | None) -> int:
+        return watching.write(history, view.style == JSON, view.colour, limit, out)
+
+    return _show(source, watching.histories(source, filters.groups), write, view.limit, remark, out)
+
+
+def _show(
+    source: Reading | Listening,
+    parts: Iterable[Part],
+    write: Callable[[Part, int | None], int],
+    limit: int | None,
+    remark: Remark,
+    out: BinaryIO,
+) -> int:
+    """Write parts as they come, at most so many lines, then the remarks; returns the exit status."""
     shown = 0
-    for history in watching.histories(source, filters.groups):
-        limit = None if view.limit is None else view.limit - shown
-        shown += watching.write(history, view.style == JSON, view.colour, limit, out)
+    for part in parts:
+        shown += write(part, None if limit is None else limit - shown)
         out.flush()
-        if view.limit is not None and shown >= view.limit:
+        if limit is not None and shown >= limit:
             break
         if isinstance(source, Listening) and _reader_is_gone():
             return 0
@@ -206,15 +212,14 @@ def show(
     view: View,
     filters: Filters,
     out: BinaryIO,
-    shown: int,
+    limit: int | None = None,
 ) -> int:
-    """Write the exchanges of a batch that pass the filters; returns how many."""
+    """Write the exchanges of a batch that pass the filters, at most so many; returns how many."""
     exchanges = batch.tables.get("exchanges")
     if exchanges is None or not len(exchanges):
         return 0
     exchanges = filters.choose(_with_endpoints(exchanges, batch.endpoints))
-    if view.limit is not None:
-        exchanges = exchanges.slice(0, view.limit - shown)
+    exchanges = exchanges.slice(0, limit)
     if not len(exchanges):
         return 0
     records = batch.tables.get("records") if view.records else None

@@ -40,7 +40,8 @@ if [ ! -x .venv/bin/python ] || ! cmp -s requirements.lock "$stamp"; then
   fi
   echo "setup: virtual environment in .venv (some minutes the first time)"
   "$python" -m venv .venv
-  .venv/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+  .venv/bin/pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+  .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true  # by all cores; some packages have files for other Pythons
   .venv/bin/pip install -q --disable-pip-version-check "setuptools>=77"
   .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
   cp requirements.lock "$stamp"
@@ -55,12 +56,8 @@ if [ "${version:-0}" -lt 17 ]; then
 fi
 
 if [ "$what" = test ]; then
-  # Compiled here once: tests that run side by side would each compile the kernels.
+  # Compiled beside what comes next (packages, lint, types): tests that run side by side would each compile the kernels.
   compile='import kafkascope; capture = kafkascope.read("pcaps/net_vlan/capture.pcap", records=True); capture.records, capture.findings'
-  if ! ls sniffer/__pycache__/*.nbi >/dev/null 2>&1; then
-    echo "setup: compiling kernels (a minute)"
-    .venv/bin/python -c "$compile" &
-  fi
+  if ! ls sniffer/__pycache__/*.nbi >/dev/null 2>&1; then .venv/bin/python -c "$compile" & fi
   if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi
-  wait
 fi

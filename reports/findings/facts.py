@@ -61,16 +61,26 @@ class FactsView:
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Findings about the clients in the rows."""
         by_client: dict[str, list[Fact]] = {}
-        for row in _summed(rows).to_pylist():
-            if row["what"] and row["what"].startswith(ID_PREFIX):
-                topic, _, partition = row["what"].removeprefix(ID_PREFIX).rpartition("-")
-                row["what"] = f"{known.topics.get(topic, ID_PREFIX + topic)}-{partition}"
+        for row in _summed(_with_names(rows, known)).to_pylist():
             by_client.setdefault(row["client"], []).append(Fact(**row))
         findings: list[Finding] = []
         for client, facts in sorted(by_client.items()):
             facts.sort(key=lambda f: (f.span, f.kind, f.api or "", f.what or "", f.number or 0, f.broker or ""))
             findings += client_findings(client, facts)
         return {"findings": finding_table(findings)} if findings else {}
+
+
+def _with_names(rows: pa.Table, known: Known) -> pa.Table:
+    """Rows whose partitions have the names of their topics: some batches knew a name that others did not."""
+    what = rows["what"].combine_chunks().dictionary_encode()
+    names = []
+    for name in what.dictionary.to_pylist():
+        if name.startswith(ID_PREFIX):
+            topic, _, partition = name.removeprefix(ID_PREFIX).rpartition("-")
+            name = f"{known.topics.get(topic, ID_PREFIX + topic)}-{partition}"
+        names.append(name)
+    named = pa.array(names, pa.string()).take(what.indices)
+    return rows.set_column(rows.schema.get_field_index("what"), "what", named)
 
 
 def _facts(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:

@@ -193,7 +193,8 @@ def find_record(header: PcapHeader, window: Window) -> bool:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _word(data: U8, at: int, big_endian: bool) -> Any:
+def word(data: U8, at: int, big_endian: bool) -> Any:
+    """The unsigned 32-bit number at a place, for kernels."""
     if big_endian:
         return int64(data[at]) << 24 | int64(data[at + 1]) << 16 | int64(data[at + 2]) << 8 | int64(data[at + 3])
     return int64(data[at + 3]) << 24 | int64(data[at + 2]) << 16 | int64(data[at + 1]) << 8 | int64(data[at])
@@ -226,9 +227,9 @@ def _walk(
             return count, position, STOPPED, 0, long, first_long
         if position + record_header > end:
             return count, position, MORE, record_header, long, first_long
-        fraction = _word(data, position + 4, big_endian)
-        size = _word(data, position + 8, big_endian)
-        wire = _word(data, position + 12, big_endian)
+        fraction = word(data, position + 4, big_endian)
+        size = word(data, position + 8, big_endian)
+        wire = word(data, position + 12, big_endian)
         if size > limit or wire > 0x7FFFFFFF or fraction >= 1_000_000_000:
             return count, position, DAMAGED, 0, long, first_long
         if position + record_header + size > end:
@@ -237,7 +238,7 @@ def _walk(
             if long == 0:
                 first_long = count
             long += 1
-        at[count] = _word(data, position, big_endian) * 1_000_000_000 + fraction * unit
+        at[count] = word(data, position, big_endian) * 1_000_000_000 + fraction * unit
         start[count] = position + record_header
         captured[count] = size
         original[count] = wire
@@ -266,15 +267,15 @@ def _scan(
                     return False, position
                 credible = links >= least and place == end
                 break
-            seconds = _word(data, place, big_endian)
-            size = _word(data, place + 8, big_endian)
-            wire = _word(data, place + 12, big_endian)
+            seconds = word(data, place, big_endian)
+            size = word(data, place + 8, big_endian)
+            wire = word(data, place + 12, big_endian)
             if (
                 size == 0
                 or size > wire
                 or size > SCAN_LIMIT
                 or wire > SCAN_LIMIT
-                or _word(data, place + 4, big_endian) >= units
+                or word(data, place + 4, big_endian) >= units
                 or (before >= 0 and abs(seconds - before) > 7 * DAY)
             ):
                 credible = False

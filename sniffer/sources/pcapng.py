@@ -18,7 +18,7 @@ from numba import njit
 from sniffer.columns import I32, I64, NO_TIME, U8, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources.errors import SourceError
-from sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated
+from sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
 from sniffer.sources.window import Window
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 6, 10
@@ -329,13 +329,6 @@ def _byte_order(head: bytes) -> str | None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _word(data: U8, at: int, big_endian: bool) -> Any:
-    if big_endian:
-        return int64(data[at]) << 24 | int64(data[at + 1]) << 16 | int64(data[at + 2]) << 8 | int64(data[at + 3])
-    return int64(data[at + 3]) << 24 | int64(data[at + 2]) << 16 | int64(data[at + 1]) << 8 | int64(data[at])
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _half(data: U8, at: int, big_endian: bool) -> Any:
     if big_endian:
         return int64(data[at]) << 8 | int64(data[at + 1])
@@ -367,16 +360,16 @@ def _walk(
             return count, position, STOPPED, 0, wrong, noted
         if position + 12 > end:
             return count, position, MORE, 12, wrong, noted
-        kind = _word(data, position, big_endian)
+        kind = word(data, position, big_endian)
         if kind == SECTION:
             return count, position, SPECIAL, 0, wrong, noted
-        length = _word(data, position + 4, big_endian)
+        length = word(data, position + 4, big_endian)
         if length < 12 or length % 4 or length > BLOCK_LIMIT:
             return count, position, DAMAGED, 0, wrong, noted
         if position + length > end:
             return count, position, MORE, length, wrong, noted
         last = position + length - 4
-        if _word(data, last, big_endian) != length:
+        if word(data, last, big_endian) != length:
             return count, position, DAMAGED, 0, wrong, noted
         if kind in (INTERFACE, SECRETS):
             return count, position, SPECIAL, length, wrong, noted
@@ -386,7 +379,7 @@ def _walk(
                     first_wrong[0], first_wrong[1] = count, position
                 wrong += 1
             else:
-                wire = _word(data, position + 8, big_endian)
+                wire = word(data, position + 8, big_endian)
                 start[count] = position + 12
                 captured[count] = min(min(wire, simple_limit), last - position - 12)
                 original[count] = min(wire, 0x7FFFFFFF)
@@ -396,7 +389,7 @@ def _walk(
         elif kind in (PACKET, OLD_PACKET):
             size = int64(-1)
             if length >= 32:
-                size = _word(data, position + 20, big_endian)
+                size = word(data, position + 20, big_endian)
             if size < 0 or size > last - position - 28:
                 if wrong == 0:
                     first_wrong[0], first_wrong[1] = count, position
@@ -404,13 +397,13 @@ def _walk(
             else:
                 start[count] = position + 28
                 captured[count] = size
-                original[count] = min(_word(data, position + 24, big_endian), 0x7FFFFFFF)
+                original[count] = min(word(data, position + 24, big_endian), 0x7FFFFFFF)
                 # The top bit of a time has no use before the year 294247, and would make it negative.
-                raw[count] = (_word(data, position + 12, big_endian) & 0x7FFFFFFF) << 32 | _word(
+                raw[count] = (word(data, position + 12, big_endian) & 0x7FFFFFFF) << 32 | word(
                     data, position + 16, big_endian
                 )
                 if kind == PACKET:
-                    interface[count] = min(_word(data, position + 8, big_endian), 0x7FFFFFFF)
+                    interface[count] = min(word(data, position + 8, big_endian), 0x7FFFFFFF)
                 else:
                     interface[count] = _half(data, position + 8, big_endian)
                 option = position + 28 + (size + 3) // 4 * 4
@@ -447,9 +440,9 @@ def _scan(data: U8, position: int, end: int, finished: bool) -> tuple[bool, int,
                         return False, position, False
                     credible = links > 0 and place == end
                     break
-                kind = _word(data, place, big_endian)
+                kind = word(data, place, big_endian)
                 if kind == SECTION and place + 12 <= end:
-                    magic = _word(data, place + 8, False)
+                    magic = word(data, place + 8, False)
                     if magic == 0x4D3C2B1A:
                         big_endian = True
                     elif magic == BYTE_ORDER:
@@ -460,7 +453,7 @@ def _scan(data: U8, position: int, end: int, finished: bool) -> tuple[bool, int,
                 elif kind > 13 and kind != 0xBAD and kind != 0x40000BAD:
                     credible = False
                     break
-                length = _word(data, place + 4, big_endian)
+                length = word(data, place + 4, big_endian)
                 if kind == 0 or length < 12 or length % 4 or length > SCAN_LIMIT:
                     credible = False
                     break
@@ -469,7 +462,7 @@ def _scan(data: U8, position: int, end: int, finished: bool) -> tuple[bool, int,
                         return False, position, False
                     credible = False
                     break
-                if _word(data, place + length - 4, big_endian) != length:
+                if word(data, place + length - 4, big_endian) != length:
                     credible = False
                     break
                 links += 1
