@@ -53,7 +53,7 @@ class Reading:
     def __init__(self, paths: Sequence[str], options: EngineOptions, names_ahead: bool = False) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files)."""
         self._paths = list(paths)
-        self._names_ahead = names_ahead and STANDARD_INPUT not in self._paths
+        self._names_ahead = names_ahead and not self.is_stream
         with ProgressBar("compare files", shown=len(self._paths) > 1):
             self.joined = compare_files(self._paths)
         self.capture: Capture = open_capture(self._paths, joined=self.joined)

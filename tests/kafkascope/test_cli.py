@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ def test_standard_input_is_a_capture_too() -> None:
     compressed = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=gzip.compress(Path(JOINS).read_bytes()))
     assert from_file.stdout == from_pipe.stdout == compressed.stdout
     assert from_file.stdout.count("\n") == 16
+
+
+def test_a_named_pipe_is_read_once(command: Command, tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=[Path(JOINS).read_bytes()])
+    writer.start()
+    done = command("sniff", "-r", str(fifo), "--fields", "number,api")
+    writer.join()
+    assert done.stdout == command("sniff", "-r", JOINS, "--fields", "number,api").stdout
 
 
 @pytest.mark.parametrize(
@@ -190,9 +201,9 @@ def test_help_has_examples_and_completion_is_offered(command: Command) -> None:
 def test_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
-    process = subprocess.Popen(
-        [str(BIN / "sniff"), "-r", str(fifo)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # Where the suite runs in the background, SIGINT is ignored, and would be by the command.
+    command = ["env", "--default-signal=INT", str(BIN / "sniff"), "-r", str(fifo)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with fifo.open("wb") as writer:
         writer.write(Path(JOINS).read_bytes()[:200_000])
         writer.flush()

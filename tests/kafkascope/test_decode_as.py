@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
-from kafkascope.engine import EngineOptions
-from sniffer.session import SessionOptions
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_bad_input import HEARTBEAT, MEMBER, conversation, ethernet, request, response
 from tests.sniffer.tcp_conversation import Conversation, Packet
@@ -69,17 +66,6 @@ def test_it_is_kafka_only_where_that_is_said(name: str, command: Command, tmp_pa
         shown = [line.split("\t")[1:] for line in done.stdout.splitlines()]
         assert shown == [[outcome, api or "", decoded] for outcome, api, decoded in found]
         assert ("no Kafka was found" in done.stderr) == (not found)
-
-
-def test_analyze_takes_it_for_kafka_too(tmp_path: Path, spark: Any) -> None:
-    from kafkascope.spark import analyze
-
-    packets, expected = CAPTURES["a request that nobody knows, and its answer"]
-    path, out = tmp_path / "capture.pcap", tmp_path / "out"
-    path.write_bytes(ethernet(packets))
-    options = EngineOptions(session=SessionOptions(decode_as=frozenset({PORT})))
-    analyze([str(path)], str(out), spark=spark, options=options)
-    assert plain(pq.read_table(out / "tables" / "exchanges").to_pylist()) == expected
 
 
 def test_bytes_that_are_no_frames_are_told_all_the_same(tmp_path: Path) -> None:

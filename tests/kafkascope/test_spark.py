@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import kafkascope
+from kafkascope.engine import EngineOptions
 from kafkascope.spark import (
     AnalysisError,
     OutputError,
@@ -39,7 +40,10 @@ from kafkascope.spark.output import Output, Part, PartWriter, resolve_part
 from reports.tables import SCHEMAS
 from sniffer.columns import NO_TIME, Segments
 from sniffer.issues import Issue
+from sniffer.session import SessionOptions
 from sniffer.sources import SourceError
+from tests.kafkascope.test_bad_input import ethernet
+from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
@@ -406,6 +410,15 @@ def test_several_files_are_one_capture(spark: Any, tmp_path: Path) -> None:
     expected = here.arrow("exchanges").sort_by([("connection", "ascending"), ("number", "ascending")])
     got = pq.read_table(tmp_path / "out" / "tables" / "exchanges")
     assert got.sort_by([("connection", "ascending"), ("number", "ascending")]).equals(expected.cast(got.schema))
+
+
+def test_a_port_is_taken_for_kafkas_because_the_user_says_so(spark: Any, tmp_path: Path) -> None:
+    packets, expected = CAPTURES["a request that nobody knows, and its answer"]
+    path, out = tmp_path / "capture.pcap", tmp_path / "out"
+    path.write_bytes(ethernet(packets))
+    options = EngineOptions(session=SessionOptions(decode_as=frozenset({PORT})))
+    kafkascope.spark.analyze([str(path)], str(out), spark=spark, options=options)
+    assert plain(pq.read_table(out / "tables" / "exchanges").to_pylist()) == expected
 
 
 def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
