@@ -18,18 +18,18 @@ demo: setup  ## analyze a real capture on local Spark: answers on the terminal, 
 	.venv/bin/kafkascope analyze pcaps/eager-three-joins/capture.pcap -o out/demo --records --overwrite
 
 test: setup-test  ## the whole test suite
-	$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_MORE)
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_MORE)
 
 check-deep: setup-test  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers
 	$(MAKE) check PYTEST_MORE="--cov --cov-report=term:skip-covered"
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 3 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
 
 accuracy: setup-test  ## how right the answers are: every recorded story against what its brokers logged

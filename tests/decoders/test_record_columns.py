@@ -401,6 +401,7 @@ def test_headers_whose_names_are_no_text() -> None:
     assert headers.to_pylist() == [[{"key": "\\xffï", "value": None}, {"key": "b", "value": b"\xff"}]]
 
 
+@pytest.mark.deep
 def test_everything_with_bounds_checks_in_the_kernels(tmp_path: Path) -> None:
     if os.environ.get("NUMBA_BOUNDSCHECK") == "1":
         return

@@ -283,6 +283,7 @@ def test_a_character_ends_where_pythons_decoder_says(data: bytes) -> None:
         assert data.decode(errors="replace") == "\ufffd" + data[-step:].decode(errors="replace")
 
 
+@pytest.mark.deep
 def test_every_kernel_stays_within_its_arrays(tmp_path: Path) -> None:
     here = Path(__file__).parent
     chosen = "cut or changed or wrong or grows or hostile or strings or columns or children or text"

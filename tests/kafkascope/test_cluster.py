@@ -32,6 +32,14 @@ done = analyze([sys.argv[1]], sys.argv[2], records=True, split_bytes=50_000, par
 print("rows", sum(done.rows.values()))
 """
 
+READ = """
+import sys
+import kafkascope
+assert ".zip" in kafkascope.__file__, kafkascope.__file__
+capture = kafkascope.read(sys.argv[1], records=True)
+assert len(capture.records) and len(capture.rebalances)
+"""
+
 
 def free_port() -> int:
     with socket.socket() as free:
@@ -62,6 +70,11 @@ def isolated_python(directory: Path) -> dict[str, str]:
 def bare_python() -> str:
     """The interpreter below the virtual environment."""
     return str(Path(sys._base_executable).resolve())  # type: ignore[attr-defined]
+
+
+def with_path(environment: dict[str, str], archive: Path) -> dict[str, str]:
+    """The environment in which Python finds the package in the archive."""
+    return environment | {"PYTHONPATH": f"{archive}{os.pathsep}{environment['PYTHONPATH']}"}
 
 
 @contextmanager
@@ -139,6 +152,10 @@ def rows(out: Path, name: str) -> pa.Table:
 def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str, str], Path], tmp_path: Path) -> None:
     url, environment, directory = cluster
     shipped = package(directory / "kafkascope.zip")
+    # Somebody ran it on this machine before: its kernels serve all copies of the zip, wherever they lie.
+    before = [bare_python(), "-c", READ, str(CAPTURE)]
+    subprocess.run(before, env=with_path(environment, shipped), cwd=directory, check=True)
+    (kept,) = {path.parent.parent for path in (directory / "home").rglob("*.nbi")}
     driver = directory / "driver.py"
     driver.write_text(DRIVER)
     submit = [str(directory / "libraries" / "pyspark" / "bin" / "spark-submit"), "--master", url]
@@ -157,6 +174,7 @@ def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str,
     assert done.returncode == 0, done.stderr[-8000:]
     executors = sorted(path.parent.parent.parent.name for path in directory.glob("worker*/app-*/*/kafkascope.zip"))
     assert executors == ["worker1", "worker2"], "both workers took part, with the zip"
+    assert {path.parent.parent for path in (directory / "home").rglob("*.nbi")} == {kept}
 
     import kafkascope
 

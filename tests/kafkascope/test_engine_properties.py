@@ -46,7 +46,7 @@ CAPTURES = (
 )
 captures = st.sampled_from(CAPTURES)
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=25)
+quick = settings(max_examples=15)
 thorough = settings(max_examples=500)  # 1.3 s for one of each property: a quarter of an hour
 
 

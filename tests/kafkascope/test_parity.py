@@ -34,7 +34,7 @@ def split_sizes(file: Path) -> list[int]:
 def test_spark_gives_the_tables_of_one_process(file: str, spark: Any, tmp_path: Path) -> None:
     """With some splits and partitions; the test below has them all."""
     sizes = split_sizes(PCAPS / file)
-    compare(file, [(max(sizes[0], sizes[-1] // 8), 7)], spark, tmp_path)
+    compare(file, [(max(sizes[0], sizes[-1] // 4), 3)], spark, tmp_path)
 
 
 @pytest.mark.deep
