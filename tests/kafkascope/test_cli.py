@@ -58,7 +58,7 @@ def test_a_named_pipe_is_read_once(command: Command, tmp_path: Path) -> None:
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=[Path(JOINS).read_bytes()])
     writer.start()
-    done = command("sniff", "-r", str(fifo), "--json")  # no look ahead for names of topic ids
+    done = command("sniff", "-r", str(fifo), "--json")
     writer.join()
     assert done.stdout.count("\n") == 426
 
