@@ -9,11 +9,11 @@ from rich.console import Console
 
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.progress import ProgressBar
+from kafkascope.reading import no_kafka
 from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavailableError, analyze
 from kafkascope.spark.analysis import SPLIT_BYTES
 from reports import terminal
 from reports.answers.terminal import show
-from reports.text import counted
 from sniffer.session import SessionOptions
 from sniffer.sources.errors import SourceError
 
@@ -77,6 +77,4 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
     if not result["exchanges"]:
-        seen = [f"{counted(count, 'connection')} of {protocol}" for protocol, count in result["connections"].items()]
-        seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in analysis.other.items()]
-        remark(f"no Kafka was found; seen were {', '.join(seen) if seen else 'no packets'}")
+        remark(no_kafka(analysis.summary.packets, result["connections"], analysis.other))

@@ -39,6 +39,17 @@ PROTOCOL_NAMES = {
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
 
 
+def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int]) -> str:
+    """What to say of a capture without Kafka: connections by protocol and other packets by kind, the most first."""
+    seen = [
+        f"{counted(count, 'connection')} of {PROTOCOL_NAMES.get(protocol, protocol)}"
+        for protocol, count in Counter(protocols).most_common()
+    ]
+    seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in Counter(other).most_common()]
+    instead = f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
+    return f"no Kafka was found in {counted(packets, 'packet')}; {instead}"
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Rows that became complete, by table, and both ends of the connections of their exchanges."""
@@ -117,15 +128,7 @@ class Reading:
         if not self.packets:
             yield f"{', '.join(self._paths)}: no packets"
         elif not self._engine.exchanges:
-            yield f"no Kafka was found in {counted(self.packets, 'packet')}; {self._seen_instead()}"
-
-    def _seen_instead(self) -> str:
-        seen = [
-            f"{count:,} {'connection' if count == 1 else 'connections'} of {PROTOCOL_NAMES.get(protocol, protocol)}"
-            for protocol, count in self._engine.protocols.most_common()
-        ]
-        seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in self.other.most_common()]
-        return f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
+            yield no_kafka(self.packets, self._engine.protocols, self.other)
 
     def _place(self, issue: Issue) -> str:
         """Where an issue was met: file and number of the packet in it, unless its detail says so."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reports.groups.heartbeats import Beat
-from reports.groups.history import CERTAIN, Evidence
+from reports.groups.history import CERTAIN, LIKELY, Evidence
 from reports.groups.lives import Life
 
 
@@ -21,6 +21,11 @@ class Cause:
     certainty: str = CERTAIN
     weight: float = 1.0
     done: int | None = None  # when it was answered
+
+    def doubt(self) -> None:
+        """It is likely at most: something else may have been first."""
+        if self.certainty == CERTAIN:
+            self.certainty, self.weight = LIKELY, 0.8
 
 
 @dataclass(slots=True)

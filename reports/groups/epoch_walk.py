@@ -236,7 +236,7 @@ class Walk:
             what = "JoinGroup without a member id" if beat.protocol == CLASSIC else "heartbeat with epoch 0"
             cause = Cause("member_joined", beat.at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
             if self.epoch is None and (beat.epoch or 0) > 1:  # others may have been there, whom the capture lacks
-                cause.certainty, cause.weight = LIKELY, 0.8
+                cause.doubt()
             if beat.regex:
                 cause.at = beat.done  # the coordinator raises the epoch when it has looked which topics that names
             life.begin = self._bump(cause, beat, sure=bool(beat.topics) and not beat.regex)
@@ -308,7 +308,7 @@ class Walk:
             text = f"{_who(life)} left: heartbeat with epoch {beat.sent}"
             cause = Cause("member_left", beat.at, beat.packet, text, life)
         if not beat.answered:
-            cause.certainty, cause.weight = LIKELY, 0.8
+            cause.doubt()
         if self.epoch is not None:
             life.end = self._bump(cause, beat)
 
@@ -424,8 +424,8 @@ class Walk:
 
     @staticmethod
     def _confirm(row: Row) -> None:
-        if row.tentative and row.cause is not None and row.cause.certainty == CERTAIN:
-            row.cause.certainty, row.cause.weight = LIKELY, 0.8
+        if row.tentative and row.cause is not None:
+            row.cause.doubt()
         row.tentative = False
 
     def _bump(self, cause: Cause, beat: Beat, sure: bool = True) -> int:
@@ -437,8 +437,8 @@ class Walk:
         shown = self._shown_meanwhile(beat, answered)
         if shown is not None:
             assert shown.found is not None
-            if shown.found.at < beat.at and cause.certainty == CERTAIN:  # that request may have been there first
-                cause.certainty, cause.weight = LIKELY, 0.8
+            if shown.found.at < beat.at:  # that request may have been there first
+                cause.doubt()
             shown.cause = cause
             if beat.epoch == shown.number:
                 shown.seen = shown.seen or beat
@@ -461,8 +461,7 @@ class Walk:
             if answered > number:
                 self._see(answered - 1, beat, named=False)
                 number = answered
-                if cause.certainty == CERTAIN:  # others raised epochs unseen: this may be theirs too
-                    cause.certainty, cause.weight = LIKELY, 0.8
+                cause.doubt()  # others raised epochs unseen: this may be theirs too
         self.rows[number] = Row(number, cause, before=self.last, tentative=not sure and answered < number)
         if not self.rows[number].tentative:
             self.epoch = number
