@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from reports.groups.assignments import partitions_of
@@ -136,32 +137,43 @@ class _Writer:
                 yield self._event(name, leave.at, leave.message, member, leave.reason or None)
 
     def _by_instance(self, leave: Leave) -> str:
-        found = [member for member, instance in self._facts.instances.items() if instance == leave.instance_id]
-        return found[-1] if leave.instance_id and found else ""
+        """The member that had the instance id then: the last that was heard of before, of those that spoke."""
+        found = [
+            (self._first_word(member), member)
+            for member, instance in self._facts.instances.items()
+            if instance == leave.instance_id and self._first_word(member) <= leave.at
+        ]
+        return max(found)[1] if found else ""
+
+    def _first_word(self, member: str) -> int:
+        words = self._facts.words.get(member)
+        return words.times[0] if words is not None else 0
 
     def silences(self) -> Iterator[Event]:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
         last_seen = max(message.answered or message.at for message in self._log.messages)
         left = {leave.member_id or self._by_instance(leave) for leave in self._facts.leaves if leave.error is None}
         fenced = {refusal.member_id for refusal in self._facts.refusals if refusal.error in FENCED}
-        sessions, waits, newest = {}, {}, {}
+        sessions, waits = {}, {}
+        static: dict[str, list[Join]] = defaultdict(list)
         for join in self._facts.joins:
             if join.member_id and join.session_timeout_ms:
                 sessions[join.member_id] = join.session_timeout_ms
             if join.member_id and not join.error and join.answered is None:
                 waits[join.member_id] = join.at
             if join.instance_id and join.generation is not None:
-                newest[join.instance_id] = join.member_id
+                static[join.instance_id].append(join)
         for member, words in sorted(self._facts.words.items()):
             if member not in self._facts.spoke:
                 continue
             message = self._facts.spoke[member]
-            instance = self._facts.instances.get(member)
-            gone = member in left or member in fenced or (instance and newest.get(instance, member) != member)
+            gone = member in left or member in fenced
+            others = static.get(self._facts.instances.get(member, ""), ())
+            replaced = [join.at for join in others if join.member_id != member and join.at >= words.times[-1]]
             session_ns = sessions.get(member, 0) * 1_000_000
             connection = next(reversed(words.connections))
-            ends = [*words.times[1:], *([] if gone or member in waits else [last_seen])]
-            for at, packet, end in zip(words.times, words.packets, ends, strict=False):
+            last = [] if gone or member in waits else replaced[:1] or [last_seen]
+            for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
                 if session_ns and end - at > session_ns:
                     length = f"{'at least ' if end is last_seen else ''}{(end - at) / 1e6:.0f} ms"
                     event = self._event("silence_begun", at, message, member)
@@ -169,7 +181,7 @@ class _Writer:
                     event.detail = f"{length}; its session timeout is {sessions[member]} ms"
                     yield event
             for closed in [] if gone else self._profiles.connection_ends([connection]):
-                if closed.closed is not None:
+                if closed.closed is not None and (not replaced or closed.closed < replaced[0]):
                     event = self._event("connection_ended", closed.closed, message, member, closed.how_closed)
                     event.connection, event.packet, event.number = connection, None, None
                     yield event

@@ -21,7 +21,8 @@ def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
         until = life.refused if life.refused is not None else walk.last
         silence = until - life.heard
         if silence > life.silent_after():
-            events.append(_event(walk, life, "silence_begun", life.heard, None, f"{silence / _SECOND:.1f} s"))
+            length = f"{'at least ' if life.refused is None else ''}{silence / _SECOND:.1f} s"
+            events.append(_event(walk, life, "silence_begun", life.heard, None, length))
         for connection in life.connections:
             end = ended.get(connection)
             if end is not None and end.closed is not None and end.closed >= life.heard:

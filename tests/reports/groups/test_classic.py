@@ -244,6 +244,34 @@ def test_administrator_takes_out_a_static_member_by_its_instance_id() -> None:
     assert found[2].certainty == CERTAIN
 
 
+def test_a_static_member_that_is_taken_out_twice_had_another_id_each_time() -> None:
+    said = Conversation()
+    said.join(
+        0, "i~1", new=True, instance="inst", generation=1, members={"i~1": {"groupInstanceId": "inst"}}, took=3000
+    )
+    said.synced(3010, 1, {"i~1": {"t": [0]}})
+    said.leave(6000, "", instance="inst", client="admin", host="elsewhere")
+    again = {"i~2": {"groupInstanceId": "inst"}}
+    said.join(7000, "i~2", new=True, instance="inst", generation=3, members=again, took=10)
+    said.leave(9000, "", instance="inst", client="admin", host="elsewhere")
+    history, _ = history_of(said)
+    assert [each.member_id for each in history.events if each.event == "member_removed"] == ["i~1", "i~2"]
+
+
+def test_a_static_member_is_silent_until_another_process_comes_in_its_place() -> None:
+    said = Conversation()
+    listed = {"a~1": {"groupInstanceId": "one"}, "b~1": {"groupInstanceId": "two"}}
+    said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
+    said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
+    said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    for at in range(6_000, 18_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+    said.join(18_020, "b~2", new=True, instance="two", generation=3, leader="a~1", took=500)
+    history, _ = history_of(said)
+    silence = [(each.member_id, each.detail) for each in history.events if each.event == "silence_begun"]
+    assert silence == [("b~1", "15010 ms; its session timeout is 10000 ms")]
+
+
 def test_silent_member_is_dropped_when_its_session_ends() -> None:
     said = two_members()  # b was last heard at 9 s, and its session lasts 10 s
     for at in (12_000, 15_000, 18_000):
