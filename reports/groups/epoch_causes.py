@@ -39,8 +39,8 @@ def _came_back(walk: Walk, rows: list[Row]) -> None:
     """Members that left and joined again with their id, which a client chooses once: it was not closed."""
     joins: dict[str, list[int]] = defaultdict(list)
     for life in walk.lives:
-        if life.joined is not None and life.protocol != CLASSIC:
-            joins[life.member_id].append(life.joined)
+        if life.protocol != CLASSIC:
+            joins[life.member_id] += [at for at, _ in life.joins]
     for row in rows:
         cause = row.cause
         if cause is None or cause.life is None or cause.trigger != "member_left" or cause.life.protocol == CLASSIC:

@@ -29,6 +29,7 @@ class _Window:
     row: Row
     started: int
     until: int
+    asked_until: int  # what was asked for later is of the next one
     lives: list[Life]
     previous: list[Life]  # members of the epoch before
     before: dict[str, Partitions | None]
@@ -53,10 +54,11 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         # What was answered before the next one showed, is of this one, though its request came later.
         ends = max(started[place + 1], rows[place + 1].shown - 1) if place + 1 < len(rows) else walk.last + 1
         until = max(ends, started[place])
+        asked_until = max(started[place], started[place + 1] - 1) if place + 1 < len(rows) else until
         if place == 0 or rows[place - 1].number != row.number - 1:
             previous = roster.members(row.number - 1)
         members = roster.members(row.number)
-        window = _window(row, started[place], until, members, previous)
+        window = _window(row, started[place], until, asked_until, members, previous)
         previous = members
         rebalance = _rebalance(walk, window)
         rebalance.members = [_member(life, window, software[life.member_id]) for life in window.lives]
@@ -87,7 +89,7 @@ def _contributing(cause: Cause) -> Contributing:
     return Contributing(cause.trigger, cause.life.client_id if cause.life else None, cause.at, cause.packet)
 
 
-def _window(row: Row, started: int, until: int, members: list[Life], previous: list[Life]) -> _Window:
+def _window(row: Row, started: int, until: int, asked_until: int, members: list[Life], previous: list[Life]) -> _Window:
     shown = row.found.done if row.found is not None else row.started
     lives = [life for life in members if life.first <= max(until, shown)]
     lives.sort(key=lambda life: (life.client_id or "", life.member_id))
@@ -97,7 +99,7 @@ def _window(row: Row, started: int, until: int, members: list[Life], previous: l
         before[life.member_id] = frozenset() if new else life.had(started - 1)
     after = {life.member_id: life.had(until) for life in lives}
     settled = {life.member_id: life.settled(row.number, until) for life in lives if life.spoke}
-    return _Window(row, started, until, lives, previous, before, after, settled)
+    return _Window(row, started, until, asked_until, lives, previous, before, after, settled)
 
 
 def _rebalance(walk: Walk, window: _Window) -> Rebalance:
@@ -132,7 +134,7 @@ def _rebalance(walk: Walk, window: _Window) -> Rebalance:
 def _member(life: Life, window: _Window, end: ConnectionEnd | None) -> Member:
     before, after = window.before[life.member_id], window.after[life.member_id]
     settled = window.settled.get(life.member_id)
-    joins = life.begin == window.row.number and life.joined is not None and life.join_answered is not None
+    joined = life.joined(window.asked_until)
     return Member(
         member_id=life.member_id,
         client_id=life.client_id,
@@ -143,10 +145,10 @@ def _member(life: Life, window: _Window, end: ConnectionEnd | None) -> Member:
         session_timeout_ms=life.session_timeout_ms,
         rebalance_timeout_ms=life.rebalance_timeout_ms,
         assignors=life.assignors,
-        subscription=life.asked_for(window.until),
-        joined=life.joined,
+        subscription=life.asked_for(window.asked_until),
+        joined=joined[0] if joined else None,
         synced=settled,
-        join_ms=((life.join_answered or 0) - (life.joined or 0)) / _MS if joins else None,
+        join_ms=(joined[1] - joined[0]) / _MS if joined and life.begin == window.row.number else None,
         sync_ms=max(0, settled - window.started) / _MS if settled is not None else None,
         assignment_before=None if before is None else sorted(before),
         assignment=None if after is None else sorted(after),

@@ -95,7 +95,7 @@ class Walk:
         for life in self.lives:
             if self.alive.get(life.member_id) is not life:
                 life.end = 0
-            elif life.joined is not None:
+            elif life.joins:
                 life.begin = 0
 
     def restarts(self, beat: Beat) -> bool:
@@ -151,7 +151,7 @@ class Walk:
     def _rejoin_classic(self, beat: Beat, life: Life) -> None:
         before = life.topics, life.regex, life.topology
         life.learn(beat)
-        life.joined, life.join_answered = beat.at, beat.done
+        life.joins.append((beat.at, beat.done))
         if not beat.owned and life.given:
             life.dropped.append(beat.at)  # an eager member gives up everything as it joins again
         self._event(beat, "joined", life, beat.reason)
@@ -167,7 +167,7 @@ class Walk:
             return
         before = life.topics, life.regex, life.topology
         life.learn(beat)
-        life.joined, life.join_answered = beat.at, beat.done
+        life.joins.append((beat.at, beat.done))
         self._event(beat, "rejoined", life)
         changed = self._subscription(beat, life, before)
         if changed is not None:
@@ -181,7 +181,7 @@ class Walk:
             return
         life = self._new_life(beat)
         life.learn(beat)
-        life.joined, life.join_answered = beat.at, beat.done
+        life.joins.append((beat.at, beat.done))
         life.inherits = True
         if other.epoch is not None:
             life.reached[other.epoch] = beat.done
@@ -218,7 +218,8 @@ class Walk:
         """A static member was given partitions at once, in an epoch that was there: it resumes a session."""
         life = self._new_life(beat)
         life.learn(beat)
-        life.joined, life.join_answered, life.inherits = beat.at, beat.done, True
+        life.joins.append((beat.at, beat.done))
+        life.inherits = True
         text = f"{_who(life)} took the place of a static member that the capture does not have"
         self._besides(Cause("static_member_replaced", beat.at, beat.packet, text, life, LIKELY, 0.7))
         self._event(beat, "replaced", life)
@@ -227,7 +228,7 @@ class Walk:
     def _new_member(self, beat: Beat) -> None:
         life = self._new_life(beat)
         life.learn(beat)
-        life.joined, life.join_answered = beat.at, beat.done
+        life.joins.append((beat.at, beat.done))
         self._event(beat, "joined", life, beat.reason)
         if self.observing:
             life.begin = None

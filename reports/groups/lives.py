@@ -39,8 +39,7 @@ class Life:
     host: str | None = None
     instance_id: str | None = None
     connections: dict[int, None] = field(default_factory=dict)
-    joined: int | None = None
-    join_answered: int | None = None
+    joins: list[tuple[int, int]] = field(default_factory=list)  # (at, answered)
     topics: tuple[str, ...] | None = None
     regex: str | None = None
     topology: str | None = None
@@ -87,6 +86,11 @@ class Life:
         """The topics, or the pattern, that it asked for last."""
         place = bisect_right(self.asked, until, key=lambda each: each[0])
         return self.asked[max(place - 1, 0)][1] if self.asked else list(self.topics or ())
+
+    def joined(self, until: int) -> tuple[int, int] | None:
+        """When it joined last, and was answered; None if the capture does not have it."""
+        place = bisect_right(self.joins, until, key=lambda each: each[0])
+        return self.joins[place - 1] if place else None
 
     def in_epoch(self, number: int) -> bool:
         """Whether it is a member in this epoch of the group."""

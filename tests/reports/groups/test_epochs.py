@@ -461,6 +461,21 @@ def test_a_static_member_that_comes_too_late_joins() -> None:
     assert (found[3].trigger, found[3].trigger_member) == ("member_joined", "a~2")
 
 
+def test_what_a_member_asks_for_later_is_of_the_next_epoch() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", 2, 3, topics=["t", "u"])
+    talk.beat(4000, "b", 0, 3, given=[2, 3])
+    found = of(epochs(talk.log()))
+    assert (found[3].trigger, found[3].trigger_client_id) == ("subscription_changed", "a")
+    assert [each.subscription for each in found[2].members] == [["t"], ["t"]]
+    assert [each.subscription for each in found[3].members] == [["t", "u"], ["t"]]
+    assert [[(each.joined or 0) - START for each in found[number].members] for number in (2, 3)] == [
+        [0, 1000 * MS],
+        [0, 4000 * MS],
+    ]
+
+
 def test_an_instance_id_that_is_in_use_is_refused() -> None:
     talk = Epochs()
     talk.beat(0, "a~1", 0, 1, given=[0], instance="i")
