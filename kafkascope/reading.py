@@ -103,6 +103,21 @@ class Reading:
         if "issues" in self._options.tables and (rows := self.issues()):
             yield Batch({"issues": issue_table(rows)}, {})
 
+    def look_ahead(self) -> None:
+        """Learn the names of topics that only a later part of the files tells; once, and never of a stream."""
+        if not self._names_ahead:
+            return
+        self._names_ahead = False
+        look = replace(
+            self._options, tables=frozenset({"exchanges"}), exchange_columns=frozenset({"topics"}), views=frozenset()
+        )
+        ahead = Engine(look)
+        with open_capture(self._paths, joined=self.joined) as again:
+            for packets in again:
+                ahead.feed(dissect(packets).segments)
+        ahead.finish()
+        self._engine.topic_names.merge(ahead.topic_names)
+
     @property
     def packets(self) -> int:
         """Packets read so far, each once, also if several files have it."""
@@ -146,16 +161,7 @@ class Reading:
     def _with_names(self, tables: Tables) -> Tables:
         if not self._names_ahead or not any(map(_has_ids, tables.values())):
             return tables
-        self._names_ahead = False
-        look = replace(
-            self._options, tables=frozenset({"exchanges"}), exchange_columns=frozenset({"topics"}), views=frozenset()
-        )
-        ahead = Engine(look)
-        with open_capture(self._paths, joined=self.joined) as again:
-            for packets in again:
-                ahead.feed(dissect(packets).segments)
-        ahead.finish()
-        self._engine.topic_names.merge(ahead.topic_names)
+        self.look_ahead()
         names = self._engine.topic_names
         return {name: resolve_mentions(names.resolve(table), names) for name, table in tables.items()}
 

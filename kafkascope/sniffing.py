@@ -137,7 +137,7 @@ def run(
             with Listening(interfaces, options) as listening, _ended_by_signals(listening):
                 remark(f"listening on {', '.join(interfaces)}; Ctrl-C ends it")
                 return show_all(listening, view, filters, remark, out)
-        with Reading(files, options, names_ahead=not view.groups) as reading:
+        with Reading(files, options, names_ahead=True) as reading:
             return show_all(reading, view, filters, remark, out)
     except SourceError as error:
         out.flush()

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
-from kafkascope.spool import Spool
 from reports.groups import lines, view
 from reports.groups.history import GroupHistory
 from reports.groups.live import LiveGroups
@@ -34,12 +33,12 @@ def options(ports: frozenset[int], decode_as: frozenset[int], show_secrets: bool
 
 
 def histories(source: Reading | Listening, wanted: frozenset[str]) -> Iterator[GroupHistory]:
-    """What happened to the groups wanted (none: all).
-
-    Of what goes on, as soon as it is settled; of files when they are read, for then all is known.
-    """
-    going_on = isinstance(source, Listening) or source.is_stream
-    return _as_they_come(source, wanted) if going_on else _at_end(source, wanted)
+    """What happened to the groups wanted (none: all), as soon as it is settled."""
+    groups = LiveGroups(hurry=isinstance(source, Listening) or source.is_stream)
+    names = Names(source)
+    for batch in source.batches():
+        yield groups.feed(_of(wanted, batch), names, time.time_ns() if isinstance(source, Listening) else 0)
+    yield groups.finish(names)
 
 
 def write(history: GroupHistory, as_json: bool, colour: bool, limit: int | None, out: BinaryIO) -> int:
@@ -50,30 +49,26 @@ def write(history: GroupHistory, as_json: bool, colour: bool, limit: int | None,
     return len(texts)
 
 
-def _as_they_come(source: Reading | Listening, wanted: frozenset[str]) -> Iterator[GroupHistory]:
-    groups = LiveGroups()
-    live = isinstance(source, Listening)
+class Names(Mapping[str, str]):
+    """Names of topics by id as bodies write it; of files also those that only a later part of them tells."""
 
-    def topics() -> Mapping[str, str]:
-        return Known.of(source.topic_names.learned()).topics
+    def __init__(self, source: Reading | Listening) -> None:
+        self._source = source
 
-    for batch in source.batches():
-        yield groups.feed(_of(wanted, batch), topics, time.time_ns() if live else 0)
-    yield groups.finish(topics)
+    def __getitem__(self, identity: str) -> str:
+        name = self._source.topic_names.name(identity)
+        if name is None and isinstance(self._source, Reading):
+            self._source.look_ahead()
+            name = self._source.topic_names.name(identity)
+        if name is None:
+            raise KeyError(identity)
+        return name
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(Known.of(self._source.topic_names.learned()).topics)
 
-def _at_end(source: Reading | Listening, wanted: frozenset[str]) -> Iterator[GroupHistory]:
-    spool = Spool()
-    for batch in source.batches():
-        rows = _of(wanted, batch)
-        if rows is not None and rows.num_rows:
-            spool.write({ROWS: rows})
-    spool.finish()
-    found = GroupHistory()
-    for _, history in view.histories(spool.table(ROWS), Known.of(source.topic_names.learned())):
-        found.events += history.events
-        found.rebalances += history.rebalances
-    yield found
+    def __len__(self) -> int:
+        return len(self._source.topic_names.learned())
 
 
 def _of(wanted: frozenset[str], batch: Batch) -> pa.Table | None:

@@ -117,7 +117,7 @@ class TableBuilder:
                 text = self._texts.write(bodies, damage)
             columns = ExchangeColumns(exchanges, api, client_id, bodies, damage, text)
             tables["exchanges"] = exchange_table(columns, self._columns)
-        if bodies is not None and (self._topics or self._wanted & _FROM_BODIES):
+        if bodies is not None:
             self._learn_topics(bodies)
             if self._topics:
                 topics = topic_mentions(bodies, self.topic_names)

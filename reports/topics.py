@@ -33,6 +33,10 @@ class TopicNames:
             if known is None or name < known:
                 self._names[by_id] = name
 
+    def name(self, identity: str) -> str | None:
+        """The name of a topic by its id as Kafka prints it; None if no message told it."""
+        return self._names.get(ID_PREFIX + identity)
+
     def learned(self) -> dict[str, str]:
         """All names by topic as written by id: what `merge` and the constructor take."""
         return dict(self._names)

@@ -7,7 +7,8 @@ heartbeat. Where memory asks for it, the rest goes too; what the analysis then m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -27,12 +28,15 @@ REBALANCE_SETTLES = 5 * _SECOND
 THINNED_AFTER = 120 * _SECOND
 """Repeated messages older than this are dropped where there are too many: no rebalance looks back so far for them."""
 MOST_MESSAGES = 10_000
-"""Of a group, some kilobytes each."""
-MOST_GROUPS = 10_000
-"""At once; those that were silent longest are forgotten first."""
+"""Of a group: about a second of analysis."""
+MOST_IN_ALL = 200_000
+"""Messages of all groups, some kilobytes each; groups that were silent longest are forgotten first."""
+AT_ONCE_S = 0.5
+"""How long, in seconds, groups are analyzed until more is read; then for as long as that they are not."""
+
+_COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 
 _Key = tuple[object, ...]
-Topics = Callable[[], Mapping[str, str]]
 
 
 @dataclass(slots=True)
@@ -41,46 +45,119 @@ class _Group:
 
     messages: list[Message] = field(default_factory=list)
     ended: dict[int, ConnectionEnd] = field(default_factory=dict)
+    said: dict[_Key, _Key] = field(default_factory=dict)  # what each connection said last, by API
     due: int | None = None  # when to analyze it; None: when there is news
+    grown: int = 0  # how many messages it must have for that, if there is no hurry
+    told: int = 2**63 - 1  # everything before this time
     thinned: int = -(2**63)  # not all messages before this time are there
     events: dict[_Key, int] = field(default_factory=dict)  # time of those that were told
     generations: dict[_Key, int] = field(default_factory=dict)  # time of the rebalances that were told
 
+    def take(self, messages: list[Message], ended: Mapping[int, ConnectionEnd]) -> bool:
+        """Take in messages and ends of connections; whether they may have changed the group."""
+        late = bool(messages and self.messages) and in_order(messages[0]) < in_order(self.messages[-1])
+        self.messages += messages
+        if late:
+            self.messages.sort(key=in_order)
+        self.ended |= ended
+        news = any(end.closed is not None for end in ended.values())
+        for message in messages:
+            place, said = _said(message)
+            news |= bool(message.error) or self.said.get(place) != said
+            self.said[place] = said
+        return news
+
+    def thin(self, before: int) -> None:
+        """Drop repeated messages before a time of which all is told; if there are still too many, the older half."""
+        before = min(before, self.told)
+        kept: list[Message] = []
+        self.said.clear()
+        for message in self.messages:
+            place, said = _said(message)
+            if message.at >= before or message.error or self.said.get(place) != said:
+                kept.append(message)
+            self.said[place] = said
+        self.messages = kept if len(kept) <= MOST_MESSAGES else kept[-MOST_MESSAGES // 2 :]
+        self.thinned = max(self.thinned, before, self.messages[0].at if len(kept) > MOST_MESSAGES else before)
+        there = {message.connection for message in self.messages}
+        self.ended = {connection: end for connection, end in self.ended.items() if connection in there}
+        self.events = {key: at for key, at in self.events.items() if at >= self.thinned}
+        self.generations = {number: at for number, at in self.generations.items() if at >= self.thinned}
+
 
 class LiveGroups:
-    """Rows of group_messages in, events and rebalances out. Times are those of the capture, in nanoseconds."""
+    """Rows of group_messages in, events and rebalances out. Times are those of the capture, in nanoseconds.
 
-    def __init__(self) -> None:
+    A file is read so fast that there is no hurry: a group is analyzed again when it has grown by a quarter, so that all
+    analyses together cost a few times as much as one at the end.
+    """
+
+    def __init__(self, hurry: bool = True) -> None:
         self._groups: dict[str, _Group] = {}
         self._now = 0
+        self._hurry = hurry
+        self._rest = 0.0  # until when, by the monotonic clock, no group is analyzed
 
-    def feed(self, rows: pa.Table | None, topics: Topics, now: int = 0) -> GroupHistory:
+    def feed(self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0) -> GroupHistory:
         """What became settled with these rows. now: the time, where more is known of it than the rows say."""
         self._now = max(self._now, now)
         for name, of_group in by_key(rows, "group_id") if rows is not None else ():
-            group = self._groups.pop(name, None) or _Group()
-            self._groups[name] = group  # behind all others: it was heard of last
             messages, ended = messages_of(of_group)
-            group.messages = sorted([*group.messages, *messages], key=in_order)
-            group.ended |= ended
+            group = self._groups.pop(name, None) or _Group()
+            if not (messages or group.messages):
+                continue  # the end of a connection, of a group that was forgotten
+            self._groups[name] = group  # behind all others: it was heard of last
+            news = group.take(messages, ended)
             self._now = max(self._now, *(message.answered or message.at for message in messages), 0)
-            if group.due is None:
+            if news and group.due is None:
                 group.due = self._now + EVENT_SETTLES
         told = GroupHistory()
-        due = [name for name, group in self._groups.items() if group.due is not None and group.due <= self._now]
-        for name in due:
-            self._tell(name, topics(), told, self._now)
-            _thin(self._groups[name], self._now - THINNED_AFTER)
-        for name in list(self._groups)[: max(0, len(self._groups) - MOST_GROUPS)]:
-            self._tell(name, topics(), told, None)
-            del self._groups[name]
+        if time.monotonic() >= self._rest:
+            self._tell_due(topics, told)
+        self._forget(topics, told)
         return told
 
-    def finish(self, topics: Topics) -> GroupHistory:
+    def _tell_due(self, topics: Mapping[str, str], told: GroupHistory) -> None:
+        """Analyze the groups whose time has come, those first that wait longest."""
+        due = [
+            (group.due, name)
+            for name, group in self._groups.items()
+            if group.due is not None and group.due <= self._now and (self._hurry or len(group.messages) >= group.grown)
+        ]
+        begun = time.monotonic()
+        for _, name in sorted(due):
+            self._tell(name, topics, told, self._now)
+            group = self._groups[name]
+            if len(group.messages) > MOST_MESSAGES:
+                group.thin(self._now - THINNED_AFTER)
+            group.grown = len(group.messages) * 5 // 4
+            took = time.monotonic() - begun
+            if self._hurry:
+                self._rest = begun + 2 * took
+                if took > AT_ONCE_S:
+                    break
+
+    def _forget(self, topics: Mapping[str, str], told: GroupHistory) -> None:
+        """Where there is too much to remember: first what is repeated, then the groups that were silent longest."""
+        count = sum(len(group.messages) for group in self._groups.values())
+        if count <= MOST_IN_ALL:
+            return
+        for name, group in self._groups.items():
+            if group.due is not None:
+                self._tell(name, topics, told, self._now)
+            group.thin(self._now - THINNED_AFTER)
+        count = sum(len(group.messages) for group in self._groups.values())
+        for name in list(self._groups):
+            if count <= MOST_IN_ALL * 3 // 4:
+                break
+            self._tell(name, topics, told, None)
+            count -= len(self._groups.pop(name).messages)
+
+    def finish(self, topics: Mapping[str, str]) -> GroupHistory:
         """All that was not told yet."""
         told = GroupHistory()
         for name in sorted(self._groups):
-            self._tell(name, topics(), told, None)
+            self._tell(name, topics, told, None)
         self._groups.clear()
         return told
 
@@ -88,14 +165,14 @@ class LiveGroups:
         """Add what is settled now (None: everything) and was not told before."""
         group = self._groups[name]
         history = analyze_group(GroupLog(name, group.messages, group.ended, topics))
-        waiting = False
+        waiting = []
         for event in history.events:
             if group.thinned <= event.at and (key := _key(event)) not in group.events:
                 if now is None or event.at + EVENT_SETTLES <= now:
                     group.events[key] = event.at
                     told.events.append(event)
                 else:
-                    waiting = True
+                    waiting.append(event.at)
         for place, rebalance in enumerate(history.rebalances):
             at = _over(rebalance)
             generation = (rebalance.protocol, rebalance.to_generation)
@@ -106,28 +183,16 @@ class LiveGroups:
                 group.generations[generation] = at
                 told.rebalances.append(rebalance)
             else:
-                waiting = True
+                waiting.append(_begun(rebalance))
         group.due = None if now is None or not waiting else now + AGAIN_AFTER
+        group.told = min(waiting, default=2**63 - 1)
 
 
-def _thin(group: _Group, before: int) -> None:
-    """Drop messages before a time of which there are many, if there are too many in all."""
-    if len(group.messages) <= MOST_MESSAGES:
-        return
-    kept: list[Message] = []
-    said: dict[tuple[int, str], tuple[str | None, str | None]] = {}
-    for message in group.messages:
-        place = (message.connection, message.api)
-        bodies = (message.request_text, message.response_text)
-        if message.at >= before or message.error or said.get(place) != bodies:
-            kept.append(message)
-        said[place] = bodies
-    group.messages = kept if len(kept) <= MOST_MESSAGES else kept[-MOST_MESSAGES // 2 :]
-    group.thinned = max(group.thinned, before, group.messages[0].at if len(kept) > MOST_MESSAGES else before)
-    there = {message.connection for message in group.messages}
-    group.ended = {connection: end for connection, end in group.ended.items() if connection in there}
-    group.events = {key: at for key, at in group.events.items() if at >= group.thinned}
-    group.generations = {number: at for number, at in group.generations.items() if at >= group.thinned}
+def _said(message: Message) -> tuple[_Key, _Key]:
+    """Who said something, and what; that is repeated, if it is the same as before."""
+    # Offsets go on, and tell nothing of the group.
+    bodies = () if message.api in _COMMITS else (message.request_text, message.response_text)
+    return (message.connection, message.api), bodies
 
 
 def _settled(rebalance: Rebalance, later: list[Rebalance], now: int) -> bool:

@@ -99,12 +99,12 @@ class Message:
     @cached_property
     def request(self) -> Json:
         """The request's body; empty if the capture lacks it."""
-        return _body(self.request_text)
+        return body(self.request_text)
 
     @cached_property
     def response(self) -> Json:
         """The response's body; empty if there is none."""
-        return _body(self.response_text)
+        return body(self.response_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd
     ended: dict[int, ConnectionEnd] = {}
     for row in _rows(table):
         if row["kind"] == "connection":
-            facts = _body(row["request"])
+            facts = body(row["request"])
+            if row["connection"] in ended and "how_closed" not in facts:
+                continue  # who the client is, told before the connection's end: that says it too
             ended[row["connection"]] = ConnectionEnd(
                 connection=row["connection"],
                 client=row["client"],
@@ -212,9 +214,10 @@ def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _listed(api: str, request: str | None) -> list[Any]:
-    return _LISTED_GROUPS[api](_body(request))
+    return _LISTED_GROUPS[api](body(request))
 
 
-def _body(text: str | None) -> Json:
-    body = json.loads(text) if text else {}
-    return body if isinstance(body, dict) else {}
+def body(text: str | None) -> Json:
+    """A body as the exchanges table has it; empty if there is none."""
+    read = json.loads(text) if text else {}
+    return read if isinstance(read, dict) else {}

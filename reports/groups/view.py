@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from reports.findings.finding import Finding, finding_table
 from reports.findings.group_rules import group_findings
 from reports.groups.analysis import analyze_group
 from reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
-from reports.groups.messages import MEMBER_APIS, Ends, group_messages, messages_of
+from reports.groups.messages import MEMBER_APIS, Ends, body, group_messages, messages_of
 from reports.tables import GROUP_MESSAGES
 from reports.text import address
 from reports.views import Known, by_key
@@ -20,6 +21,7 @@ from reports.views import Known, by_key
 _MOST_GROUPS = 1_000
 """Groups of members on one connection that are remembered until it ends: a client has one or a few."""
 
+_INTRODUCTION = {"clientSoftwareName": "software", "clientSoftwareVersion": "software_version"}
 _HOW_IT_ENDED = ("opened", "closed", "how_closed", "software", "software_version")
 
 
@@ -33,16 +35,20 @@ class GroupsView:
     results: tuple[str, ...] = ("group_events", "rebalances", "findings")
 
     def __init__(self) -> None:
-        self._groups: dict[int, dict[str, None]] = {}  # whose members spoke on a connection that has not ended
+        # Of connections that have not ended: what client it is, as it told first, and whose members spoke there.
+        self._software: dict[int, dict[str, Any]] = {}
+        self._groups: dict[int, dict[str, None]] = {}
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Rows of GROUP_MESSAGES that a batch gives; None without any."""
         found = []
-        if "exchanges" in tables and (messages := group_messages(tables["exchanges"], ends)) is not None:
-            self._remember(messages)
-            found.append(messages)
-        if "connections" in tables and (ended := self._ended(tables["connections"])) is not None:
-            found.append(ended)
+        if "exchanges" in tables:
+            self._introduce(tables["exchanges"])
+            if (messages := group_messages(tables["exchanges"], ends)) is not None:
+                found += [messages, self._introduced(messages)]
+        if "connections" in tables:
+            found.append(self._ended(tables["connections"]))
+        found = [rows for rows in found if rows.num_rows]
         return pa.concat_tables(found) if found else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
@@ -60,35 +66,57 @@ class GroupsView:
         }
         return {name: table for name, table in tables.items() if table.num_rows}
 
-    def _remember(self, messages: pa.Table) -> None:
-        members = messages.filter(pc.is_in(messages["api"], pa.array(sorted(MEMBER_APIS))))
-        pairs = members.select(["connection", "group_id"]).group_by(["connection", "group_id"], use_threads=False)
-        for pair in pairs.aggregate([]).to_pylist():
-            groups = self._groups.setdefault(pair["connection"], {})
-            if len(groups) < _MOST_GROUPS:
-                groups[pair["group_id"]] = None
+    def _introduce(self, exchanges: pa.Table) -> None:
+        asked = exchanges.filter(pc.equal(exchanges["api"], "ApiVersions"))
+        for connection, text in zip(asked["connection"].to_pylist(), asked["request"].to_pylist(), strict=True):
+            told = {column: body(text).get(field) for field, column in _INTRODUCTION.items()}
+            if any(told.values()):
+                self._software.setdefault(connection, told)
 
-    def _ended(self, connections: pa.Table) -> pa.Table | None:
-        if not self._groups:
-            return None
-        of_members = connections.filter(pc.is_in(connections["connection"], pa.array(self._groups)))
+    def _introduced(self, messages: pa.Table) -> pa.Table:
+        """Who the clients of members are, that speak of a group for the first time: until their connections end."""
+        members = messages.filter(pc.is_in(messages["api"], pa.array(sorted(MEMBER_APIS))))
+        who = ["client_id", "client", "client_port", "broker"]
+        pairs = members.group_by(["connection", "group_id"], use_threads=False)
+        rows = []
+        for pair in pairs.aggregate([(name, "first") for name in who]).to_pylist():
+            connection, group = pair["connection"], pair["group_id"]
+            groups = self._groups.setdefault(connection, {})
+            if group in groups or len(groups) >= _MOST_GROUPS:
+                continue
+            groups[group] = None
+            if connection in self._software:
+                facts = {name: pair[f"{name}_first"] for name in who}
+                rows.append(_connection(group, connection, facts, self._software[connection]))
+        return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
+
+    def _ended(self, connections: pa.Table) -> pa.Table:
+        for connection in connections["connection"].to_pylist():
+            self._software.pop(connection, None)
+        of_members = connections.filter(pc.is_in(connections["connection"], pa.array(self._groups, pa.int64())))
         times = {"opened": pa.int64(), "closed": pa.int64()}
         whole = pa.schema([pa.field(f.name, times.get(f.name, f.type)) for f in of_members.schema])
         rows = [
-            {
-                "group_id": group,
-                "kind": "connection",
-                "connection": row["connection"],
-                "client_id": row["client_id"],
-                "client": row["client"],
-                "client_port": row["client_port"],
-                "broker": address(row["broker"], row["broker_port"]),
-                "request": json.dumps({name: row[name] for name in _HOW_IT_ENDED}),
-            }
+            _connection(
+                group,
+                row["connection"],
+                {name: row[name] for name in ("client_id", "client", "client_port")}
+                | {"broker": address(row["broker"], row["broker_port"])},
+                {name: row[name] for name in _HOW_IT_ENDED},
+            )
             for row in of_members.cast(whole).to_pylist()
             for group in self._groups.pop(row["connection"])
         ]
-        return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES) if rows else None
+        return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
+
+
+def _connection(group: str, connection: int, who: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "kind": "connection",
+        "connection": connection,
+        "request": json.dumps(facts),
+    } | who
 
 
 def histories(rows: pa.Table, known: Known) -> Iterator[tuple[GroupLog, GroupHistory]]:

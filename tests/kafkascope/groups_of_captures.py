@@ -22,7 +22,7 @@ def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     engine = Engine(EngineOptions(tables=frozenset(), views=frozenset({ROWS})))
     tables = []
     (file,) = (PCAPS / story).glob("capture.pcap*")
-    with open_capture([str(file)]) as capture:
+    with open_capture([str(file)], batch_bytes=20_000) as capture:
         for packets in capture:
             tables.append(engine.feed(dissect(packets).segments))
     tables.append(engine.finish())
