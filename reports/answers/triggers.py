@@ -16,7 +16,7 @@ class Trigger:
 
 TRIGGERS: dict[str, Trigger] = {
     "member_joined": Trigger("+", "member joined", "a new member came into the group"),
-    "member_left": Trigger("−", "member left", "a member closed, and said so"),
+    "member_left": Trigger("−", "member left", "a member went, and said so"),
     "unsubscribed": Trigger("−", "unsubscribed", "a member dropped its subscription"),
     "poll_timeout": Trigger(
         "P", "poll timeout", "a member's application did not poll within max.poll.interval.ms, so its client left"

@@ -153,7 +153,11 @@ class _Writer:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
         last_seen = max(message.answered or message.at for message in self._log.messages)
         left = {leave.member_id or self._by_instance(leave) for leave in self._facts.leaves if leave.error is None}
-        fenced = {refusal.member_id for refusal in self._facts.refusals if refusal.error in FENCED}
+        refused: dict[str, list[int]] = defaultdict(list)  # when it spoke, and had no place in the group any more
+        said: list[Refusal | Leave] = [*self._facts.refusals, *self._facts.leaves]
+        for each in said:
+            if each.error in FENCED:
+                refused[each.member_id].append(each.at)
         sessions, waits = {}, {}
         static: dict[str, list[Join]] = defaultdict(list)
         for join in self._facts.joins:
@@ -167,12 +171,13 @@ class _Writer:
             if member not in self._facts.spoke:
                 continue
             message = self._facts.spoke[member]
-            gone = member in left or member in fenced
             others = static.get(self._facts.instances.get(member, ""), ())
-            replaced = [join.at for join in others if join.member_id != member and join.at >= words.times[-1]]
+            replaced = [join.at for join in others if join.member_id != member]
+            gone = member in left or any(at < words.times[-1] for at in refused[member])
+            until = min((at for at in [*replaced, *refused[member]] if at >= words.times[-1]), default=last_seen)
             session_ns = sessions.get(member, 0) * 1_000_000
             connection = next(reversed(words.connections))
-            last = [] if gone or member in waits else replaced[:1] or [last_seen]
+            last = [] if gone or member in waits else [until]
             for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
                 if session_ns and end - at > session_ns:
                     length = f"{'at least ' if end is last_seen else ''}{(end - at) / 1e6:.0f} ms"
@@ -181,7 +186,7 @@ class _Writer:
                     event.detail = f"{length}; its session timeout is {sessions[member]} ms"
                     yield event
             for closed in [] if gone else self._profiles.connection_ends([connection]):
-                if closed.closed is not None and (not replaced or closed.closed < replaced[0]):
+                if closed.closed is not None and (until is last_seen or closed.closed < until):
                     event = self._event("connection_ended", closed.closed, message, member, closed.how_closed)
                     event.connection, event.packet, event.number = connection, None, None
                     yield event

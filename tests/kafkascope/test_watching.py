@@ -108,7 +108,7 @@ def test_rebalances_are_told_while_the_group_goes_on(story: str) -> None:
 def test_memory_is_bounded_and_what_was_told_is_not_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MOST_MESSAGES", 120)
     monkeypatch.setattr(live, "THINNED_AFTER", 10 * SECOND)
-    groups = LiveGroups()
+    groups = LiveGroups(hurry=False)
     rows, topics = rows_of("rebalance-storm")
     told = GroupHistory()
     for fed in range(0, len(rows), 20):

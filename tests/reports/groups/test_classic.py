@@ -285,6 +285,21 @@ def test_silent_member_is_dropped_when_its_session_ends() -> None:
     assert [(event.client_id, event.at) for event in silence] == [("b", START + 9_000 * MS)]
 
 
+@pytest.mark.parametrize(("speaks", "length"), [(None, "at least 24000 ms"), (25_000, "16000 ms"), (18_000, None)])
+def test_a_silence_lasts_until_the_member_speaks_though_it_is_none_any_more(
+    speaks: int | None, length: str | None
+) -> None:
+    said = two_members()  # b was last heard at 9 s, and its session lasts 10 s
+    for at in range(12_000, 33_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+    said.heartbeat(32_999, "a~1", 1)
+    if speaks is not None:
+        said.leave(speaks, "b~1", error="UNKNOWN_MEMBER_ID")
+    history, _ = history_of(said)
+    details = [event.detail or "" for event in history.events if event.event == "silence_begun"]
+    assert [detail.partition(";")[0] for detail in details] == ([] if length is None else [length])
+
+
 def test_member_that_is_still_heard_did_not_time_out() -> None:
     said = two_members()
     for at in range(12_000, 30_000, 3000):
