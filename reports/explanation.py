@@ -47,7 +47,10 @@ def _lines(rebalance: Rebalance) -> Iterator[str]:
     yield ""
     yield from _course(rebalance)
     yield ""
-    yield from _members(rebalance.members or [], rebalance.leader, rebalance.started)
+    if rebalance.members:
+        yield from _members(rebalance.members, rebalance.leader, rebalance.started)
+    else:
+        yield "Its members are not known." if rebalance.stable is None else "No members."
     yield from _cost(rebalance)
 
 
@@ -76,9 +79,6 @@ def _course(rebalance: Rebalance) -> Iterator[str]:
 
 
 def _members(members: Sequence[Member], leader: str | None, started: int | None) -> Iterator[str]:
-    if not members:
-        yield "No members."
-        return
     yield f"{counted(len(members), 'member')}:"
     for member in members:
         who = member.client_id or member.member_id or "?"

@@ -69,7 +69,7 @@ def _rebalance(row: Row) -> str:
     parts = [
         f"REBALANCE {before}→{row['to_generation']} {row['trigger']}{f' of {who}' if who else ''} ({row['certainty']})",
         "never stable" if row["stable"] is None else _took(row["duration_ms"]),
-        _members(row["members"]),
+        _members(row["members"]) if row["members"] or row["stable"] is not None else "members not known",
     ]
     if row["unowned_ms"]:
         parts.append(f"partitions without owner for up to {_seconds(row['unowned_ms'])}")

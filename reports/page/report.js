@@ -345,7 +345,7 @@ function groupPanel(g, since, until) {
       time(r.begin), el("button", { type: "button", class: "link", onclick: (e) => { e.stopPropagation(); pick(); } },
         `${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}`),
       [el("span", { class: "mark" }, triggerMark(r.trigger)), " ", triggerWords(r.trigger)], text(r.client), r.certainty || "",
-      duration(r.duration), duration(r.unowned_ms), integer(r.member_count)] };
+      duration(r.duration), duration(r.unowned_ms), r.member_count || known(r.duration) ? integer(r.member_count) : "?"] };
   };
   const parts = [title];
   if (shown < G.groups.rebalances[g]) {

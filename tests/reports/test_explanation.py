@@ -136,7 +136,8 @@ def test_members_with_all_that_is_known() -> None:
     assert "      has nothing" in told
     assert "Moved: orders 1" in told
     assert "      has unknown" in lines(members=[Member("c1-1")])
-    assert "No members." in lines(members=[])
+    assert "No members." in lines(members=[], stable=BEGIN)
+    assert "Its members are not known." in lines(members=[], stable=None)
 
 
 def test_what_it_cost() -> None:

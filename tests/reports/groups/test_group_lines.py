@@ -49,7 +49,7 @@ def test_a_line_says_the_whole_at_a_glance() -> None:
         "06:01:26.151000 orders left c\ufffd2 generation 3 closed (packet 7)",
         "06:01:26.151000 orders REBALANCE 3→4 member_left of c2 (certain); took 1.000 s; 11 members: m-0, c1, c2, c3, "
         "c4, c5, c6, c7 and 3 more; partitions without owner for up to 1.500 s; also member_joined; inferred",
-        "06:01:28.151000 orders REBALANCE ?→5 unknown of m-x (guessed); never stable; 0 members",
+        "06:01:28.151000 orders REBALANCE ?→5 unknown of m-x (guessed); never stable; members not known",
     ]
 
 
