@@ -182,7 +182,7 @@ class _Writer:
                 if session_ns and end - at > session_ns:
                     length = f"{'at least ' if end is last_seen else ''}{(end - at) / 1e6:.0f} ms"
                     event = self._event("silence_begun", at, message, member)
-                    event.packet, event.number, event.connection = packet, None, connection
+                    event.packet, event.number, event.connection = packet, None, None
                     event.detail = f"{length}; its session timeout is {sessions[member]} ms"
                     yield event
             for closed in [] if gone else self._profiles.connection_ends([connection]):

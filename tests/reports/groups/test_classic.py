@@ -282,7 +282,7 @@ def test_silent_member_is_dropped_when_its_session_ends() -> None:
     assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == ("session_timeout", "b", LIKELY)
     assert found[2].started == START + 19_000 * MS
     silence = [event for event in history.events if event.event == "silence_begun"]
-    assert [(event.client_id, event.at) for event in silence] == [("b", START + 9_000 * MS)]
+    assert [(event.client_id, event.at, event.connection) for event in silence] == [("b", START + 9_000 * MS, None)]
 
 
 @pytest.mark.parametrize(("speaks", "length"), [(None, "at least 24000 ms"), (25_000, "16000 ms"), (18_000, None)])
