@@ -212,10 +212,16 @@ class _Search:
         trigger = "share_partitions_initialized" if share else "topic_partitions_changed"
         # What came to members from one that the capture lacks is new to it as well: then numbers are missing, or
         # nobody in the capture has partitions that were known.
-        if not _continue(fresh, self.known) or not self._all_held():
+        if not self._all_held():
             return False
         text = f"partitions that no member had before were given out: {in_words(fresh)}"
         weight = 0.9 if self._complete() else 0.6
+        if not _continue(fresh, self.known):
+            overtaken = self._given_next()
+            if not self._complete() or not _continue(fresh | overtaken, self.known):
+                return False
+            text += f"; the others, {in_words(overtaken - fresh)}, with the next epoch, before this one was complete"
+            weight = 0.6
         at = self.row.started
         new_topics = {_topic(each) for each in fresh}.isdisjoint(_topic(each) for each in self.known)
         if new_topics and self.row.before and any(life.regex for life in self.members):
@@ -223,6 +229,11 @@ class _Search:
         _put(self.row, Cause(trigger, at, _packet(self.row), text, None, LIKELY, weight))
         self._reject_members(trigger)
         return True
+
+    def _given_next(self) -> frozenset[str]:
+        """What nobody had before, and some member got with the next epoch."""
+        given = (given for life in self.walk.lives for _, epoch, given in life.given if epoch == self.row.number + 1)
+        return frozenset().union(*given) - self.known
 
     def _gone_topics(self) -> bool:
         """A topic that members had, and nobody has after it, though nobody asks for another."""

@@ -13,7 +13,7 @@ import pytest
 
 from reports.groups.epochs import epochs
 from reports.groups.events import EVENTS
-from reports.groups.history import CERTAIN, GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
+from reports.groups.history import CERTAIN, LIKELY, GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
 from reports.groups.messages import ConnectionEnd, Message
 from reports.groups.migration import by_protocol, phases_of
 from tests.reports.captured_tables import captured
@@ -459,6 +459,29 @@ def test_a_static_member_that_comes_too_late_joins() -> None:
     found = of(epochs(talk.log()))
     assert (found[2].trigger, found[2].trigger_member) == ("session_timeout", "a~1")
     assert (found[3].trigger, found[3].trigger_member) == ("member_joined", "a~2")
+
+
+def test_new_partitions_of_an_epoch_that_the_next_one_overtakes() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", 2, 3, given=[0, 1, 5])
+    talk.beat(3100, "c", 0, 4, given=[])  # joins before b had epoch 3, which gives it 4
+    talk.beat(3200, "b", 2, 4, given=[2, 3])
+    talk.beat(3300, "a", 3, 4, given=[0, 1])
+    talk.beat(4000, "c", 4, given=[4, 5])
+    third = of(epochs(talk.log()))[3]
+    assert (third.trigger, third.certainty, third.stable) == ("topic_partitions_changed", LIKELY, None)
+    assert "t 5; the others, t 4, with the next epoch" in third.evidence[0].text
+
+
+def test_new_partitions_of_which_one_never_shows_are_no_reason() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", 2, 3, given=[0, 1, 6])
+    talk.beat(3100, "c", 0, 4, given=[])
+    talk.beat(3200, "b", 2, 4, given=[2, 3])
+    talk.beat(4000, "c", 4, given=[5])
+    assert of(epochs(talk.log()))[3].trigger == "unknown"
 
 
 def test_what_a_member_asks_for_later_is_of_the_next_epoch() -> None:
