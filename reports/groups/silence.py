@@ -15,17 +15,22 @@ _SECOND = 1_000_000_000
 def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
     """An event where each silence began, and one for each connection of a member that ended before it had left."""
     events = []
-    for life in walk.lives:
+    last_on: dict[int, Life] = {}
+    for life in sorted(walk.lives, key=lambda life: life.heard):
+        last_on |= dict.fromkeys(life.connections, life)
+    came_anew: dict[str, int] = {}
+    for life in reversed(walk.lives):
+        again = life.refused if life.refused is not None else came_anew.get(life.key)
+        came_anew[life.key] = life.first
         if not life.spoke or life.left is not None or life.away is not None:
             continue
-        until = life.refused if life.refused is not None else walk.last
-        silence = until - life.heard
+        silence = (walk.last if again is None else again) - life.heard
         if silence > life.silent_after():
-            length = f"{'at least ' if life.refused is None else ''}{silence / _SECOND:.1f} s"
+            length = f"{'at least ' if again is None else ''}{silence / _SECOND:.1f} s"
             events.append(_event(walk, life, "silence_begun", life.heard, None, length))
         for connection in life.connections:
             end = ended.get(connection)
-            if end is not None and end.closed is not None and end.closed >= life.heard:
+            if last_on[connection] is life and end is not None and end.closed is not None and end.closed >= life.heard:
                 events.append(_event(walk, life, "connection_ended", end.closed, connection, end.how_closed))
     return events
 

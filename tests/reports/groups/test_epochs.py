@@ -323,6 +323,22 @@ def test_a_member_that_falls_silent_is_found_by_what_others_are_given() -> None:
     assert {each.event for each in history.events if each.client_id == "b"} >= {"silence_begun", "connection_ended"}
 
 
+def test_a_member_that_comes_anew_on_its_connection_was_silent_until_then() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beats(2100, 12_000, "a", 2)
+    talk.beat(12_000, "a", 2, 3, given=[0, 1, 2, 3])
+    talk.beats(13_000, 22_000, "a", 3)
+    talk.beat(20_000, "b", 0, 4, given=[])
+    talk.beat(21_000, "b", -1)
+    talk.ended[hash_of("b" + "10.0.0.1:9092")] = ConnectionEnd(
+        hash_of("b" + "10.0.0.1:9092"), "b", 1, "", "b", START, START + 22_000 * MS, "fin", None, None
+    )
+    history = epochs(talk.log())
+    told = [(each.event, each.detail) for each in history.events if each.event in ("silence_begun", "connection_ended")]
+    assert told == [("silence_begun", "18.0 s")]
+
+
 def test_somebody_alone_that_comes_back_after_its_session() -> None:
     talk = Epochs()
     talk.beat(0, "a", 0, 1, given=[0])
