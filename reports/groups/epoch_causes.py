@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from itertools import pairwise
 
 from reports.groups.epoch_rows import Cause, Row
@@ -26,13 +26,38 @@ def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
     """Give each row without a cause one, if anything speaks for one, and evidence for and against."""
     rows = [walk.rows[number] for number in sorted(walk.rows)]
     roster, known = Roster(walk.lives), _Known(walk.lives)
+    expired: list[Row] = []
     for place, row in enumerate(rows):
         if row.cause is None:
             until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
             _Search(walk, row, max(until, row.started), ended, roster.members(row.number), known).run()
+            if row.cause is not None and row.cause.trigger == "session_timeout":
+                expired.append(row)
+    _first_silent_first(expired)
     _came_back(walk, rows)
     if walk.protocol == SHARE:
         _share_groups_do_it_in_two(walk, rows)
+
+
+def _first_silent_first(expired: list[Row]) -> None:
+    """Sessions that ran out one after the other did so in the order in which the members fell silent."""
+    runs: list[list[Row]] = []
+    for row in expired:
+        if runs and row.number == runs[-1][-1].number + 1:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    for run in runs:
+        found = sorted(((row.cause, row.evidence) for row in run), key=_expiry)
+        for row, (cause, evidence) in zip(run, found, strict=True):
+            row.cause, row.evidence = cause, evidence
+            if cause is not None and cause.life is not None:
+                cause.life.end = row.number
+
+
+def _expiry(found: tuple[Cause | None, list[Evidence]]) -> int:
+    life = found[0].life if found[0] is not None else None
+    return life.silent_since() + (life.session_timeout_ms or 0) * 1_000_000 if life is not None else 0
 
 
 def _came_back(walk: Walk, rows: list[Row]) -> None:
@@ -87,6 +112,10 @@ class _Known:
             self._known |= self._coming.pop()[1]
         return self._known
 
+    def forget(self, topics: Set[str]) -> None:
+        """Those topics are no more; others that come to be called so have new partitions."""
+        self._known = {each for each in self._known if topic_of(each) not in topics}
+
 
 class _Search:
     def __init__(
@@ -99,7 +128,7 @@ class _Search:
         known: _Known,
     ) -> None:
         assert row.found is not None
-        self.walk, self.row, self.ended = walk, row, ended
+        self.walk, self.row, self.ended, self._all_known = walk, row, ended, known
         self.at = row.found.done
         self.members = [
             life
@@ -206,8 +235,8 @@ class _Search:
     def _new_partitions(self) -> bool:
         gained = frozenset().union(*self.gains.values()) if self.gains else frozenset()
         fresh = gained - self.known
-        if not fresh:
-            return self._gone_topics()
+        if not fresh and self._gone_topics():
+            return True
         share = self.walk.protocol == SHARE
         trigger = "share_partitions_initialized" if share else "topic_partitions_changed"
         # What came to members from one that the capture lacks is new to it as well: then numbers are missing, or
@@ -215,18 +244,26 @@ class _Search:
         if not self._all_held():
             return False
         text = f"partitions that no member had before were given out: {in_words(fresh)}"
-        weight = 0.9 if self._complete() else 0.6
-        if not _continue(fresh, self.known):
-            overtaken = self._given_next()
+        certainty, weight = LIKELY, 0.9 if self._complete() else 0.6
+        if not fresh or not _continue(fresh, self.known):
+            # The next epoch may have come before this one was complete.
+            overtaken = self._given_next() - fresh
             if not self._complete() or not _continue(fresh | overtaken, self.known):
                 return False
-            text += f"; the others, {in_words(overtaken - fresh)}, with the next epoch, before this one was complete"
-            weight = 0.6
+            if fresh:
+                text, weight = f"{text}; the others, {in_words(overtaken)}, with the next epoch", 0.6
+            else:
+                if not overtaken or not self._is_next_explained():
+                    return False
+                text = f"partitions that no member had before were given out with the next epoch: {in_words(overtaken)}"
+                certainty, weight = GUESSED, 0.4
         at = self.row.started
-        new_topics = {_topic(each) for each in fresh}.isdisjoint(_topic(each) for each in self.known)
+        new_topics = bool(fresh) and {topic_of(each) for each in fresh}.isdisjoint(
+            topic_of(each) for each in self.known
+        )
         if new_topics and self.row.before and any(life.regex for life in self.members):
             at = min(at, self.row.before)  # topics of a pattern are looked up after a heartbeat, and count from then
-        _put(self.row, Cause(trigger, at, _packet(self.row), text, None, LIKELY, weight))
+        _put(self.row, Cause(trigger, at, _packet(self.row), text, None, certainty, weight))
         self._reject_members(trigger)
         return True
 
@@ -235,12 +272,18 @@ class _Search:
         given = (given for life in self.walk.lives for _, epoch, given in life.given if epoch == self.row.number + 1)
         return frozenset().union(*given) - self.known
 
+    def _is_next_explained(self) -> bool:
+        following = self.walk.rows.get(self.row.number + 1)
+        return following is not None and following.cause is not None and self.walk.protocol not in (SHARE, STREAMS)
+
     def _gone_topics(self) -> bool:
         """A topic that members had, and nobody has after it, though nobody asks for another."""
         before, after = self._had(self.at - 1), self._had(self.until)
-        lost = {_topic(each) for each in before} - {_topic(each) for each in after}
+        lost = {topic_of(each) for each in before} - {topic_of(each) for each in after}
         if not lost or not self._complete() or self.walk.protocol == STREAMS:
             return False
+        self._all_known.forget(lost)
+        self.walk.lost += [(topic, self.row.started, self.until) for topic in sorted(lost)]
         text = f"nobody has partitions of {listed(lost)} any more"
         _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
         return True
@@ -251,8 +294,8 @@ class _Search:
             if not life.regex:
                 continue
             place = bisect_left(life.given, self.at, key=lambda each: each[0])
-            had = {_topic(each) for _, _, given in life.given[:place] for each in given}
-            new = {_topic(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
+            had = {topic_of(each) for _, _, given in life.given[:place] for each in given}
+            new = {topic_of(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
             if new:
                 text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
                 _put(
@@ -338,9 +381,9 @@ def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
     before: dict[str, set[int]] = defaultdict(set)
     after: dict[str, set[int]] = defaultdict(set)
     for each in known:
-        before[_topic(each)].add(_number(each))
+        before[topic_of(each)].add(_number(each))
     for each in fresh:
-        after[_topic(each)].add(_number(each))
+        after[topic_of(each)].add(_number(each))
     return all(
         before[topic] == set(range(len(before[topic])))
         and before[topic] | numbers == set(range(len(before[topic]) + len(numbers)))
@@ -348,7 +391,7 @@ def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
     )
 
 
-def _topic(partition: str) -> str:
+def topic_of(partition: str) -> str:
     """Of topic-number its topic, of subtopology_partition its subtopology."""
     return _NUMBERED.sub("", partition)
 

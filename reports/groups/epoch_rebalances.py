@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reports.groups.cost import Ownership, last_of, moved_partitions
+from reports.groups.epoch_causes import topic_of
 from reports.groups.epoch_rows import Cause, Row
 from reports.groups.epoch_walk import Walk
 from reports.groups.heartbeats import CLASSIC, CONSUMER, SHARE
@@ -213,10 +214,17 @@ def _gaps(walk: Walk) -> Gaps:
         for each in owners:
             if covered is None:
                 break
-            if covered < each.since:
+            if covered < each.since and not _lost(walk, partition, covered, each.since):
                 gaps.setdefault(partition, []).append((covered, each.since))
             covered = None if each.until is None else max(covered, each.until)
     return gaps
+
+
+def _lost(walk: Walk, partition: str, since: int, until: int) -> bool:
+    """Whether a partition had no owner because its topic was no more."""
+    return any(
+        topic_of(partition) == topic and since <= lost_until and until >= lost for topic, lost, lost_until in walk.lost
+    )
 
 
 def _ownerships(life: Life) -> Iterator[Ownership]:

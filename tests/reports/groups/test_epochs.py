@@ -13,7 +13,16 @@ import pytest
 
 from reports.groups.epochs import epochs
 from reports.groups.events import EVENTS
-from reports.groups.history import CERTAIN, LIKELY, GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
+from reports.groups.history import (
+    CERTAIN,
+    GUESSED,
+    LIKELY,
+    GroupHistory,
+    GroupLog,
+    Rebalance,
+    event_table,
+    rebalance_table,
+)
 from reports.groups.messages import ConnectionEnd, Message
 from reports.groups.migration import by_protocol, phases_of
 from tests.reports.captured_tables import captured
@@ -488,6 +497,48 @@ def test_new_partitions_of_an_epoch_that_the_next_one_overtakes() -> None:
     third = of(epochs(talk.log()))[3]
     assert (third.trigger, third.certainty, third.stable) == ("topic_partitions_changed", LIKELY, None)
     assert "t 5; the others, t 4, with the next epoch" in third.evidence[0].text
+
+
+def test_new_partitions_that_are_given_out_with_the_next_epoch_only() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", 2, 3)
+    talk.beat(3100, "c", 0, 4, given=[])
+    talk.beat(3200, "b", 2, 4)
+    talk.beat(4000, "c", 4, given=[4, 5])
+    third = of(epochs(talk.log()))[3]
+    assert (third.trigger, third.certainty) == ("topic_partitions_changed", GUESSED)
+    assert "with the next epoch: t 4-5" in third.evidence[0].text
+
+
+def test_a_topic_that_is_deleted_and_made_again() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=["t", "u"])
+    talk.beat(50, "a", 1)
+    talk.beat(1000, "a", 1, 2, given=[0, 1])
+    talk.beat(2000, "a", 2)
+    talk.beat(9000, "a", 2, 3, given={"t": [0, 1], "u": [0]})
+    found = of(epochs(talk.log()))
+    assert [found[number].trigger for number in (2, 3)] == ["topic_partitions_changed"] * 2
+    assert "u 0" in found[3].evidence[0].text
+    assert found[3].unowned == [], "it was no more"
+
+
+def test_of_two_that_fell_silent_the_first_is_taken_out_first() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(2500, "c", 0, 3, given=[])
+    talk.beat(2600, "a", 2, 3)
+    talk.beat(2700, "c", 3)  # then it is silent, and had nothing
+    talk.beat(2800, "b", 2, 3)  # so is b, whose partitions go to a
+    talk.beats(3600, 14_600, "a", 3)
+    talk.beat(14_600, "a", 3, 5, given=[0, 1, 2, 3])
+    found = of(epochs(talk.log()))
+    assert [(found[number].trigger, found[number].trigger_client_id) for number in (4, 5)] == [
+        ("session_timeout", "c"),
+        ("session_timeout", "b"),
+    ]
+    assert [[each.client_id for each in found[number].members] for number in (4, 5)] == [["a", "b"], ["a"]]
 
 
 def test_new_partitions_of_which_one_never_shows_are_no_reason() -> None:
