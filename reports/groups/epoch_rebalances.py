@@ -74,8 +74,12 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
 
 
 def _named_at_once(row: Row) -> bool:
-    """Whether the answer to what raised it named the epoch."""
-    return row.cause is not None and row.seen is not None and row.seen.packet == row.cause.packet
+    """Whether the answer to what raised it named the epoch, and gave partitions in it.
+
+    One that gives none may name the epoch before: an assignment can come a second after its epoch (Kafka 4.3).
+    """
+    seen = row.seen
+    return row.cause is not None and seen is not None and seen.packet == row.cause.packet and bool(seen.given)
 
 
 def _starts(rows: list[Row]) -> list[int]:

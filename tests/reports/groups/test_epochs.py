@@ -551,6 +551,15 @@ def test_new_partitions_of_which_one_never_shows_are_no_reason() -> None:
     assert of(epochs(talk.log()))[3].trigger == "unknown"
 
 
+@pytest.mark.parametrize(("given", "certainty"), [([2], CERTAIN), ([], LIKELY)])
+def test_an_answer_that_gives_nothing_may_name_the_epoch_before(given: list[int], certainty: str) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 5, owned=[0, 1])  # who else is in the group, the capture does not have
+    talk.beat(1000, "c", 0, 6, given=given)
+    sixth = of(epochs(talk.log()))[6]
+    assert (sixth.trigger, sixth.trigger_client_id, sixth.certainty) == ("member_joined", "c", certainty)
+
+
 def test_what_a_member_asks_for_later_is_of_the_next_epoch() -> None:
     talk = Epochs()
     talk.two()
