@@ -21,5 +21,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("-m"):
         return
     for item in items:
-        if "deep" in item.keywords:
+        if item.get_closest_marker("deep"):
             item.add_marker(pytest.mark.skip(reason="long: `make check-deep` runs it"))
