@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -171,10 +172,12 @@ class _Writer:
             if member not in self._facts.spoke:
                 continue
             message = self._facts.spoke[member]
-            others = static.get(self._facts.instances.get(member, ""), ())
-            replaced = [join.at for join in others if join.member_id != member]
-            gone = member in left or any(at < words.times[-1] for at in refused[member])
-            until = min((at for at in [*replaced, *refused[member]] if at >= words.times[-1]), default=last_seen)
+            last_word = words.times[-1]
+            gone = member in left or any(at < last_word for at in refused[member])
+            others = static[self._facts.instances.get(member, "")]
+            later = range(bisect_left(others, last_word, key=lambda join: join.at), len(others))
+            replaced = next((others[i].at for i in later if others[i].member_id != member), last_seen)
+            until = min([replaced, *(at for at in refused[member] if at >= last_word)])
             session_ns = sessions.get(member, 0) * 1_000_000
             connection = next(reversed(words.connections))
             last = [] if gone or member in waits else [until]

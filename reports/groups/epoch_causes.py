@@ -106,11 +106,19 @@ class _Known:
         of_all += [(at if life.begin is not None else 0, owned) for life in lives for at, owned in life.owned]
         self._coming = sorted(of_all, key=lambda each: each[0], reverse=True)
         self._known: set[str] = set()
+        self._given: dict[int, set[str]] = defaultdict(set)
+        for life in lives:
+            for _, epoch, given in life.given:
+                self._given[epoch] |= given
 
     def before(self, at: int) -> set[str]:
         while self._coming and self._coming[-1][0] < at:
             self._known |= self._coming.pop()[1]
         return self._known
+
+    def given_in(self, number: int) -> frozenset[str]:
+        """What members were given in an epoch."""
+        return frozenset(self._given.get(number, ()))
 
     def forget(self, topics: Set[str]) -> None:
         """Those topics are no more; others that come to be called so have new partitions."""
@@ -237,44 +245,42 @@ class _Search:
         fresh = gained - self.known
         if not fresh and self._gone_topics():
             return True
-        share = self.walk.protocol == SHARE
-        trigger = "share_partitions_initialized" if share else "topic_partitions_changed"
-        # What came to members from one that the capture lacks is new to it as well: then numbers are missing, or
-        # nobody in the capture has partitions that were known.
-        if not self._all_held():
+        new = self._new(fresh)
+        if new is None or not self._all_held():
             return False
-        text = f"partitions that no member had before were given out: {in_words(fresh)}"
-        certainty, weight = LIKELY, 0.9 if self._complete() else 0.6
-        if not fresh or not _continue(fresh, self.known):
-            # The next epoch may have come before this one was complete.
-            overtaken = self._given_next() - fresh
-            if not self._complete() or not _continue(fresh | overtaken, self.known):
-                return False
-            if fresh:
-                text, weight = f"{text}; the others, {in_words(overtaken)}, with the next epoch", 0.6
-            else:
-                if not overtaken or not self._is_next_explained():
-                    return False
-                text = f"partitions that no member had before were given out with the next epoch: {in_words(overtaken)}"
-                certainty, weight = GUESSED, 0.4
+        text, certainty, weight = new
+        trigger = "share_partitions_initialized" if self.walk.protocol == SHARE else "topic_partitions_changed"
         at = self.row.started
-        new_topics = bool(fresh) and {topic_of(each) for each in fresh}.isdisjoint(
-            topic_of(each) for each in self.known
-        )
+        topics = {topic_of(each) for each in fresh}
+        new_topics = bool(topics) and topics.isdisjoint(topic_of(each) for each in self.known)
         if new_topics and self.row.before and any(life.regex for life in self.members):
             at = min(at, self.row.before)  # topics of a pattern are looked up after a heartbeat, and count from then
         _put(self.row, Cause(trigger, at, _packet(self.row), text, None, certainty, weight))
         self._reject_members(trigger)
         return True
 
-    def _given_next(self) -> frozenset[str]:
-        """What nobody had before, and some member got with the next epoch."""
-        given = (given for life in self.walk.lives for _, epoch, given in life.given if epoch == self.row.number + 1)
-        return frozenset().union(*given) - self.known
+    def _new(self, fresh: frozenset[str]) -> tuple[str, str, float] | None:
+        """What says that partitions were new, how sure that is, and its weight; None: nothing does.
 
-    def _is_next_explained(self) -> bool:
+        What came to members from one that the capture lacks is new to it as well: then numbers are missing, or nobody
+        in the capture has partitions that were known.
+        """
+        text = f"partitions that no member had before were given out: {in_words(fresh)}"
+        if fresh and _continue(fresh, self.known):
+            return text, LIKELY, 0.9 if self._complete() else 0.6
+        if not self._complete():
+            return None
+        # The next epoch may have come before all members had this one.
+        overtaken = self._all_known.given_in(self.row.number + 1) - self.known - fresh
+        if not overtaken or not _continue(fresh | overtaken, self.known):
+            return None
+        if fresh:
+            return f"{text}; the others, {in_words(overtaken)}, with the next epoch", LIKELY, 0.6
         following = self.walk.rows.get(self.row.number + 1)
-        return following is not None and following.cause is not None and self.walk.protocol not in (SHARE, STREAMS)
+        if following is None or following.cause is None or self.walk.protocol in (SHARE, STREAMS):
+            return None
+        text = f"partitions that no member had before were given out with the next epoch: {in_words(overtaken)}"
+        return text, GUESSED, 0.4
 
     def _gone_topics(self) -> bool:
         """A topic that members had, and nobody has after it, though nobody asks for another."""
@@ -283,7 +289,8 @@ class _Search:
         if not lost or not self._complete() or self.walk.protocol == STREAMS:
             return False
         self._all_known.forget(lost)
-        self.walk.lost += [(topic, self.row.started, self.until) for topic in sorted(lost)]
+        for topic in lost:
+            self.walk.lost.setdefault(topic, []).append((self.row.started, self.until))
         text = f"nobody has partitions of {listed(lost)} any more"
         _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
         return True

@@ -214,21 +214,16 @@ def _gaps(walk: Walk) -> Gaps:
     gaps: Gaps = {}
     for partition, owners in sorted(held.items()):
         owners.sort(key=lambda each: (each.since, each.owner))
+        lost = walk.lost.get(topic_of(partition), ())
         covered: int | None = owners[0].since
         for each in owners:
             if covered is None:
                 break
-            if covered < each.since and not _lost(walk, partition, covered, each.since):
+            # A topic that was no more did not lack an owner.
+            if covered < each.since and not any(covered <= until and each.since >= at for at, until in lost):
                 gaps.setdefault(partition, []).append((covered, each.since))
             covered = None if each.until is None else max(covered, each.until)
     return gaps
-
-
-def _lost(walk: Walk, partition: str, since: int, until: int) -> bool:
-    """Whether a partition had no owner because its topic was no more."""
-    return any(
-        topic_of(partition) == topic and since <= lost_until and until >= lost for topic, lost, lost_until in walk.lost
-    )
 
 
 def _ownerships(life: Life) -> Iterator[Ownership]:

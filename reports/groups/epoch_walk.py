@@ -56,7 +56,7 @@ class Walk:
         self.observing = False  # a classic group still: members are noted, epochs are not its
         self.began = 0  # the first word of anybody (ns)
         self.last = 0  # the last answer of any member (ns)
-        self.lost: list[tuple[str, int, int]] = []  # topics that were no more, between two moments (ns)
+        self.lost: dict[str, list[tuple[int, int]]] = {}  # topics that ceased to be: between which moments (ns)
         self._members: dict[str, Life] = {}  # by id, those too that are gone
 
     # What a beat means
