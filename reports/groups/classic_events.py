@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -35,6 +35,13 @@ class _Writer:
         self._log = log
         self._facts = facts
         self._profiles = profiles
+        # Members by instance id, by their first word; 0: others spoke of it.
+        self._held: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for member, instance in facts.instances.items():
+            words = facts.words.get(member)
+            self._held[instance].append((words.times[0] if words is not None else 0, member))
+        for held in self._held.values():
+            held.sort()
 
     def _event(
         self,
@@ -88,14 +95,14 @@ class _Writer:
         """The member whose instance id a new process brings, of those that spoke before."""
         if not join.asked_id or not join.instance_id:
             return None
-        earlier = [
-            (words.times[0], member)
-            for member, words in self._facts.words.items()
-            if self._facts.instances.get(member) == join.instance_id
-            and member != join.member_id
-            and words.times[0] < join.at
-        ]
-        return max(earlier)[1] if earlier else None
+        member = self._of_instance(join.instance_id, join.at - 1, join.member_id)
+        return member if member in self._facts.words else None
+
+    def _of_instance(self, instance: str | None, until: int, besides: str = "") -> str:
+        """The member that had an instance id: of those that spoke until then, the one that began last."""
+        held = self._held.get(instance or "", [])
+        place = bisect_right(held, until, key=lambda each: each[0])
+        return next((held[i][1] for i in range(place - 1, -1, -1) if held[i][1] != besides), "")
 
     def syncs(self) -> Iterator[Event]:
         for sync in self._facts.syncs:
@@ -128,7 +135,7 @@ class _Writer:
 
     def leaves(self) -> Iterator[Event]:
         for leave in self._facts.leaves:
-            member = leave.member_id or self._by_instance(leave)
+            member = leave.member_id or self._of_instance(leave.instance_id, leave.at)
             if leave.error:
                 detail = f"{leave.error}: {leave.reason}" if leave.reason else leave.error
                 yield self._event("leave_refused", leave.at, leave.message, member, detail)
@@ -137,23 +144,14 @@ class _Writer:
                 name = "left" if own else "member_removed"
                 yield self._event(name, leave.at, leave.message, member, leave.reason or None)
 
-    def _by_instance(self, leave: Leave) -> str:
-        """The member that had the instance id then: the last that was heard of before, of those that spoke."""
-        found = [
-            (self._first_word(member), member)
-            for member, instance in self._facts.instances.items()
-            if instance == leave.instance_id and self._first_word(member) <= leave.at
-        ]
-        return max(found)[1] if found else ""
-
-    def _first_word(self, member: str) -> int:
-        words = self._facts.words.get(member)
-        return words.times[0] if words is not None else 0
-
     def silences(self) -> Iterator[Event]:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
         last_seen = max(message.answered or message.at for message in self._log.messages)
-        left = {leave.member_id or self._by_instance(leave) for leave in self._facts.leaves if leave.error is None}
+        left = {
+            leave.member_id or self._of_instance(leave.instance_id, leave.at)
+            for leave in self._facts.leaves
+            if leave.error is None
+        }
         refused: dict[str, list[int]] = defaultdict(list)  # when it spoke, and had no place in the group any more
         said: list[Refusal | Leave] = [*self._facts.refusals, *self._facts.leaves]
         for each in said:
