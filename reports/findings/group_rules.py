@@ -21,6 +21,7 @@ MILLISECOND = 1_000_000
 # What disturbs a group that nobody starts or stops, the likeliest root of a storm first: a join follows a poll timeout.
 _DISTURBANCES = {
     "poll_timeout": "its application did not poll in time",
+    "left_and_returned": "it left without a reason, and came back: its application may not have polled in time",
     "session_timeout": "the broker did not hear from it",
     "rebalance_timeout": "it did not join again in time",
     "sync_timeout": "it did not ask for its assignment in time",
@@ -129,9 +130,16 @@ def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
     """What disturbed the group, in order of time; somebody new, or gone for good, is no disturbance."""
     found: list[Disturbance] = []
     known: set[str] = set()
+    triggers = {(rebalance.trigger, rebalance.trigger_client_id, _began(rebalance)) for rebalance in rebalances}
     for rebalance in rebalances:
-        causes = [(rebalance.trigger, rebalance.trigger_client_id, _began(rebalance), _first_packet(rebalance))]
-        causes += [(c.trigger, c.client_id, c.at, c.packet) for c in rebalance.contributing]
+        began = _began(rebalance)
+        trigger = "left_and_returned" if _came_back(rebalance) else rebalance.trigger
+        causes = [(trigger, rebalance.trigger_client_id, began, _first_packet(rebalance))]
+        causes += [
+            (c.trigger, c.client_id, c.at, c.packet)
+            for c in rebalance.contributing
+            if (c.trigger, c.client_id, c.at) not in triggers  # which have a rebalance of their own
+        ]
         told = set()
         for trigger, client_id, at, packet in causes:
             kind = "returned" if trigger == "member_joined" and client_id in known else trigger
@@ -140,6 +148,14 @@ def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
                 found.append(Disturbance(kind, client_id, at, packet, rebalance.to_generation))
         known |= {member.client_id for member in rebalance.members if member.client_id}
     return sorted(found, key=lambda d: d.at)
+
+
+def _came_back(rebalance: Rebalance) -> bool:
+    """Whether a member left as one does whose application does not poll in time, though nothing says so."""
+    if rebalance.trigger != "member_left":
+        return False
+    its_own = (None, _first_packet(rebalance))  # others may have left then for that reason
+    return any(e.trigger == "poll_timeout" and e.rejected and e.packet in its_own for e in rebalance.evidence)
 
 
 def _began(rebalance: Rebalance) -> int:
@@ -176,14 +192,14 @@ def _storm(group: Group) -> Iterator[Finding]:
         for d in disturbed
         if d.kind == root
     ]
-    others = [f"{kind.replace('_', ' ')} {counted(n, 'time')}" for kind, n in counts.most_common() if kind != root]
+    others = [f"{_in_storms(kind)} {counted(n, 'time')}" for kind, n in counts.most_common() if kind != root]
     followed = f" Followed by: {', '.join(others)}." if others else ""
     yield _finding(
         group,
         CRITICAL,
         "rebalance_storm",
         f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {seconds:,.0f} s that nobody asked for; "
-        f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
+        f"kept going by {_in_storms(root)} of {at_fault}{more}",
         evidence,
         _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
         + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else "")
@@ -193,9 +209,15 @@ def _storm(group: Group) -> Iterator[Finding]:
     )
 
 
+def _in_storms(kind: str) -> str:
+    return "leaving and coming back" if kind == "left_and_returned" else kind.replace("_", " ")
+
+
 _STORM_ADVICE = {
     "poll_timeout": "Raise max.poll.interval.ms above the longest time that a batch takes, or lower max.poll.records: "
     "a member that is late leaves and joins again, which disturbs the others twice.",
+    "left_and_returned": "See how long these applications take between polls: clients that give no reason leave when "
+    "that is longer than max.poll.interval.ms, and join again at the next poll. Raise it, or lower max.poll.records.",
     "session_timeout": "Look at pauses (garbage collection, CPU limits) and the network of these members; a longer "
     "session.timeout.ms, or static membership, bridges short ones.",
     "rebalance_timeout": "These members take longer to come back than max.poll.interval.ms allows.",
@@ -206,31 +228,42 @@ _STORM_ADVICE = {
 
 
 def _poll_timeouts(group: Group) -> Iterator[Finding]:
-    by_client: dict[str, list[Disturbance]] = defaultdict(list)
+    by_client: dict[tuple[str, str], list[Disturbance]] = defaultdict(list)
     for d in disturbances(group.rebalances):
-        if d.kind == "poll_timeout":
-            by_client[d.client_id or "?"].append(d)
-    for client, timeouts in sorted(by_client.items()):
+        if d.kind in ("poll_timeout", "left_and_returned"):
+            by_client[d.kind, d.client_id or "?"].append(d)
+    for (kind, client), leaves in sorted(by_client.items()):
+        sure = kind == "poll_timeout"
+        if not sure and len(leaves) < threshold("left_and_returned"):
+            continue
         evidence = []
         limits = set()
-        for d in timeouts:
+        for d in leaves:
             member, synced = _member_before(group.rebalances, client, d.at)
-            text = f"{client} left: its application did not poll in time"
+            text = f"{client} left: its application did not poll in time" if sure else f"{client} left, and came back"
             if member is not None and synced is not None:
                 text += f", {(d.at - synced) / SECOND:,.1f} s after it had got its assignment"
             if member is not None and member.rebalance_timeout_ms:
                 limits.add(member.rebalance_timeout_ms)
             evidence.append(Observation(text, d.packet, d.at))
         limit = f" ({', '.join(f'{ms:,}' for ms in sorted(limits))} ms)" if limits else ""
+        often = counted(len(leaves), "time")
+        if sure:
+            title = f"{client} took longer than max.poll.interval.ms{limit} between polls, {often}"
+        else:
+            title = (
+                f"{client} left without a reason and came back, {often}: as one slower than max.poll.interval.ms{limit}"
+            )
         yield _finding(
             group,
-            CRITICAL if len(timeouts) >= threshold("storm_rebalances") else WARNING,
-            "poll_timeout",
-            f"{client} took longer than max.poll.interval.ms{limit} between polls, {counted(len(timeouts), 'time')}",
+            CRITICAL if sure and len(leaves) >= threshold("storm_rebalances") else WARNING,
+            kind,
+            title,
             evidence,
             "Raise max.poll.interval.ms above the longest processing time, lower max.poll.records, or hand work to "
-            "other threads and pause() meanwhile. Records that it was working on are given to others and done twice.",
-            len(timeouts) / (len(timeouts) + 2),
+            "other threads and pause() meanwhile. Records that it was working on are given to others and done twice."
+            + ("" if sure else " If its log has no poll timeout, it unsubscribes and subscribes anew."),
+            len(leaves) / (len(leaves) + 2),
         )
 
 

@@ -61,6 +61,13 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
         ("uneven_assignment", "loss-g"),
     },
     "net_fetch_latency": {("throttled", "lat-throttled")},
+    "restless-kip848": {
+        ("commit_refused", "next"),
+        ("error_loop", "c2"),
+        ("left_and_returned", "next"),
+        ("member_lost", "next"),
+        ("rebalance_storm", "next"),
+    },
     "share-group": {("member_lost", "sharers")},
     "static-members": {("instance_id_shared", "static"), ("member_lost", "static")},
     "streams-classic": {("member_lost", "wordcount")},
@@ -162,3 +169,11 @@ def test_a_storm_names_who_keeps_it_going_not_who_joins() -> None:
     assert "poll timeout of c3" in storm.title
     assert "c2" in storm.title
     assert "c1" not in storm.title
+
+
+def test_a_storm_is_the_fault_of_who_leaves_and_comes_back_not_of_who_is_lost_in_it() -> None:
+    (storm,) = findings("restless-kip848").query("kind == 'rebalance_storm'").itertuples()
+    assert "leaving and coming back of c1 (7 times)" in storm.title
+    (restless,) = findings("restless-kip848").query("kind == 'left_and_returned'").itertuples()
+    assert "c1 left without a reason and came back, 7 times" in restless.title
+    assert "(5,000 ms)" in restless.title

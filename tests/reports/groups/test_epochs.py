@@ -45,6 +45,7 @@ STORIES = (
     "static-kip848",
     "silent-kip848",
     "troubled-kip848",
+    "restless-kip848",
     "join-errors",
 )
 # What the wire does not tell apart in heartbeats: a member leaves with an epoch and gives no reason.
