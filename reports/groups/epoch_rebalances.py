@@ -16,6 +16,8 @@ from reports.groups.lives import Life, Roster
 from reports.groups.messages import ConnectionEnd
 
 _MS = 1_000_000
+_SOON_NS = 5_000_000_000
+"""An assignment comes a second or two after its epoch."""
 _LATER_ROWS = 20
 """Epochs after one that are looked at for what else happened while it was open."""
 
@@ -44,7 +46,7 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
     started = _starts(rows)
     gaps = _gaps(walk)
     members_known = all(life.begin is not None and life.spoke for life in walk.lives if life.end != 0)
-    whole = members_known and all(row.cause for row in rows)
+    sound = _sound(rows, started)
     software = {
         life.member_id: next((ended[each] for each in life.connections if each in ended), None) for life in walk.lives
     }
@@ -67,10 +69,21 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         end = rebalance.stable if rebalance.stable is not None else until
         later = [other.cause for other in rows[place + 1 : place + _LATER_ROWS] if other.cause]
         rebalance.contributing = [_contributing(cause) for cause in [*row.others, *later] if cause.at <= end]
+        whole = members_known and sound[place]
         if not whole and rebalance.certainty == CERTAIN and not _named_at_once(row):
             rebalance.certainty = LIKELY  # members that the capture lacks may have raised the epoch besides
         found.append(rebalance)
     return found
+
+
+def _sound(rows: list[Row], started: list[int]) -> list[bool]:
+    """Whether all epochs have a cause up to each of them, and those that came soon after: causes may be off by one."""
+    found = [bool(row.cause) for row in rows]
+    for place in range(len(rows) - 2, -1, -1):
+        soon = started[place + 1] - started[place] < _SOON_NS
+        found[place] = found[place] and (found[place + 1] or not soon)
+    unexplained = next((place for place, row in enumerate(rows) if not row.cause), len(rows))
+    return [each and place < unexplained for place, each in enumerate(found)]
 
 
 def _named_at_once(row: Row) -> bool:

@@ -7,9 +7,9 @@ heartbeat. Where memory asks for it, the rest goes too; what the analysis then m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 
 import pyarrow as pa
 
@@ -112,7 +112,7 @@ class LiveGroups:
             if news and group.due is None:
                 group.due = self._now + EVENT_SETTLES
         told = GroupHistory()
-        if time.monotonic() >= self._rest:
+        if monotonic() >= self._rest:
             self._tell_due(topics, told)
         self._forget(topics, told)
         return told
@@ -124,14 +124,14 @@ class LiveGroups:
             for name, group in self._groups.items()
             if group.due is not None and group.due <= self._now and (self._hurry or len(group.messages) >= group.grown)
         ]
-        begun = time.monotonic()
+        begun = monotonic()
         for _, name in sorted(due):
             self._tell(name, topics, told, self._now)
             group = self._groups[name]
             if len(group.messages) > MOST_MESSAGES:
                 group.thin(self._now - THINNED_AFTER)
             group.grown = len(group.messages) * 5 // 4
-            took = time.monotonic() - begun
+            took = monotonic() - begun
             if self._hurry:
                 self._rest = begun + 2 * took
                 if took > AT_ONCE_S:

@@ -561,6 +561,20 @@ def test_an_answer_that_gives_nothing_may_name_the_epoch_before(given: list[int]
     assert (sixth.trigger, sixth.trigger_client_id, sixth.certainty) == ("member_joined", "c", certainty)
 
 
+@pytest.mark.parametrize(("later", "certainty"), [(5_000, LIKELY), (60_000, CERTAIN)])
+def test_an_epoch_without_a_cause_makes_those_right_before_it_doubtful(later: int, certainty: str) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "c", 0, 3, given=[])
+    talk.beats(3100, later, "a", 3)
+    talk.beats(3200, later, "b", 3)
+    talk.beats(3300, later, "c", 3)
+    talk.beat(later, "a", 3, 4)
+    found = of(epochs(talk.log()))
+    assert found[4].trigger == "unknown"
+    assert (found[3].trigger, found[3].certainty) == ("member_joined", certainty)
+
+
 def test_what_a_member_asks_for_later_is_of_the_next_epoch() -> None:
     talk = Epochs()
     talk.two()
