@@ -45,6 +45,11 @@ class Answers:
     begin: int = field(default=0)  # nanoseconds, of the first thing that is told
     end: int = field(default=0)
 
+    @property
+    def no_kafka(self) -> bool:
+        """Whether there was nothing in which a problem could show."""
+        return bool(self.summary) and not any(self.summary["exchanges"].values())
+
 
 def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits: GroupLimits | None = None) -> Answers:
     """The answers of tables (any of them may be absent), bounded whatever their size."""

@@ -59,7 +59,9 @@ def _findings(answers: Answers) -> Iterator[str]:
     if (found := answers.findings) is None:
         yield _absent("findings")
         return
-    if not found.shown:
+    if not found.shown and answers.no_kafka:
+        yield "No Kafka was seen, so nothing can be said of problems."
+    elif not found.shown:
         yield "No problem was found. Coverage, below, says what the capture does not show."
     for one in found.shown[:ROWS]:
         since = f", since {day_and_clock(one.since)}" if one.since is not None else ""

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.answers import coverage
-from reports.answers.answers import Answers, Findings
+from reports.answers.answers import Answers
 from reports.answers.errors import Errors
 from reports.answers.groups import Groups, weight_ms
 from reports.answers.latency import Latency
@@ -30,7 +30,7 @@ def show(answers: Answers, console: Console) -> None:
     """Print the answers."""
     parts: list[RenderableType] = [Text(" · ".join(coverage.headline(answers.summary)))]
     for part in (
-        _findings(answers.findings),
+        _findings(answers),
         _groups(answers.groups),
         _latency(answers.latency),
         _errors(answers.errors),
@@ -43,11 +43,13 @@ def show(answers: Answers, console: Console) -> None:
     console.print(Group(*parts))
 
 
-def _findings(found: Findings | None) -> Iterator[RenderableType]:
+def _findings(answers: Answers) -> Iterator[RenderableType]:
+    found = answers.findings
     if found is None:
         return
     if not found.shown:
-        yield Text("no problem was found", style="green")
+        if not answers.no_kafka:
+            yield Text("no problem was found", style="green")
         return
     count = len(found.shown) + found.left_out
     yield Text(counted(count, "finding"), style="bold")

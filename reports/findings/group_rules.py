@@ -21,7 +21,7 @@ MILLISECOND = 1_000_000
 # What disturbs a group that nobody starts or stops, the likeliest root of a storm first: a join follows a poll timeout.
 _DISTURBANCES = {
     "poll_timeout": "its application did not poll in time",
-    "left_and_returned": "it left without a reason, and came back: its application may not have polled in time",
+    "leaving_and_returning": "it left without a reason, and came back: its application may not have polled in time",
     "session_timeout": "the broker did not hear from it",
     "rebalance_timeout": "it did not join again in time",
     "sync_timeout": "it did not ask for its assignment in time",
@@ -133,7 +133,7 @@ def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
     triggers = {(rebalance.trigger, rebalance.trigger_client_id, _began(rebalance)) for rebalance in rebalances}
     for rebalance in rebalances:
         began = _began(rebalance)
-        trigger = "left_and_returned" if _came_back(rebalance) else rebalance.trigger
+        trigger = "leaving_and_returning" if _came_back(rebalance) else rebalance.trigger
         causes = [(trigger, rebalance.trigger_client_id, began, _first_packet(rebalance))]
         causes += [
             (c.trigger, c.client_id, c.at, c.packet)
@@ -192,14 +192,14 @@ def _storm(group: Group) -> Iterator[Finding]:
         for d in disturbed
         if d.kind == root
     ]
-    others = [f"{_in_storms(kind)} {counted(n, 'time')}" for kind, n in counts.most_common() if kind != root]
+    others = [f"{kind.replace('_', ' ')} {counted(n, 'time')}" for kind, n in counts.most_common() if kind != root]
     followed = f" Followed by: {', '.join(others)}." if others else ""
     yield _finding(
         group,
         CRITICAL,
         "rebalance_storm",
         f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {seconds:,.0f} s that nobody asked for; "
-        f"kept going by {_in_storms(root)} of {at_fault}{more}",
+        f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
         evidence,
         _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
         + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else "")
@@ -209,15 +209,12 @@ def _storm(group: Group) -> Iterator[Finding]:
     )
 
 
-def _in_storms(kind: str) -> str:
-    return "leaving and coming back" if kind == "left_and_returned" else kind.replace("_", " ")
-
-
 _STORM_ADVICE = {
     "poll_timeout": "Raise max.poll.interval.ms above the longest time that a batch takes, or lower max.poll.records: "
     "a member that is late leaves and joins again, which disturbs the others twice.",
-    "left_and_returned": "See how long these applications take between polls: clients that give no reason leave when "
-    "that is longer than max.poll.interval.ms, and join again at the next poll. Raise it, or lower max.poll.records.",
+    "leaving_and_returning": "See how long these applications take between polls: clients that give no reason leave "
+    "when that is longer than max.poll.interval.ms, and join again at the next poll. Raise it, or lower "
+    "max.poll.records.",
     "session_timeout": "Look at pauses (garbage collection, CPU limits) and the network of these members; a longer "
     "session.timeout.ms, or static membership, bridges short ones.",
     "rebalance_timeout": "These members take longer to come back than max.poll.interval.ms allows.",
@@ -230,11 +227,11 @@ _STORM_ADVICE = {
 def _poll_timeouts(group: Group) -> Iterator[Finding]:
     by_client: dict[tuple[str, str], list[Disturbance]] = defaultdict(list)
     for d in disturbances(group.rebalances):
-        if d.kind in ("poll_timeout", "left_and_returned"):
+        if d.kind in ("poll_timeout", "leaving_and_returning"):
             by_client[d.kind, d.client_id or "?"].append(d)
     for (kind, client), leaves in sorted(by_client.items()):
         sure = kind == "poll_timeout"
-        if not sure and len(leaves) < threshold("left_and_returned"):
+        if not sure and len(leaves) < threshold("leaving_and_returning"):
             continue
         evidence = []
         limits = set()

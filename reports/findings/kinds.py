@@ -6,7 +6,7 @@ FINDING_KINDS: dict[str, str] = {
     # Groups
     "rebalance_storm": "a group rebalances on and on, and whose fault it is",
     "poll_timeout": "an application takes longer between polls than max.poll.interval.ms",
-    "left_and_returned": "a member leaves and comes back, again and again, as one does that polls too seldom",
+    "leaving_and_returning": "a member leaves and comes back, again and again, as one does that polls too seldom",
     "member_lost": "the broker heard nothing from a member for its session timeout",
     "session_timeout_tight": "the session timeout leaves room for too few heartbeats",
     "heartbeat_held_up": "heartbeats waited behind a slow request on the same connection",

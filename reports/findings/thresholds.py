@@ -19,7 +19,7 @@ THRESHOLDS: dict[str, Threshold] = {
         6, "rebalances", "a crash, a restart, or a late poll makes two or three; what goes on does not end by itself"
     ),
     "storm_window": Threshold(300, "s", "max.poll.interval.ms by default: a loop of poll timeouts turns once in it"),
-    "left_and_returned": Threshold(2, "times", "once may be an application that subscribes anew"),
+    "leaving_and_returning": Threshold(2, "times", "once may be an application that subscribes anew"),
     "heartbeats_in_session": Threshold(
         2.5, "heartbeats", "Kafka advises three in a session timeout; with fewer than two a single lost one ends it"
     ),

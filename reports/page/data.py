@@ -46,7 +46,7 @@ def _tiles(answers: Answers) -> list[Json]:
     if (found := answers.findings) is not None:
         severities = [one.severity for one in found.shown]
         grave, warnings = severities.count("critical"), severities.count("warning")
-        tone = "bad" if grave else "warn" if warnings else "good"
+        tone = "bad" if grave else "warn" if warnings else "" if answers.no_kafka else "good"
         note = f"{grave} critical, {counted(warnings, 'warning')}"
         count = len(found.shown) + found.left_out
         tiles.append(_tile("findings", f"{count:,}", "finding" if count == 1 else "findings", note, tone))
@@ -90,6 +90,7 @@ def _findings(answers: Answers, clock: Clock, groups: Json | None) -> Json | Non
     places = {name: place for place, name in enumerate(groups["groups"]["name"])} if groups else {}
     return {
         "left_out": answers.findings.left_out,
+        "no_kafka": answers.no_kafka,
         "rows": [
             {
                 "severity": one.severity,

@@ -213,7 +213,9 @@ function findings() {
       one.evidence.length > 0 && el("details", { open: i < (innerWidth < 560 ? 1 : 3) }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
   });
   const shown = section("findings", "Findings");
-  if (!cards.length) {
+  if (!cards.length && found.no_kafka) {
+    shown.append(el("p", null, "No Kafka was seen, so nothing can be said of problems."));
+  } else if (!cards.length) {
     shown.append(el("p", { class: "good" }, "No problem was found. ",
       el("a", { href: "#coverage" }, "Coverage"), " says what the capture does not show."));
   }

@@ -64,7 +64,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "restless-kip848": {
         ("commit_refused", "next"),
         ("error_loop", "c2"),
-        ("left_and_returned", "next"),
+        ("leaving_and_returning", "next"),
         ("member_lost", "next"),
         ("rebalance_storm", "next"),
     },
@@ -173,7 +173,7 @@ def test_a_storm_names_who_keeps_it_going_not_who_joins() -> None:
 
 def test_a_storm_is_the_fault_of_who_leaves_and_comes_back_not_of_who_is_lost_in_it() -> None:
     (storm,) = findings("restless-kip848").query("kind == 'rebalance_storm'").itertuples()
-    assert "leaving and coming back of c1 (7 times)" in storm.title
-    (restless,) = findings("restless-kip848").query("kind == 'left_and_returned'").itertuples()
+    assert "leaving and returning of c1 (7 times)" in storm.title
+    (restless,) = findings("restless-kip848").query("kind == 'leaving_and_returning'").itertuples()
     assert "c1 left without a reason and came back, 7 times" in restless.title
     assert "(5,000 ms)" in restless.title

@@ -49,4 +49,7 @@ def test_text_of_the_capture_cannot_steer_the_terminal() -> None:
 
 def test_a_capture_without_anything_has_a_summary_too() -> None:
     assert "no problem was found" not in shown({}, {})
+    nothing = tables_of(findings=everything()["findings"].schema.empty_table())
+    assert "no problem was found" in shown(nothing)
+    assert "no problem was found" not in shown(nothing, SUMMARY | {"exchanges": {}})
     assert "123,456 packets" in shown({})

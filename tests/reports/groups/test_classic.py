@@ -166,6 +166,16 @@ def history_of(conversation: Conversation) -> tuple[GroupHistory, dict[int, Reba
     return history, of(history.rebalances)
 
 
+def two_static_members() -> Conversation:
+    """Generation 1: a and b, instances one and two, have a partition each."""
+    said = Conversation()
+    listed = {"a~1": {"groupInstanceId": "one"}, "b~1": {"groupInstanceId": "two"}}
+    said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
+    said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
+    said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    return said
+
+
 def two_members() -> Conversation:
     said = Conversation()
     said.formed(0, 1, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
@@ -259,11 +269,7 @@ def test_a_static_member_that_is_taken_out_twice_had_another_id_each_time() -> N
 
 
 def test_a_static_member_is_silent_until_another_process_comes_in_its_place() -> None:
-    said = Conversation()
-    listed = {"a~1": {"groupInstanceId": "one"}, "b~1": {"groupInstanceId": "two"}}
-    said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
-    said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
-    said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    said = two_static_members()
     for at in range(6_000, 18_000, 3_000):
         said.heartbeat(at, "a~1", 1)
     said.join(18_020, "b~2", new=True, instance="two", generation=3, leader="a~1", took=500)
@@ -437,11 +443,7 @@ def test_other_metadata_without_a_reason() -> None:
 
 
 def test_static_member_that_comes_again_makes_no_generation() -> None:
-    said = Conversation()
-    listed = {"a~1": {"groupInstanceId": "one"}, "b~1": {"groupInstanceId": "two"}}
-    said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
-    said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
-    said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    said = two_static_members()
     said.join(6_000, "b~2", new=True, instance="two", generation=1, leader="a~1")
     said.sync(6_010, "b~2", 1, {"t": [1]})
     for at in range(6_500, 30_000, 3_000):
@@ -458,11 +460,7 @@ def test_static_member_that_comes_again_makes_no_generation() -> None:
 
 
 def test_static_member_that_comes_again_and_asks_for_something_else() -> None:
-    said = Conversation()
-    listed = {"a~1": {"groupInstanceId": "one"}, "b~1": {"groupInstanceId": "two"}}
-    said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
-    said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
-    said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    said = two_static_members()
     said.join(6_000, "b~2", new=True, instance="two", generation=2, leader="a~1", topics=("u",), took=500)
     said.heartbeat(6_400, "a~1", 1, "REBALANCE_IN_PROGRESS")
     after = {"a~1": {"groupInstanceId": "one"}, "b~2": {"groupInstanceId": "two"}}

@@ -240,6 +240,9 @@ def test_a_page_of_empty_tables_says_so(opened: Opened, tmp_path: Path) -> None:
     expect(view.locator("#findings")).to_contain_text("No problem was found")
     expect(view.locator("#groups")).to_contain_text("No rebalance of any group was seen")
     expect(view.locator("#coverage")).to_contain_text("Nothing was lost")
+    view = opened(written(tmp_path, page(answers(tables_of(**empty), SUMMARY | {"exchanges": {}}))))
+    expect(view.locator("#findings")).to_contain_text("No Kafka was seen")
+    expect(view.locator("#findings")).not_to_contain_text("No problem")
 
 
 @pytest.mark.parametrize(("groups", "rebalances", "members"), [(1_000, 10, 6), (1, 10_000, 8)])
