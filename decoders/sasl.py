@@ -8,6 +8,7 @@ well: nothing here raises, and nothing secret is in the result unless it is aske
 from __future__ import annotations
 
 import json
+import math
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
@@ -37,6 +38,9 @@ _SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_clien
 }
 # The object identifier of Kerberos 5 in DER, which is in the head of a GSS-API token (RFC 2743, 3.1; RFC 4121).
 _KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
+_LONGEST_JSON = 524_288  # characters: a broker takes no token of more bytes (default of sasl.server.max.receive.size)
+_MOST_NESTED = 16  # claims and errors are flat, or lists and objects in an object
+_JSON_MARKS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[\]{}]', re.DOTALL)  # strings, and what opens and closes
 _GS2_HEADER = re.compile(r"(?P<binding>n|y|p=[^,]*),(?:a=(?P<authorization_id>[^,]*))?,")
 
 
@@ -149,25 +153,75 @@ def _oauthbearer(token: bytes, from_client: bool) -> dict[str, Any] | None:
 def _oauthbearer_answer(text: str) -> dict[str, Any] | None:
     if not text:
         return {"message": "server-final"}
-    try:
-        error = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return {"message": "server-error", "error": error} if isinstance(error, dict) else None
+    error = _json_object(text)
+    return None if error is None else {"message": "server-error", "error": error}
 
 
-def _claims(bearer_token: str) -> dict[str, Any] | None:
+def _claims(bearer_token: str) -> dict[str, Any] | str | None:
     """The claims of a JSON web token that say whose it is and until when; None if the token is none."""
     parts = bearer_token.split(".")
     if len(parts) != 3:
         return None
     try:
-        claims = json.loads(b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_"))
-    except (ValueError, RecursionError):
+        text = b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_").decode()
+    except ValueError:
         return None
+    claims = _json_object(text)
     if not isinstance(claims, dict):
-        return None
+        return claims
     return {name: claims[name] for name in ("iss", "sub", "aud", "scope", "iat", "exp") if name in claims} or None
+
+
+def _json_object(text: str) -> dict[str, Any] | str | None:
+    """The members of a JSON object, such that they can be written as JSON again; None if the text is no such object.
+
+    One beyond `_LONGEST_JSON` or `_MOST_NESTED` is not read, whatever it has: words in brackets stand for it.
+    """
+    if not text.lstrip(" \t\r\n").startswith("{"):
+        return None
+    if len(text) > _LONGEST_JSON:
+        return f"[JSON of {len(text)} characters, of more than {_LONGEST_JSON} none is read]"
+    if _is_nested_too_deep(text):
+        return f"[JSON nested more than {_MOST_NESTED} levels deep, it is not read]"
+    try:
+        members = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_refuse)
+    except ValueError:
+        return None
+    return {_encodable(name): _encodable(value) for name, value in members.items()}
+
+
+def _is_nested_too_deep(text: str) -> bool:
+    """Counted before the text is read: how deep Python's own parser gets depends on who calls it."""
+    depth = 0
+    for mark in _JSON_MARKS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark[0], 0)
+        if depth > _MOST_NESTED:
+            return True
+    return False
+
+
+def _number(literal: str) -> int | float | str:
+    """A number of JSON; as text where 64 bits do not hold it."""
+    value = float(literal)
+    if literal.lstrip("-").isdecimal():
+        return int(literal) if abs(value) < 2.0**63 else literal
+    return literal if math.isinf(value) else value
+
+
+def _refuse(literal: str) -> None:
+    """For what Python takes for JSON besides: NaN, Infinity, -Infinity."""
+    raise ValueError(f"{literal} is not JSON")
+
+
+def _encodable(value: Any) -> Any:
+    r"""A value of JSON without halves of surrogate pairs, which no encoding has: such a half reads \ud800."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, list):
+        return [_encodable(element) for element in value]
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(member) for name, member in value.items()}
+    return value
 
 
 _DECODERS: Mapping[str, Callable[[bytes, bool], dict[str, Any] | None]] = {

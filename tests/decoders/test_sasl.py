@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoders import to_json
 from decoders.sasl import REDACTED, SCRAM, decode_token
 
 # RFC 7677, section 3: the example of SCRAM-SHA-256.
@@ -95,6 +96,50 @@ def test_numbers_and_nesting_beyond_reason_do_no_harm() -> None:
     assert "claims" not in decode_token("OAUTHBEARER", token, from_client=True)
 
 
+def bearer(claims: bytes) -> bytes:
+    """A client's first message of OAUTHBEARER with claims as written."""
+    return b"n,,\x01auth=Bearer head." + base64.urlsafe_b64encode(claims).rstrip(b"=") + b".signature\x01\x01"
+
+
+DEEP = "[JSON nested more than 16 levels deep, it is not read]"
+ODD_JSON = {
+    r'{"sub":"\ud800"}': {"sub": r"\ud800"},
+    r'{"sub":"\ud83d\ude00"}': {"sub": "\U0001f600"},
+    r'{"sub":{"\udfff":["\udbff x"]}}': {"sub": {r"\udfff": [r"\udbff x"]}},
+    '{"sub":' + "[" * 15 + "]" * 15 + "}": {"sub": json.loads("[" * 15 + "]" * 15)},
+    '{"sub":' + "[" * 16 + "]" * 16 + "}": DEEP,
+    '{"sub":' * 400 + "1" + "}" * 400: DEEP,
+    '{"sub":' + "[" * 100_000: DEEP,
+    '{"sub":"' + "[{" * 20 + r"\"" + '"}': {"sub": "[{" * 20 + '"'},
+    '{"sub":"' + "x" * 600_000 + '"}': "[JSON of 600010 characters, of more than 524288 none is read]",
+    '{"sub":NaN}': None,
+    '{"sub":-Infinity}': None,
+    '{"sub":1e999,"exp":1e3,"iat":-1.5}': {"sub": "1e999", "exp": 1000.0, "iat": -1.5},
+    '{"sub":' + "9" * 5000 + ',"exp":-9223372036854774784}': {"sub": "9" * 5000, "exp": -9223372036854774784},
+    '["sub"]': None,
+    '{"sub":1': None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", ODD_JSON, ids=lambda text: text[:20])
+def test_what_is_kept_of_json_can_be_written_as_json(text: str) -> None:
+    expected = ODD_JSON[text]
+    claimed = decode_token("OAUTHBEARER", bearer(text.encode()), from_client=True)
+    assert claimed.get("claims") == expected
+    answered = decode_token("OAUTHBEARER", text.encode(), from_client=False)
+    assert answered.get("error") == expected
+    if expected is None and text:
+        assert answered["opaque"] == f"{len(text)} bytes"
+    for shown in (claimed, answered):
+        assert json.loads(to_json(shown).encode()) == shown
+
+
+def test_claims_that_are_not_utf_8_are_left_out() -> None:
+    for claims in (b'{"sub":"\xed\xa0\x80"}', '{"sub":"a"}'.encode("utf-16")):  # a half of a surrogate pair as it is
+        assert "claims" not in decode_token("OAUTHBEARER", bearer(claims), from_client=True)
+
+
 @pytest.mark.parametrize(
     ("token", "from_client", "mechanism"),
     [
@@ -120,7 +165,20 @@ def test_without_a_handshake_the_tokens_look_decides(token: bytes, from_client: 
     st.booleans(),
 )
 def test_nothing_raises(mechanism: str | None, token: bytes, from_client: bool) -> None:
-    assert "mechanism" in decode_token(mechanism, token, from_client=from_client)
+    shown = decode_token(mechanism, token, from_client=from_client)
+    assert "mechanism" in json.loads(to_json(shown).encode())
+
+
+@given(
+    st.recursive(
+        st.text(st.characters(exclude_categories=())) | st.integers() | st.floats() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=())), inner),
+    )
+)
+def test_any_json_can_be_written_as_json(value: object) -> None:
+    text = json.dumps({"sub": value, "status": value}).encode()
+    for token, from_client in ((bearer(text), True), (text, False)):
+        json.loads(to_json(decode_token("OAUTHBEARER", token, from_client=from_client)).encode())
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0\x01,="), min_size=15, max_size=30))
