@@ -22,10 +22,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 import crc32c
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limit
+from decoders.kernels import njit
 from decoders.records import (
     BEFORE_LENGTH_BYTES,
     CODEC_BITS,

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from decoders import program as layouts
 from decoders import schema
 from decoders.interpreter import UNKNOWN_TAGS, default_value
+from decoders.kernels import njit
 from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])

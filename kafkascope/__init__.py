@@ -5,19 +5,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafkascope.capture import Capture as Capture
     from kafkascope.capture import read as read
-
-if ".zip" in __file__:  # numba reads it when it is loaded; behind ours stand its own
-    os.environ.setdefault(
-        "NUMBA_CACHE_LOCATOR_CLASSES",
-        "kafkascope.zipped_kernels.ByContent,"
-        "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,ZipCacheLocator",
-    )
 
 __version__ = "0.1.0"
 __all__ = ["Capture", "__version__", "read"]

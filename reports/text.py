@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I64, U8, Bool
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)

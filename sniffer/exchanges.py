@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from decoders import apis
+from decoders.kernels import njit
 from sniffer import frames, pairing, recognise
 from sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
 from sniffer.issues import Issue, IssueLog

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I64, U8, Runs
 
 # Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.

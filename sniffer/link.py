@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I32, I64, U8, U16, U32, U64, Packets, Segments
 from sniffer.issues import Issue
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I64, NO_TIME, U8
 from sniffer.frames import (
     BYTES,

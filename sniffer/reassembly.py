@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I8, I32, I64, NO_TIME, U8, U16, U32, U64
 
 Records = Any  # a structured array

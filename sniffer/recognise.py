@@ -14,9 +14,9 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from decoders import apis
+from decoders.kernels import njit
 from decoders.program import ARRAY as ARRAY_OPERATION
 from decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I64, NO_TIME, U8, U64, Segments
 from sniffer.issues import Issue
 

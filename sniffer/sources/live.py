@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I32, I64, U8, Bool, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import ETHERNET, RAW_IP

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from decoders.kernels import njit
 from sniffer.columns import I32, I64, NO_TIME, U8, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources.errors import SourceError

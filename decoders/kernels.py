@@ -1,0 +1,115 @@
+"""Compiled kernels: where they are kept from one run to the next, and a word on stderr while they are compiled.
+
+numba keeps them beside the sources, else in the user's cache directory, and refuses to declare a kernel where neither
+can be written. It also keeps those of a package in a zip by the zip's path, and Spark gives each application a copy at
+another one. Here are places for both cases. All packages take ``njit`` from here, so that numba knows of these places
+before the first kernel is declared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import njit as njit
+from numba.core import config, event
+from numba.core.caching import UserWideCacheLocator, ZipCacheLocator
+
+PACKAGES = frozenset({"decoders", "sniffer", "reports", "kafkascope"})
+
+
+class OfZip(ZipCacheLocator):  # type: ignore[misc]
+    """Place of the kernels of a module in a zip: by what is in the zip, in NUMBA_CACHE_DIR or the user's cache."""
+
+    def __init__(self, function: Any, file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = self._below(config.CACHE_DIR or os.path.dirname(self.get_cache_path()))
+
+    def _below(self, directory: str) -> str:
+        module = self._internal_path.replace("/", ".").removesuffix(".py")
+        return os.path.join(directory, f"kafkascope-{_digest(self._zip_path)}", module)
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> OfZip | None:
+        """The place for a function, None if its file is in no zip."""
+        if ".zip" not in file:
+            return None
+        place = cls(function, file)
+        try:
+            place.ensure_cache_path()
+        except OSError:
+            place._cache_path = place._below(temporary_directory())
+        return place
+
+
+class Temporary(UserWideCacheLocator):  # type: ignore[misc]
+    """Place of the kernels of a module where numba finds none."""
+
+    def __init__(self, function: Any, file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = os.path.join(temporary_directory(), self.get_suitable_cache_subpath(file))
+
+
+@cache
+def _digest(zip_path: str) -> str:
+    return hashlib.sha256(Path(zip_path).read_bytes()).hexdigest()[:16]
+
+
+@cache
+def temporary_directory() -> str:
+    """The user's directory for kernels among temporary files, which is kept for later runs; says on stderr which.
+
+    Kernels are code: if somebody else has taken its name, or may write there, it is one of a random name instead, for
+    this process alone. Raises FileNotFoundError if there is no place for temporary files either.
+    """
+    user = os.geteuid()
+    path = os.path.join(tempfile.gettempdir(), f"kafkascope-{user}")
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        found = os.lstat(path)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            path = tempfile.mkdtemp(prefix="kafkascope-")
+            atexit.register(shutil.rmtree, path, ignore_errors=True)
+    _say(
+        f"compiled kernels are kept in {path}, as neither the package's own directory nor the user's cache can be "
+        "written; NUMBA_CACHE_DIR names another place"
+    )
+    return path
+
+
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """Says once that kernels are compiled: nothing else is seen of the program for that long."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, of: Any) -> None:
+        """A kernel, of whatever program, is in no cache."""
+        module = of.data["dispatcher"].py_func.__module__
+        if not self._said and module.partition(".")[0] in PACKAGES:
+            self._said = True
+            _say("compiling kernels; the first run after installation takes about a minute longer")
+
+    def on_end(self, of: Any) -> None:
+        """Nothing is said of the end."""
+
+
+def _say(text: str) -> None:
+    print(f"kafkascope: {text}", file=sys.stderr, flush=True)
+
+
+if not config.CACHE_LOCATOR_CLASSES:  # else the user has said where
+    config.CACHE_LOCATOR_CLASSES = (
+        f"{__name__}.OfZip,UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,"
+        f"{__name__}.Temporary"
+    )
+event.register("numba:compile", _Compiling())

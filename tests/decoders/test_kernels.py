@@ -1,0 +1,128 @@
+"""Where compiled kernels are kept when the usual places cannot be written."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from decoders import kernels
+
+ROOT = Path(__file__).parent.parent.parent
+OWN = f"kafkascope-{os.geteuid()}"
+
+# Calls one small kernel, and tells where it is kept and whether it had to be compiled.
+CALL = """
+import numpy as np
+from decoders.tape import big_endian
+assert big_endian(np.array([1, 2], np.uint8), 0, 2) == 258
+print(big_endian.stats.cache_path)
+print(sum(big_endian.stats.cache_misses.values()))
+"""
+IMPORT_ALL = "import kafkascope.capture, kafkascope.sniffing, kafkascope.messages, kafkascope.spark.tasks"
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of temporary files."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    kernels.temporary_directory.cache_clear()
+    yield path
+    kernels.temporary_directory.cache_clear()
+
+
+def linked(package: str, target: Path) -> None:
+    """A package whose directory of compiled files cannot be made, not even by root: a file has its name."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        link = target / path.relative_to(ROOT)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)
+        (link.parent / "__pycache__").touch()
+    for path in (ROOT / package).iterdir():
+        if path.is_dir() and not any(path.glob("*.py")) and path.name != "__pycache__":
+            (target / package / path.name).symlink_to(path)
+
+
+def run(code: str, path: Path, temporary: Path) -> tuple[list[str], list[str]]:
+    """Lines of stdout and stderr of a program that finds the packages at a path, and has no home."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
+    environment |= {"HOME": "/dev/null/nowhere", "PYTHONPATH": str(path), "TMPDIR": str(temporary)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=temporary, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_without_home_and_cache_kernels_are_kept_among_temporary_files(
+    tmp_path: Path, temporary: Path, zipped: bool
+) -> None:
+    path = tmp_path / "packages.zip" if zipped else tmp_path / "packages"
+    if zipped:
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in sorted((ROOT / "decoders").rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    archive.write(file, file.relative_to(ROOT))
+    else:
+        linked("decoders", path)
+    first, said_first = run(CALL, path, temporary)
+    again, said_again = run(CALL, path, temporary)
+    place = temporary / OWN
+    assert Path(first[0]).is_relative_to(place)
+    assert (first[1:], again) == (["1"], [first[0], "0"])
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert len(said_first) == 2
+    assert f"kept in {place}," in said_first[0]
+    assert "compiling kernels" in said_first[1]
+    assert said_again == said_first[:1]
+
+
+def test_every_command_starts_without_home_and_cache(tmp_path: Path, temporary: Path) -> None:
+    for package in sorted(kernels.PACKAGES):
+        linked(package, tmp_path / "packages")
+    _, said = run(IMPORT_ALL, tmp_path / "packages", temporary)
+    assert len(said) == 1
+    assert f"kept in {temporary / OWN}," in said[0]
+
+
+def planted_link(place: Path) -> None:
+    (place.parent / "elsewhere").mkdir(mode=0o700)
+    place.symlink_to(place.parent / "elsewhere")
+
+
+def open_to_all(place: Path) -> None:
+    place.mkdir()
+    place.chmod(0o777)
+
+
+@pytest.mark.parametrize("taken", [planted_link, open_to_all, Path.touch])
+def test_a_place_where_others_may_have_put_code_is_not_used(temporary: Path, taken: Callable[[Path], None]) -> None:
+    taken(temporary / OWN)
+    used = Path(kernels.temporary_directory())
+    assert used != temporary / OWN
+    assert used.parent == temporary
+    assert stat.S_IMODE(used.lstat().st_mode) == 0o700
+    assert not any(used.iterdir())
+
+
+def test_a_place_of_another_user_is_not_used(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = os.geteuid() + 1
+    (temporary / f"kafkascope-{other}").mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert Path(kernels.temporary_directory()) != temporary / f"kafkascope-{other}"
+
+
+def test_an_own_place_is_used_again(temporary: Path) -> None:
+    used = kernels.temporary_directory()
+    kernels.temporary_directory.cache_clear()
+    assert kernels.temporary_directory() == used == str(temporary / OWN)
