@@ -61,9 +61,7 @@ class Engine:
     @property
     def issues(self) -> list[Issue]:
         """What was met outside of any connection."""
-        return [
-            issue for log in (self._session.issues, self._builder.issues) for issue in log if issue.connection is None
-        ]
+        return [*self._session.issues.of(None), *self._builder.issues.of(None)]
 
     @property
     def copies(self) -> int:

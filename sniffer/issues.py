@@ -22,27 +22,30 @@ class IssueLog:
     """Issues by connection and kind; memory is bounded by their number, not by how often each occurs."""
 
     def __init__(self, issues: Iterable[Issue] = ()) -> None:
-        self._issues: dict[tuple[int | None, str], Issue] = {}
+        self._issues: dict[int | None, dict[str, Issue]] = {}  # by connection, then by kind
         for issue in issues:
             self.add(issue)
 
     def add(self, issue: Issue) -> None:
         """Count an issue; of two of one kind and connection the one with the lower packet number tells the detail."""
-        key = (issue.connection, issue.kind)
-        known = self._issues.get(key)
+        kinds = self._issues.setdefault(issue.connection, {})
+        known = kinds.get(issue.kind)
         if known is None:
-            self._issues[key] = issue
+            kinds[issue.kind] = issue
             return
         first = min(known, issue, key=lambda i: (i.packet is None, i.packet or 0))
-        self._issues[key] = replace(first, count=known.count + issue.count)
+        kinds[issue.kind] = replace(first, count=known.count + issue.count)
+
+    def of(self, connection: int | None) -> list[Issue]:
+        """The issues of one connection, or those of none."""
+        return list(self._issues.get(connection, {}).values())
 
     def take(self, connection: int) -> list[Issue]:
         """Remove and return the issues of one connection (when it has ended)."""
-        keys = [key for key in self._issues if key[0] == connection]
-        return [self._issues.pop(key) for key in keys]
+        return list(self._issues.pop(connection, {}).values())
 
     def __iter__(self) -> Iterator[Issue]:
-        return iter(list(self._issues.values()))
+        return iter([issue for kinds in self._issues.values() for issue in kinds.values()])
 
     def __len__(self) -> int:
-        return len(self._issues)
+        return sum(map(len, self._issues.values()))
