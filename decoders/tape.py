@@ -373,6 +373,34 @@ def _decode(
 
 
 @kernel
+def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: Int32s, status: Int8s) -> None:
+    """Write the status of each frame data[start:end] if it is read by the program whose first row is its entry.
+
+    What is read is not kept, so that many programs may be tried on one frame.
+    """
+    count: Integer = start.shape[0]
+    capacity: Integer = np.int64(4 * ROWS_PER_FRAME)
+    field = np.empty(capacity, np.int32)
+    at = np.empty(capacity, np.int64)
+    value = np.empty(capacity, np.int64)
+    parent = np.empty(capacity, np.int64)
+    frame_start = np.empty(count + 1, np.int64)
+    stopped_at = np.empty(count, np.int64)
+    frame: Integer = np.int64(0)
+    while frame < count:
+        following, _ = _decode(
+            data, start, end, entry, rows, frame, 0, field, at, value, parent, frame_start, status, stopped_at
+        )
+        if following == frame:
+            capacity *= 2
+            field = np.empty(capacity, np.int32)
+            at = np.empty(capacity, np.int64)
+            value = np.empty(capacity, np.int64)
+            parent = np.empty(capacity, np.int64)
+        frame = following
+
+
+@kernel
 def _index(field: Int32s, fields: int) -> tuple[Int64s, Int64s]:
     """Rows sorted by field id, ascending within one (counting sort), and where each id's rows begin."""
     begin = np.zeros(fields + 1, np.int64)

@@ -311,14 +311,13 @@ class Conversations:
         if code == pairing.ASK_REQUEST:
             header = np.zeros(6, np.int64)
             recognise.read_request_header(arena, start, end, self._flexible, header)
-            return recognise.fits(
-                arena,
-                int(header[recognise.HEADER_BODY]),
-                end,
-                int(header[recognise.HEADER_KEY]),
-                int(header[recognise.HEADER_VERSION]),
-                False,
+            key, version, body = (
+                int(header[column])
+                for column in (recognise.HEADER_KEY, recognise.HEADER_VERSION, recognise.HEADER_BODY)
             )
+            if key == apis.PRODUCE and not recognise.produces(arena, body, end, version):
+                return False
+            return recognise.fits(arena, body, end, key, version, False)
         node = self._nodes[int(self._at[pairing.ASK_NODE])]
         key, version = int(node[pairing.NODE_KEY]), int(node[pairing.NODE_VERSION])
         body = start + 4
@@ -388,20 +387,19 @@ class Conversations:
                 view = out[held, side : side + pairing.NODE_COLUMNS]
                 used = _move(self._held, view, np.arange(held.shape[0]), arena, used)
                 out[held, side + pairing.NODE_START] = view[:, pairing.NODE_START]
-        for row in np.flatnonzero(
+        orphan = np.flatnonzero(
             (out[:, pairing.OUT_OUTCOME] == pairing.OUTCOME_ORPHAN)
             & (out[:, pairing.OUT_RESPONSE + pairing.NODE_WHOLE] == 1)
             & (out[:, pairing.OUT_RESPONSE + pairing.NODE_LENGTH] <= LARGEST_TRIAL)
-        ).tolist():
-            start = int(out[row, pairing.OUT_RESPONSE + pairing.NODE_START])
-            end = start + int(out[row, pairing.OUT_RESPONSE + pairing.NODE_LENGTH])
-            reading = recognise.only_reading(arena, start, end)
-            if reading is not None:
-                key, version, body = reading
-                out[row, pairing.OUT_RESPONSE + pairing.NODE_KEY] = key
-                out[row, pairing.OUT_RESPONSE + pairing.NODE_VERSION] = version
-                out[row, pairing.OUT_RESPONSE_VERSION] = version
-                out[row, pairing.OUT_RESPONSE + pairing.NODE_BODY] = body - start
+        )
+        start = out[orphan, pairing.OUT_RESPONSE + pairing.NODE_START]
+        end = start + out[orphan, pairing.OUT_RESPONSE + pairing.NODE_LENGTH]
+        key, version, body = recognise.only_readings(arena, start, end)
+        named = orphan[key >= 0]
+        out[named, pairing.OUT_RESPONSE + pairing.NODE_KEY] = key[key >= 0]
+        out[named, pairing.OUT_RESPONSE + pairing.NODE_VERSION] = version[key >= 0]
+        out[named, pairing.OUT_RESPONSE_VERSION] = version[key >= 0]
+        out[named, pairing.OUT_RESPONSE + pairing.NODE_BODY] = (body - start)[key >= 0]
         request = out[:, pairing.OUT_REQUEST : pairing.OUT_REQUEST + pairing.NODE_COLUMNS]
         response = out[:, pairing.OUT_RESPONSE : pairing.OUT_RESPONSE + pairing.NODE_COLUMNS]
         has_request = request[:, pairing.NODE_LENGTH] >= 0

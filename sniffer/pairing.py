@@ -57,12 +57,12 @@ from sniffer.recognise import (
     HEADER_KEY,
     HEADER_VERSION,
     LONGEST_CLIENT_ID,
+    acks_at,
     behind_tags,
     int16,
     int32,
     is_text,
     read_request_header,
-    varint,
 )
 
 # Columns of a connection. A list has four: first and last node (0: none), number of nodes, bytes they hold.
@@ -294,19 +294,8 @@ def _answer(
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _acks(data: U8, body: int, end: int, version: int) -> Any:
     """Produce's acks, or 1 if they are not there."""
-    position = np.int64(body)
-    if version >= 9:
-        length, position = varint(data, position, end)
-        if position < 0:
-            return np.int64(1)
-        position += max(length - 1, 0)
-    elif version >= 3:
-        if end - position < 2:
-            return np.int64(1)
-        position += 2 + max(int16(data, position), 0)
-    if end - position < 2:
-        return np.int64(1)
-    return int16(data, position)
+    position = acks_at(data, body, end, version)
+    return int16(data, position) if position >= 0 else np.int64(1)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -20,12 +20,13 @@ from decoders.kernels import njit
 from decoders.program import ARRAY as ARRAY_OPERATION
 from decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
-from decoders.tape import Status, decode_bodies
-from sniffer.columns import I64, U8, Bool
+from decoders.tape import Status, try_layouts
+from sniffer.columns import I32, I64, U8, Bool
 
 CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
 CREDIBLE_VERSION = 200
 CORRELATION_ID = 4  # bytes; the smallest response is no more than that
+FITS = int(Status.OK)  # kernels know constants, not members of an enum
 LONGEST_CLIENT_ID = 1024  # that recognition believes; a synchronised stream may have longer ones
 
 # Columns of a header as read_request_header writes it.
@@ -117,6 +118,38 @@ def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I
         first = flexible[key]
     header[HEADER_BODY] = behind_tags(data, position, end) if version >= first else position
     return True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def acks_at(data: U8, body: int, end: int, version: int) -> Any:
+    """Position of a Produce request's acks, behind its transactional id (v3+), or -1 if they are not there."""
+    position = np.int64(body)
+    if version >= 9:
+        length, position = varint(data, position, end)
+        if position < 0:
+            return np.int64(-1)
+        position += max(length - 1, 0)
+    elif version >= 3:
+        if end - position < 2:
+            return np.int64(-1)
+        position += 2 + max(int16(data, position), 0)
+    return position if end - position >= 2 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def produces(data: U8, body: int, end: int, version: int) -> Any:
+    """Whether a Produce request has topics: behind its acks (int16) and timeout (int32) stands an array that has some.
+
+    A response whose correlation id is small reads as Produce, and a short one fits the layout but for that.
+    """
+    position = acks_at(data, body, end, version)
+    if position < 0 or not -1 <= int16(data, position) <= 1:
+        return False
+    position += 6
+    if version >= 9:
+        count, _ = varint(data, position, end)
+        return count > 1
+    return end - position >= 4 and int32(data, position) > 0
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -242,12 +275,17 @@ def other_protocol(streams: tuple[bytes, bytes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """All layouts of responses, once each: versions of an API with equal layouts are one, told by the lowest."""
+    """All layouts of responses, once each: versions of an API with equal layouts are one, told by the lowest.
+
+    A version with two layouts is one reading too: it fits if one of them does.
+    """
 
     program: I64
     api_key: I64
     api_version: I64
     flexible: Bool  # tagged fields stand between the correlation id and the body
+    layout: I64  # of each layout the first row of its program, those of one reading behind each other
+    layout_of: I64  # of each layout its reading
 
 
 def _shape(all_programs: Programs, program: int) -> tuple[tuple[int, ...], ...]:
@@ -287,18 +325,103 @@ def readings() -> Readings:
             known.add(shape)
             found.append((program, key, version, flexible))
     columns = np.array(found, np.int64).T
-    return Readings(columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].astype(np.bool_))
+    layouts = [(entry, reading) for reading, one in enumerate(found) for entry in _layouts(all_programs, one[0])]
+    layout, layout_of = np.array(layouts, np.int64).T
+    program, api_key, api_version, flexible = (column.copy() for column in columns)
+    return Readings(program, api_key, api_version, flexible.astype(np.bool_), layout.copy(), layout_of.copy())
+
+
+def _layouts(all_programs: Programs, program: int) -> list[int]:
+    """First rows of a program and of those that read the version's other layouts."""
+    found = []
+    while program >= 0:
+        found.append(int(all_programs.entry[program]))
+        program = int(all_programs.alternative[program])
+    return found
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _fits(data: U8, start: int, end: int, program: int, entry: I64, alternative: I32, rows: I32) -> Any:
+    """Whether a body is one of a program, or of one of its alternatives, to its last byte."""
+    status = np.zeros(1, np.int8)
+    first = np.full(1, start, np.int64)
+    behind = np.full(1, end, np.int64)
+    layout = np.zeros(1, np.int64)
+    while program >= 0:
+        layout[0] = entry[program]
+        try_layouts(data, first, behind, layout, rows, status)
+        if status[0] == FITS:
+            return True
+        program = alternative[program]
+    return False
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _readings_of(
+    data: U8, start: int, end: int, flexible: Bool, layout: I64, layout_of: I64, rows: I32, fitting: Bool
+) -> None:
+    """Which readings fit a response (from its correlation id) to its last byte."""
+    fitting[:] = False
+    body = start + CORRELATION_ID
+    if end < body:
+        return
+    tagged = behind_tags(data, body, end)
+    count = 0
+    tried = np.empty(layout.shape[0], np.int64)
+    first = np.empty(layout.shape[0], np.int64)
+    for index in range(layout.shape[0]):
+        begin = tagged if flexible[layout_of[index]] else body
+        if begin >= 0:
+            tried[count] = index
+            first[count] = begin
+            count += 1
+    tried = tried[:count]
+    status = np.zeros(count, np.int8)
+    try_layouts(data, first[:count], np.full(count, end, np.int64), layout[tried], rows, status)
+    for index in range(count):
+        if status[index] == FITS:
+            fitting[layout_of[tried[index]]] = True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _only_readings(
+    data: U8,
+    start: I64,
+    end: I64,
+    flexible: Bool,
+    layout: I64,
+    layout_of: I64,
+    rows: I32,
+    reading: I64,
+    body: I64,
+) -> None:
+    fitting = np.zeros(flexible.shape[0], np.bool_)
+    for frame in range(start.shape[0]):
+        _readings_of(data, start[frame], end[frame], flexible, layout, layout_of, rows, fitting)
+        reading[frame] = -1
+        for index in range(fitting.shape[0]):
+            if fitting[index]:
+                if reading[frame] >= 0:
+                    reading[frame] = -1
+                    break
+                reading[frame] = index
+        body[frame] = start[frame] + CORRELATION_ID
+        if reading[frame] < 0:
+            body[frame] = -1
+        elif flexible[reading[frame]]:
+            body[frame] = behind_tags(data, body[frame], end[frame])
 
 
 def fits(data: U8, start: int, end: int, api_key: int, api_version: int, response: bool) -> bool:
     """Whether a body is exactly, to its last byte, one of this API, version and direction; False for unknown ones."""
     if start < 0 or end < start:
         return False
-    program = programs().program_of([api_key], [api_version], [response])
-    if program[0] < 0:
+    using = programs()
+    _, keys, versions = using.by_version.shape
+    if not (0 <= api_key < keys and 0 <= api_version < versions):
         return False
-    tape = decode_bodies(data[start:end], [0], [end - start], program)
-    return int(tape.status[0]) in (Status.OK, Status.AMBIGUOUS)
+    program = int(using.by_version[int(response), api_key, api_version])
+    return bool(_fits(data, start, end, program, using.entry, using.alternative, using.rows))
 
 
 def are_responses(data: U8, start: int, end: int, most: int) -> bool:
@@ -307,7 +430,7 @@ def are_responses(data: U8, start: int, end: int, most: int) -> bool:
     ZooKeeper's frames have a size and a number that rises as well; a path in a request, or the transaction id and error
     of a reply, tell them.
     """
-    all_readings = readings()
+    table = readings()
     position = start
     transactions = []
     for _ in range(most):
@@ -326,32 +449,23 @@ def are_responses(data: U8, start: int, end: int, most: int) -> bool:
             return False
         if size >= 16:
             transactions.append((int.from_bytes(frame[4:12].tobytes(), "big", signed=True), int(int32(frame, 12))))
-        bodies = np.full(all_readings.program.shape[0], 4, np.int64)
-        bodies[all_readings.flexible] = behind_tags(frame, 4, size)
-        possible = np.flatnonzero(bodies >= 0)
-        begin = bodies[possible]
-        tape = decode_bodies(frame, begin, np.full(begin.shape[0], size), all_readings.program[possible])
-        if not np.any((tape.status == Status.OK) | (tape.status == Status.AMBIGUOUS)):
+        fitting = np.zeros(table.program.shape[0], np.bool_)
+        _readings_of(data, low, high, table.flexible, table.layout, table.layout_of, programs().rows, fitting)
+        if not fitting.any():
             return False
         position = high
     replies = [0 < zxid < 1 << 56 and -125 <= error <= 0 for zxid, error in transactions]
     return not (len(replies) >= 2 and all(replies) and transactions == sorted(transactions))
 
 
-def only_reading(data: U8, start: int, end: int) -> tuple[int, int, int] | None:
-    """The API key, version and body of a response (from its correlation id) that one reading alone fits, else None."""
-    if end - start < CORRELATION_ID:
-        return None
+def only_readings(data: U8, start: I64, end: I64) -> tuple[I64, I64, I64]:
+    """API keys, versions and bodies of responses (from their correlation ids); -1 unless one reading alone fits."""
     table = readings()
-    bodies = np.full(table.program.shape[0], start + 4, np.int64)
-    tagged = behind_tags(data, start + 4, end)
-    bodies[table.flexible] = tagged
-    possible = np.flatnonzero(bodies >= 0)
-    frame = np.ascontiguousarray(data[start:end])
-    begin = bodies[possible] - start
-    tape = decode_bodies(frame, begin, np.full(begin.shape[0], end - start), table.program[possible])
-    fitting = possible[(tape.status == Status.OK) | (tape.status == Status.AMBIGUOUS)]
-    if fitting.shape[0] != 1:
-        return None
-    one = int(fitting[0])
-    return int(table.api_key[one]), int(table.api_version[one]), int(bodies[one])
+    reading, body = np.empty(start.shape[0], np.int64), np.empty(start.shape[0], np.int64)
+    layouts = (table.flexible, table.layout, table.layout_of, programs().rows)
+    _only_readings(data, start, end, *layouts, reading, body)
+    return (
+        np.where(reading >= 0, table.api_key[reading], -1),
+        np.where(reading >= 0, table.api_version[reading], -1),
+        body,
+    )

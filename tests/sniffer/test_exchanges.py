@@ -5,6 +5,7 @@ import numpy as np
 from sniffer.columns import Exchanges, Outcome, Runs
 from sniffer.exchanges import Conversations, Start
 from sniffer.issues import Issue
+from tests.steps import steps
 
 
 def request(correlation: int, key: int = 12, version: int = 0, body: bytes = b"") -> bytes:
@@ -211,3 +212,20 @@ def test_a_token_is_answered_though_a_request_came_between_in_the_file() -> None
         *handshake(1, b"PLAIN"), (0, token), (0, request(2, 18, 0)), (1, framed(b"")), (1, response(2, bytes(6)))
     )
     assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+
+
+def test_answers_without_requests_take_no_python_each() -> None:
+    def steps_for(count: int) -> int:
+        conversations = Conversations(lambda ids: {one: Start(True, kafka_client=0) for one in ids})
+        frames = b"".join(response(number, b"\0\0\0\1\0\0\0\0") for number in range(count))
+        starts = 16 * np.arange(count)
+        numbers = np.arange(1, count + 1)
+        data, connections = np.frombuffer(frames, np.uint8), np.ones(count, np.int64)
+        directions, lengths = np.ones(count, np.int8), np.full(count, 16)
+        runs = Runs(data, connections, directions, starts, starts, lengths, numbers, numbers)
+        found = steps(lambda: (conversations.feed(runs), conversations.end([1])))
+        assert conversations.count(1) == count
+        return found
+
+    steps_for(10)  # makes what is made when it is first asked for
+    assert steps_for(800) < 1.2 * steps_for(200)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
-from sniffer.columns import Outcome
+from sniffer.columns import Outcome, Segments
 from sniffer.session import Session, SessionOptions
 from tests.sniffer.capture_segments import PCAPS, cut, exchanges_of, plain, segments_of
 
@@ -56,3 +57,19 @@ def test_endpoints_until_ended_is_asked() -> None:
     assert {endpoint.broker_port for endpoint in endpoints.values()} == {9092}
     session.ended()
     assert not session.endpoints(ids)
+
+
+@pytest.mark.parametrize("with_opening", [True, False])
+@pytest.mark.parametrize("name", ["clients_admin", "clients_sasl", "removed-and-timeouts"])
+def test_answers_alone_are_no_requests(name: str, with_opening: bool) -> None:
+    batches = segments_of(f"{name}/capture.pcap")
+    whole = Session()
+    exchanges_of(whole, batches)
+    ports = np.array(sorted({row.broker_port for row in whole.ended() if row.protocol == "kafka"}))
+    halves = []
+    for batch in batches:
+        chosen = np.isin(batch.source_port, ports) & (with_opening | (batch.flags & 2 == 0))
+        columns = {field.name: getattr(batch, field.name) for field in fields(Segments)}
+        halves.append(Segments(**{key: column if key == "data" else column[chosen] for key, column in columns.items()}))
+    found = exchanges_of(Session(), halves)
+    assert {int(outcome) for batch in found for outcome in batch.outcome} <= {Outcome.ORPHAN}
