@@ -170,7 +170,7 @@ class Conversations:
         length = -1 if slot is None else int(self._connections[slot, pairing.CLIENT_ID_LENGTH])
         if length <= 0:
             return None if length < 0 else ""
-        return bytes(self._client_ids[slot, : min(length, pairing.CLIENT_ID_KEPT)]).decode(errors="replace")
+        return bytes(self._client_ids[slot, : min(length, pairing.CLIENT_ID_KEPT)]).decode(errors="backslashreplace")
 
     def count(self, connection: int) -> int:
         """Exchanges completed so far."""
@@ -277,6 +277,8 @@ class Conversations:
         verdict = recognise.begins_with_request(data[0], self._frame_limit) if start.opened else recognise.Verdict.NO
         if name == "postgresql" and verdict is recognise.Verdict.MORE and not ending:
             name = None  # its first eight bytes are those of a Metadata 0 as well; the next ones tell them apart
+        if verdict is recognise.Verdict.DOUBTFUL:
+            verdict = self._judge_by_body(batch.arena, begin[0], available[0], ending)
         # ZooKeeper's first frame reads as a Produce 0, too small to be one.
         if name != "zookeeper" and verdict in (recognise.Verdict.REQUEST, recognise.Verdict.TOKEN):
             self._connections[slot, pairing.CLIENT] = 0
@@ -285,7 +287,7 @@ class Conversations:
         elif name is not None:
             self._protocol[connection] = name
             mode = frames.DROPPED
-        elif not start.opened:
+        elif not start.opened or verdict is recognise.Verdict.DOUBTFUL:
             mode = frames.SEARCHING
         elif verdict is recognise.Verdict.MORE and not ending:
             if len(data[1]) < WAIT_FOR_CLIENT and available[1] - begin[1] < WAIT_FOR_CLIENT:
@@ -302,6 +304,27 @@ class Conversations:
         state[2 * slot : 2 * slot + 2, frames.STREAM_SCAN] = begin
         self._at[pairing.AT_DIRECTIONS] = 3
 
+    def _judge_by_body(self, arena: U8, begin: int, available: int, ending: bool) -> recognise.Verdict:
+        """The verdict on a first request whose client id is doubtful; still DOUBTFUL if its body cannot tell."""
+        key, version = int(recognise.int16(arena, begin + 4)), int(recognise.int16(arena, begin + 6))
+        behind = begin + 4 + int(recognise.int32(arena, begin))
+        if not apis.is_known(key, version) or behind - begin > recognise.LARGEST_DOUBTFUL:
+            return recognise.Verdict.DOUBTFUL
+        if available < behind:
+            return recognise.Verdict.DOUBTFUL if ending else recognise.Verdict.MORE
+        return recognise.Verdict.REQUEST if self._is_request(arena, begin + 4, behind) else recognise.Verdict.NO
+
+    def _is_request(self, arena: U8, start: int, end: int) -> bool:
+        """Whether a request, from its header on, is to the last byte one of the API and version that it names."""
+        header = np.zeros(6, np.int64)
+        recognise.read_request_header(arena, start, end, self._flexible, header)
+        key, version, body = (
+            int(header[column]) for column in (recognise.HEADER_KEY, recognise.HEADER_VERSION, recognise.HEADER_BODY)
+        )
+        if key == apis.PRODUCE and not recognise.produces(arena, body, end, version):
+            return False
+        return recognise.fits(arena, body, end, key, version, False)
+
     def _is_frame(self, arena: U8, code: int) -> bool:
         """Whether the body of a candidate fits its API and version to the last byte."""
         start = int(self._at[pairing.ASK_POSITION]) + 4
@@ -309,15 +332,7 @@ class Conversations:
         if code == pairing.ASK_CHAIN:
             return recognise.are_responses(arena, start - 4, end - 4, pairing.CHAIN)
         if code == pairing.ASK_REQUEST:
-            header = np.zeros(6, np.int64)
-            recognise.read_request_header(arena, start, end, self._flexible, header)
-            key, version, body = (
-                int(header[column])
-                for column in (recognise.HEADER_KEY, recognise.HEADER_VERSION, recognise.HEADER_BODY)
-            )
-            if key == apis.PRODUCE and not recognise.produces(arena, body, end, version):
-                return False
-            return recognise.fits(arena, body, end, key, version, False)
+            return self._is_request(arena, start, end)
         node = self._nodes[int(self._at[pairing.ASK_NODE])]
         key, version = int(node[pairing.NODE_KEY]), int(node[pairing.NODE_VERSION])
         body = start + 4

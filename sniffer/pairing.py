@@ -56,6 +56,7 @@ from sniffer.recognise import (
     HEADER_CORRELATION,
     HEADER_KEY,
     HEADER_VERSION,
+    LARGEST_DOUBTFUL,
     LONGEST_CLIENT_ID,
     acks_at,
     behind_tags,
@@ -345,8 +346,9 @@ def _request(
     if connection[SASL]:
         is_request = good and header[HEADER_BODY] >= 0 and key >= 0 and key < known.shape[0]
         if is_request:
-            is_request = known[key, 0] <= header[HEADER_VERSION] <= known[key, 1] and is_text(
-                arena, header[HEADER_CLIENT_ID], header[HEADER_CLIENT_ID] + header[HEADER_CLIENT_ID_LENGTH]
+            is_request = known[key, 0] <= header[HEADER_VERSION] <= known[key, 1] and (
+                _is_of_client(arena, connection, client_id, header)
+                or is_text(arena, header[HEADER_CLIENT_ID], header[HEADER_CLIENT_ID] + header[HEADER_CLIENT_ID_LENGTH])
             )
         if not is_request:
             nodes[node, NODE_KIND] = KIND_SASL
@@ -569,8 +571,24 @@ def _frame(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _begins_packet(rows: I64, stream: I64, position: int) -> Any:
+    """Whether the first byte of a packet is at a position, which may be far behind STREAM_BEGIN."""
+    low = stream[STREAM_ROW]
+    high = stream[STREAM_LAST]
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if rows[middle, ROW_START] <= position:
+            low = middle
+        else:
+            high = middle - 1
+    return rows[low, ROW_START] == position and rows[low, ROW_HEAD] == 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _request_at(
     arena: U8,
+    rows: I64,
+    stream: I64,
     position: int,
     available: int,
     ending: bool,
@@ -580,7 +598,10 @@ def _request_at(
     known: I64,
     flexible: I64,
 ) -> Any:
-    """Whether a request may begin here: -1 if it cannot, 0 if more bytes must tell, else its size."""
+    """Whether a request may begin here: -1 if it cannot, 0 if more bytes must tell, else its size.
+
+    A client id that is doubtful (no text, or very long) and not the connection's is believed where a packet begins.
+    """
     pending = np.int64(-1) if ending else np.int64(0)
     left = available - position
     if left < 4:
@@ -600,7 +621,7 @@ def _request_at(
         return pending
     if left >= 14 and size >= 10 and not (key == 7 and version == 0):
         length = int16(arena, position + 12)
-        if length < -1 or length > size - 10 or length > LONGEST_CLIENT_ID:
+        if length < -1 or length > size - 10:
             return np.int64(-1)
         there = min(left - 14, max(length, 0))
         if connection[CLIENT_ID_LENGTH] >= 0 and not connection[CLIENT_IDS]:
@@ -609,7 +630,10 @@ def _request_at(
             for index in range(min(there, CLIENT_ID_KEPT)):
                 if arena[position + 14 + index] != client_id[index]:
                     return np.int64(-1)
-        if there == length and not is_text(arena, position + 14, position + 14 + length):
+        elif (
+            length > LONGEST_CLIENT_ID
+            or (there == length and not is_text(arena, position + 14, position + 14 + length))
+        ) and (size > LARGEST_DOUBTFUL or not _begins_packet(rows, stream, position)):
             return np.int64(-1)
     if left < 4 + size:
         return pending
@@ -944,7 +968,17 @@ def converse(
                             size = np.int64(-1)
                             if not stream[STREAM_REFUTED]:
                                 size = _request_at(
-                                    arena, begin, available, ending, connection, client_id, header, known, flexible
+                                    arena,
+                                    rows,
+                                    stream,
+                                    begin,
+                                    available,
+                                    ending,
+                                    connection,
+                                    client_id,
+                                    header,
+                                    known,
+                                    flexible,
                                 )
                             if size == 0:
                                 waiting = True
@@ -1005,7 +1039,17 @@ def converse(
                         position += 1
                     while not found and position < available:
                         size = _request_at(
-                            arena, position, available, ending, connection, client_id, header, known, flexible
+                            arena,
+                            rows,
+                            stream,
+                            position,
+                            available,
+                            ending,
+                            connection,
+                            client_id,
+                            header,
+                            known,
+                            flexible,
                         )
                         if size == 0:
                             break

@@ -27,7 +27,8 @@ CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
 CREDIBLE_VERSION = 200
 CORRELATION_ID = 4  # bytes; the smallest response is no more than that
 FITS = int(Status.OK)  # kernels know constants, not members of an enum
-LONGEST_CLIENT_ID = 1024  # that recognition believes; a synchronised stream may have longer ones
+LONGEST_CLIENT_ID = 1024  # that recognition believes by the header alone, if it is text; of others the body must tell
+LARGEST_DOUBTFUL = 1 << 20  # bytes of a frame that are waited for to have its body tell
 
 # Columns of a header as read_request_header writes it.
 HEADER_KEY, HEADER_VERSION, HEADER_CORRELATION, HEADER_CLIENT_ID, HEADER_CLIENT_ID_LENGTH, HEADER_BODY = range(6)
@@ -177,6 +178,7 @@ class Verdict(IntEnum):
     NO = 1
     REQUEST = 2
     TOKEN = 3  # a SASL token of a client that starts with one (Kafka 0.9, GSSAPI)
+    DOUBTFUL = 4  # a request but for its client id, which is no text or very long: its body must tell
 
 
 def begins_with_request(data: bytes, size_limit: int) -> Verdict:
@@ -204,12 +206,14 @@ def begins_with_request(data: bytes, size_limit: int) -> Verdict:
     if len(data) < 14:
         return Verdict.MORE
     length = int.from_bytes(data[12:14], "big", signed=True)
-    if length < -1 or length > min(size - 10, LONGEST_CLIENT_ID):
+    if length < -1 or length > size - 10:
         return Verdict.NO
+    if length > LONGEST_CLIENT_ID:
+        return Verdict.DOUBTFUL
     client_id = data[14 : 14 + max(length, 0)]
     if len(client_id) < length:
         return Verdict.MORE
-    return Verdict.REQUEST if is_text(np.frombuffer(client_id, np.uint8), 0, len(client_id)) else Verdict.NO
+    return Verdict.REQUEST if is_text(np.frombuffer(client_id, np.uint8), 0, len(client_id)) else Verdict.DOUBTFUL
 
 
 METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE ", b"PRI * ")

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from sniffer.columns import Exchanges, Outcome, Runs
+from sniffer.columns import Exchanges, Kind, Outcome, Runs
 from sniffer.exchanges import Conversations, Start
 from sniffer.issues import Issue
 from tests.steps import steps
 
 
-def request(correlation: int, key: int = 12, version: int = 0, body: bytes = b"") -> bytes:
-    header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big") + b"\0\1c"
+def request(correlation: int, key: int = 12, version: int = 0, body: bytes = b"", client_id: bytes = b"c") -> bytes:
+    header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big")
+    header += len(client_id).to_bytes(2, "big") + client_id
     return (len(header) + len(body)).to_bytes(4, "big") + header + body
 
 
@@ -17,11 +19,13 @@ def response(correlation: int, body: bytes = b"\0\0") -> bytes:
     return (4 + len(body)).to_bytes(4, "big") + correlation.to_bytes(4, "big") + body
 
 
-def talk(*parts: tuple[int, bytes | int], limit: int = 1 << 20) -> tuple[list[tuple[int, int]], list[Issue], Exchanges]:
+def talk(
+    *parts: tuple[int, bytes | int], limit: int = 1 << 20, opened: bool = True
+) -> tuple[list[tuple[int, int]], list[Issue], Exchanges]:
     """Packets of (direction, bytes or length of a gap), one batch each, then all of them as one: both must be equal."""
     found = []
     for size in (1, len(parts)):
-        conversations = Conversations(lambda ids: {one: Start(True) for one in ids}, limit)
+        conversations = Conversations(lambda ids: {one: Start(opened) for one in ids}, limit)
         offsets = [0, 0]
         rows = []
         for number, (direction, part) in enumerate(parts, 1):
@@ -229,3 +233,60 @@ def test_answers_without_requests_take_no_python_each() -> None:
 
     steps_for(10)  # makes what is made when it is first asked for
     assert steps_for(800) < 1.2 * steps_for(200)
+
+
+NO_TEXT = [b"a\x01b\x1b[31m", b"\xff\xfeabc", b"x" * 1025, b"y" * 32767]
+ALL_TOPICS = (-1).to_bytes(4, "big", signed=True)
+NO_METADATA = bytes(12)
+
+
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize("client_id", NO_TEXT)
+def test_a_client_id_that_is_no_text_or_very_long_hides_no_connection(client_id: bytes, opened: bool) -> None:
+    first, second, third = (request(number, 3, 1, ALL_TOPICS, client_id) for number in (1, 2, 3))
+    outcome, issues, exchanges = talk(
+        (0, first[:15]),
+        (0, first[15:]),
+        (1, response(1, NO_METADATA)),
+        (0, second),
+        (1, response(2, NO_METADATA)),
+        (0, 1000),
+        (0, b"from a frame that began in the gap" + third),
+        (1, response(3, NO_METADATA)),
+        opened=opened,
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (2, Outcome.ANSWERED), (3, Outcome.ANSWERED)]
+    assert exchanges.client_id_length.tolist() == [len(client_id)] * 3
+    assert {issue.kind for issue in issues} == {"frame_sync_lost", "bytes_skipped"}
+
+
+@pytest.mark.parametrize("client_id", NO_TEXT)
+def test_a_frame_with_such_a_client_id_is_kafka_only_if_its_body_fits(client_id: bytes) -> None:
+    frame = request(1, 3, 1, ALL_TOPICS + b"more", client_id)
+    outcome, issues, _ = talk((0, frame[:15]), (0, frame[15:]), (1, response(1, NO_METADATA)))
+    assert not outcome
+    assert not issues
+
+
+def test_a_first_request_that_no_layout_can_judge_leaves_those_behind_it() -> None:
+    outcome, _, _ = talk(
+        (0, request(1, 18, 99, b"", NO_TEXT[0])),
+        (1, response(1, b"\0\x23" + bytes(4))),
+        (0, request(2, 3, 1, ALL_TOPICS, NO_TEXT[0])),
+        (1, response(2, NO_METADATA)),
+    )
+    assert (2, Outcome.ANSWERED) in outcome
+
+
+def test_requests_behind_raw_sasl_tokens_may_have_such_a_client_id() -> None:
+    token = b"\0user\0secret"
+    outcome, _, exchanges = talk(
+        (0, request(1, 17, 0, b"\0\5PLAIN", NO_TEXT[0])),
+        (1, response(1, b"\0\0\0\0\0\1\0\5PLAIN")),
+        (0, len(token).to_bytes(4, "big") + token),
+        (1, bytes(4)),
+        (0, request(2, 3, 1, ALL_TOPICS, NO_TEXT[0])),
+        (1, response(2, NO_METADATA)),
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+    assert exchanges.kind.tolist() == [Kind.KAFKA, Kind.SASL, Kind.KAFKA]

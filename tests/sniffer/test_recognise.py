@@ -24,12 +24,16 @@ def test_a_whole_header_is_enough() -> None:
         b"GET / HTTP/1.1\r\n",
         bytes.fromhex("7fffffff 0003 0001 00000007 ffff"),
         bytes.fromhex("00000016 00ff 0001 00000007 ffff"),
-        bytes.fromhex("00000016 0003 0001 00000007 0003 610062"),
         bytes.fromhex("00000016 0003 0001 00000007 7fff 616263"),
     ],
 )
 def test_what_is_no_request(data: bytes) -> None:
     assert begins_with_request(data, 1 << 20) is Verdict.NO
+
+
+@pytest.mark.parametrize("data", ["00000016 0003 0001 00000007 0003 610062", "00000800 0003 0001 00000007 0401"])
+def test_of_a_client_id_that_is_no_text_or_very_long_the_body_must_tell(data: str) -> None:
+    assert begins_with_request(bytes.fromhex(data), 1 << 20) is Verdict.DOUBTFUL
 
 
 @pytest.mark.parametrize(
