@@ -14,6 +14,8 @@ from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavaila
 from kafkascope.spark.analysis import SPLIT_BYTES
 from reports import terminal
 from reports.answers.terminal import show
+from reports.issue_kinds import ISSUE_KINDS
+from reports.text import not_taken_remark
 from sniffer.session import SessionOptions
 from sniffer.sources.errors import SourceError
 
@@ -61,7 +63,9 @@ def run(
         remark(str(error))
         return 2
     _print(analysis, out, remark)
-    return 0
+    for text in analysis.unreadable:
+        remark(f"{text}; effect: {ISSUE_KINDS['unreadable_file'].weakens}")
+    return 1 if analysis.unreadable else 0
 
 
 def _print(analysis: Analysis, out: str, remark: Remark) -> None:
@@ -76,5 +80,7 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     console.print(f"\nwritten to {out}: {report}{rows}", markup=False)
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
+    if others := result["not_taken_for_kafka"]:
+        remark(not_taken_remark(others))
     if not result["exchanges"]:
         remark(no_kafka(analysis.summary.packets, result["connections"], analysis.other))

@@ -20,7 +20,7 @@ from kafkascope.reading import Reading
 from kafkascope.spool import Spool
 from reports.capture_points import clock_row
 from reports.progress.rereads import attach_rereads, readers_of
-from reports.summary import Summary
+from reports.summary import Summary, not_taken_note
 from reports.tables import ALL_SCHEMAS, SCHEMAS
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
@@ -193,7 +193,7 @@ class Capture(Answering):
         return (
             f"<Capture {self._source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
             f"{sum(s['exchanges'].values())} exchanges, {sum(s['errors'].values())} errors, "
-            f"{s['first'] or '-'} to {s['last'] or '-'}>"
+            f"{s['first'] or '-'} to {s['last'] or '-'}{not_taken_note(s)}>"
         )
 
     def _repr_html_(self) -> str:
@@ -247,7 +247,7 @@ def read(
             spool.write(batch.tables)
             summary.observe(batch.tables)
     spool.finish()
-    summary.packets, summary.copies = reading.packets, reading.copies
+    summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
 

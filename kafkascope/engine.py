@@ -55,8 +55,7 @@ class Engine:
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
-        self.protocols: Counter[str] = Counter()  # of the connections that have ended
-        self.tls_ports: Counter[int] = Counter()  # of the brokers' ends of those that are encrypted
+        self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
 
     @property
     def issues(self) -> list[Issue]:
@@ -87,8 +86,7 @@ class Engine:
         tables = self._builder.observe(exchanges, self.endpoints)
         ended = self._session.ended()
         if ended:
-            self.protocols.update(row.protocol for row in ended)
-            self.tls_ports.update(row.broker_port for row in ended if row.protocol == "tls")
+            self.connections.update((row.broker_port, row.protocol) for row in ended)
             issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
             for name, rows in self._builder.end_connections(ended, issues).items():
                 tables[name] = pa.concat_tables([tables[name], rows]) if name in tables else rows

@@ -16,7 +16,7 @@ from kafkascope.progress import ProgressBar
 from reports.capture_points import clock_issues
 from reports.connection_table import issue_table
 from reports.issue_kinds import ISSUE_KINDS
-from reports.text import counted, tls_remark
+from reports.text import PROTOCOL_NAMES, counted, not_taken, not_taken_remark, tls_remark
 from reports.topic_mentions import TOPICS, resolve_mentions
 from reports.topics import ID_PREFIX, TopicNames
 from sniffer.comparison import compare_files
@@ -25,15 +25,6 @@ from sniffer.link import dissect
 from sniffer.session import Endpoint
 from sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
 from sniffer.sources.live import LiveSource
-
-# What a person calls protocols whose name in the tables does not tell.
-PROTOCOL_NAMES = {
-    "tls": "TLS",
-    "http": "HTTP",
-    "length_prefixed": "an unknown protocol whose messages begin with their length",
-    "unknown": "an unknown protocol",
-    "empty": "no data at all",
-}
 
 # Tables by which topics are shown, and so those that must wait for the names of ids.
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
@@ -128,6 +119,11 @@ class Reading:
         """Packets read so far that another file has too, and that are counted there."""
         return self._engine.copies
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether something that was to be read could not be read at all."""
+        return any(issue.kind == "unreadable_file" for issue in self.capture.issues)
+
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
         return list(IssueLog([*self.capture.issues, *self._issues, *self._engine.issues]))
@@ -139,11 +135,14 @@ class Reading:
             yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
         if self.copies:
             yield f"{counted(self.copies, 'packet')} that several files have are counted once"
-        yield from _tls(self._engine)
+        yield from _unread(self._engine, self._options)
         if not self.packets:
             yield f"{', '.join(self._paths)}: no packets"
         elif not self._engine.exchanges:
-            yield no_kafka(self.packets, self._engine.protocols, self.other)
+            protocols: Counter[str] = Counter()
+            for (_, protocol), count in self._engine.connections.items():
+                protocols[protocol] += count
+            yield no_kafka(self.packets, protocols, self.other)
 
     def _place(self, issue: Issue) -> str:
         """Where an issue was met: file and number of the packet in it, unless its detail says so."""
@@ -197,6 +196,11 @@ class Listening:
             yield Batch(self._engine.feed(dissected.segments), self._engine.endpoints)
         yield Batch(self._engine.finish(), self._engine.endpoints)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether an interface has gone for good, so that the capture ended before it was told to."""
+        return self._source.is_partial
+
     def stop(self) -> None:
         """End ``batches`` once what has been captured is read; for signal handlers and other threads."""
         self._source.stop()
@@ -207,8 +211,9 @@ class Listening:
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         for issue in IssueLog([*self._source.issues, *self._issues, *self._engine.issues]):
             if issue.kind != "kernel_drops":
-                yield issue.detail + (f" ({issue.count} times)" if issue.count > 1 else "")
-        yield from _tls(self._engine)
+                times = f" ({issue.count} times)" if issue.count > 1 else ""
+                yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
+        yield from _unread(self._engine, self._options)
 
     def __enter__(self) -> Listening:
         return self
@@ -217,9 +222,13 @@ class Listening:
         self._source.close()
 
 
-def _tls(engine: Engine) -> Iterator[str]:
-    if ports := engine.tls_ports:
-        yield tls_remark({str(port): count for port, count in ports.items()})
+def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
+    """What to say of connections that may be Kafka, and were not read as such."""
+    connections = engine.connections
+    if tls := {str(port): count for (port, protocol), count in connections.items() if protocol == "tls"}:
+        yield tls_remark(tls)
+    if others := not_taken(connections, options.session.ports):
+        yield not_taken_remark(others)
 
 
 def _has_ids(table: pa.Table) -> bool:

@@ -181,7 +181,7 @@ def _show(
             return 0
     for line in source.remarks():
         remark(line)
-    return 0
+    return 1 if source.is_partial else 0
 
 
 @contextmanager

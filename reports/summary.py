@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.latency.histogram import Histogram
+from reports.text import counted, not_taken
 
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
 
@@ -43,13 +44,15 @@ class Summary:
     def __init__(self) -> None:
         self._apis: dict[str, ApiSummary] = {}
         self._counts: dict[str, Counter[str]] = {
-            name: Counter() for name in ("outcome", "decoded", "protocol", "tls", "client_id", "error", "issue")
+            name: Counter() for name in ("outcome", "decoded", "protocol", "client_id", "error", "issue")
         }
+        self._connections: Counter[tuple[int, str]] = Counter()  # by the broker's port and protocol
         self._topics: dict[tuple[str, str], list[int]] = {}
         self._first: int | None = None
         self._last: int | None = None
         self.packets = 0  # each once, also if several files have it
         self.copies = 0  # packets that another file has too, and that are counted there
+        self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
         self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
 
     def observe(self, tables: Mapping[str, pa.Table]) -> None:
@@ -64,8 +67,8 @@ class Summary:
         if "connections" in tables:
             connections = tables["connections"]
             self._count("protocol", connections["protocol"])
-            tls = connections.filter(pc.equal(connections["protocol"], "tls"))
-            self._count("tls", tls["broker_port"].cast(pa.string()))
+            for row in connections.group_by(["broker_port", "protocol"]).aggregate([([], "count_all")]).to_pylist():
+                self._connections[row["broker_port"], row["protocol"]] += row["count_all"]
         if "issues" in tables:
             for kind, count in zip(*(tables["issues"][c].to_pylist() for c in ("kind", "count")), strict=True):
                 self._counts["issue"][kind] += count
@@ -85,6 +88,8 @@ class Summary:
         self._span(other._first, other._last)
         self.packets += other.packets
         self.copies += other.copies
+        self.ports |= other.ports
+        self._connections.update(other._connections)
         self.clocks += other.clocks
 
     def rename_topics(self, names: Mapping[str, str]) -> None:
@@ -102,7 +107,10 @@ class Summary:
             "copies": self.copies,
             "clocks": self.clocks,
             "connections": dict(self._counts["protocol"].most_common()),
-            "tls_ports": dict(self._counts["tls"].most_common()),
+            "tls_ports": {
+                str(port): count for (port, protocol), count in self._connections.most_common() if protocol == "tls"
+            },
+            "not_taken_for_kafka": not_taken(self._connections, self.ports),
             "exchanges": dict(self._counts["outcome"].most_common()),
             "decoded": dict(self._counts["decoded"].most_common()),
             "apis": [
@@ -180,6 +188,12 @@ class Summary:
             self._first = first if self._first is None else min(self._first, first)
         if last is not None:
             self._last = last if self._last is None else max(self._last, last)
+
+
+def not_taken_note(result: Mapping[str, Any]) -> str:
+    """A few words more on a capture, if connections on ports of Kafka were not taken for Kafka."""
+    count = sum(row["connections"] for row in result["not_taken_for_kafka"])
+    return f", {counted(count, 'connection')} on ports of Kafka not taken for Kafka" if count else ""
 
 
 def _iso(nanoseconds: int | None) -> str | None:

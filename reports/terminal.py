@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reports.capture_points import clock_text
 from reports.lines import safe_text
-from reports.text import counted, tls_remark
+from reports.text import counted, not_taken_remark, tls_remark
 
 _ROWS = 12  # of each table; what is left out is counted
 
@@ -45,6 +45,8 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text(clock_text(clock), style="yellow" if clock["corrected"] else ""))
     if tls := result["tls_ports"]:
         parts.append(Text(tls_remark(tls), style="yellow"))
+    if others := result["not_taken_for_kafka"]:
+        parts.append(Text(not_taken_remark(others), style="yellow"))
     if exchanges:
         parts.append(Text(f"bodies: {_listed(result['decoded'])}"))
         parts += ["", _apis(result["apis"])]

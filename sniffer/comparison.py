@@ -134,7 +134,7 @@ def compare_files(paths: Iterable[str]) -> Joined | None:
     Reads each to the end. Files that cannot be read are left out.
     """
     files = find_files(paths)
-    if len(files) < 2 or any(file == STANDARD_INPUT or not (is_uri(file) or os.path.isfile(file)) for file in files):
+    if len(files) < 2 or any(file == STANDARD_INPUT or _is_pipe(file) for file in files):
         return None
     sizes = {}
     for file in files:
@@ -148,6 +148,10 @@ def compare_files(paths: Iterable[str]) -> Joined | None:
         return None
     most = most_sampled(len(sizes))
     return compare({file: _sample(file, most) for file in sizes})
+
+
+def _is_pipe(file: str) -> bool:
+    return not is_uri(file) and os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file)
 
 
 def _sample(file: str, most: int) -> Sample:

@@ -59,6 +59,7 @@ class Analysis:
     summary: Summary
     topic_names: Mapping[str, str]  # by id as written
     other: Mapping[str, int]  # packets without TCP, by kind
+    unreadable: tuple[str, ...] = ()  # what is wrong with files that were given and could not be read
     answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
     report_failure: str | None = None
 
@@ -169,6 +170,7 @@ class _Run:
         into = partitions or self._partitions(splits)
         summary = Summary()
         summary.clocks = [clock_row(clock) for clock in clocks]
+        summary.ports = self._options.session.ports
         names = TopicNames()
         other: Counter[str] = Counter()
         log = IssueLog()
@@ -194,7 +196,8 @@ class _Run:
         rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
-        return Analysis(out, rows, summary, known, dict(other))
+        unreadable = tuple(issue.detail for issue in issues if issue.kind == "unreadable_file")
+        return Analysis(out, rows, summary, known, dict(other), unreadable)
 
     def _index(
         self, files: Sequence[Sequence[tasks.Range]], split_bytes: int

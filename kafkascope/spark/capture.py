@@ -21,6 +21,7 @@ from kafkascope.spark.analysis import Analysis, analyze
 from kafkascope.spark.output import TABLES, locate
 from kafkascope.spark.sessions import is_local
 from kafkascope.spark.stored import datasets
+from reports.summary import not_taken_note
 from reports.tables import ALL_SCHEMAS
 
 if TYPE_CHECKING:
@@ -73,12 +74,13 @@ class SparkCapture(Answering):
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{rows} {name}" for name, rows in self.rows.items())
-        return f"<SparkCapture {self._source}: {counts}>"
+        return f"<SparkCapture {self._source}: {counts}{not_taken_note(self.summary)}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{rows}</td></tr>" for name, rows in self.rows.items())
         answers = self._answers_html()
-        return f"<p>{html.escape(self._source)}</p>{answers}<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+        source = html.escape(self._source + not_taken_note(self.summary))
+        return f"<p>{source}</p>{answers}<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
 
 
 def read(

@@ -11,7 +11,7 @@ from pyarrow import dataset as ds
 
 from reports.capture_points import clock_text
 from reports.issue_kinds import ISSUE_KINDS
-from reports.text import counted, tls_remark
+from reports.text import counted, not_taken_remark, tls_remark
 
 CLOCKS = 20  # of files, that are told
 
@@ -68,6 +68,8 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]
     if tls := summary.get("tls_ports"):
         told.append(("encrypted", tls_remark(tls)))
+    if others := summary.get("not_taken_for_kafka"):
+        told.append(("not taken for Kafka", not_taken_remark(others)))
     return told
 
 

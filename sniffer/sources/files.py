@@ -173,11 +173,12 @@ def _open(path: str) -> Any:
             return file_system.open_input_file(inner)
         return open(path, "rb", buffering=0)
     except IsADirectoryError:
-        raise SourceError(
-            path, None, "this is a directory", "Give its files, or let the directory be searched"
-        ) from None
+        raise SourceError(path, None, "no captures are in this directory or below", ADVICE) from None
     except FileNotFoundError:
-        raise SourceError(path, None, "no such file", "Check the name") from None
+        message, advice = "no such file", "Check the name"
+        if glob.has_magic(path):
+            message, advice = "no capture matches this pattern", f"Check the pattern. {ADVICE}"
+        raise SourceError(path, None, message, advice) from None
     except PermissionError:
         raise SourceError(path, None, "permission to read it is denied", "Become a user who may read it") from None
     except (OSError, ValueError) as error:
@@ -203,7 +204,8 @@ def _size(file: Any) -> int:
 def find_files(paths: Iterable[str]) -> list[str]:
     """Files that the paths mean, each once, in the order given: files, directories (searched through), globs, ``-``.
 
-    Of a directory only captures are taken, by their first bytes. Raises SourceError for a path that means nothing.
+    Of a directory only captures are taken, by their first bytes. A path that means nothing stays as it is: to open it
+    says what is wrong with it.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -211,29 +213,25 @@ def find_files(paths: Iterable[str]) -> list[str]:
         if path == STANDARD_INPUT or is_uri(path):
             found[path] = None
         elif os.path.isdir(path):
-            inside = sorted(
-                os.path.join(folder, name)
-                for folder, _, names in os.walk(path)
-                for name in names
-                if looks_like_capture(os.path.join(folder, name))
-            )
-            if not inside:
-                message = "no captures are in this directory or below"
-                raise SourceError(path, None, message, ADVICE)
-            found.update(dict.fromkeys(inside))
+            found.update(dict.fromkeys(_captures_below(path) or [path]))
         elif not os.path.lexists(path) and glob.has_magic(path):
             matches = sorted(glob.glob(path, recursive=True))
-            if not matches:
-                raise SourceError(path, None, "no file matches this pattern", "Check the pattern")
             single = len(matches) == 1
             taken = [m for m in matches if not os.path.isdir(m) and (single or looks_like_capture(m))]
-            taken += [file for m in matches if os.path.isdir(m) for file in find_files([m])] if not taken else []
-            if not taken:
-                raise SourceError(path, None, "no file that matches this pattern is a capture", ADVICE)
-            found.update(dict.fromkeys(taken))
+            taken = taken or [file for m in matches if os.path.isdir(m) for file in _captures_below(m)]
+            found.update(dict.fromkeys(taken or [path]))
         else:
             found[path] = None
     return list(found)
+
+
+def _captures_below(directory: str) -> list[str]:
+    return sorted(
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(directory)
+        for name in names
+        if looks_like_capture(os.path.join(folder, name))
+    )
 
 
 def looks_like_capture(path: str) -> bool:

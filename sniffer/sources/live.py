@@ -47,6 +47,9 @@ LOAD_WORD, LOAD_HALF, LOAD_BYTE, LOAD_HALF_INDEXED = 0x20, 0x28, 0x30, 0x48
 AND, SHIFT_LEFT, TO_INDEX, EQUAL, RETURN = 0x54, 0x64, 0x07, 0x15, 0x06
 NETWORK_HEADER = 0x100000000 - 0x100000
 PROTOCOL_OF_PACKET = 0x100000000 - 0x1000
+TYPE_OF_PACKET = PROTOCOL_OF_PACKET + 4
+TYPE_OF_HARDWARE = PROTOCOL_OF_PACKET + 28
+PACKET_OUTGOING = 4  # linux/if_packet.h
 
 int64: Any = np.int64
 
@@ -66,6 +69,7 @@ class LiveSource:
         self.number = 1  # of the packet that comes next
         self.received = 0  # packets that passed the filter, as the kernel counts
         self.dropped = 0  # of those, packets for which the ring had no room
+        self.is_partial = False  # whether an interface has gone for good
         self._stopped = False
         self._rings: list[_Ring] = []
         self._pieces: list[_Piece] = []
@@ -152,6 +156,7 @@ class LiveSource:
             code = ring.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             ring.gone = ring.name != ANY and ring.name not in _interfaces()
             if ring.gone:
+                self.is_partial = True
                 poll.unregister(descriptor)
             if code or ring.gone:
                 why = "the interface is gone" if ring.gone else os.strerror(code)
@@ -301,12 +306,16 @@ def filter_program(ports: Sequence[int] = ()) -> bytes:
     """Program for the kernel's classic filter machine: TCP over IPv4 or IPv6, of any of the ports (none: all).
 
     Offsets count from the network header, so one program serves every link layer. What the program cannot look into
-    (second VLAN tag, MPLS, PPPoE, fragments, IPv6 extension headers) passes.
+    (second VLAN tag, MPLS, PPPoE, fragments, IPv6 extension headers) passes. What a host sends on its loopback does
+    not: it comes a second time, as received.
     """
     ports = tuple(ports) if len(ports) <= MOST_PORTS else ()
     accept, drop = "accept", "drop"
     net = NETWORK_HEADER
-    code: list[tuple[int, int, str, str] | str] = [(LOAD_WORD, PROTOCOL_OF_PACKET, "", "")]
+    code: list[tuple[int, int, str, str] | str] = [(LOAD_WORD, TYPE_OF_HARDWARE, "", "")]
+    code += [(EQUAL, HARDWARE_LOOPBACK, "", "once"), (LOAD_WORD, TYPE_OF_PACKET, "", "")]
+    code += [(EQUAL, PACKET_OUTGOING, "", "once"), (RETURN, 0, "", "")]
+    code += ["once", (LOAD_WORD, PROTOCOL_OF_PACKET, "", "")]
     code += [(EQUAL, 0x0800, "ipv4", ""), (EQUAL, 0x86DD, "ipv6", "")]
     code += [(EQUAL, ether, accept, "") for ether in (0x8100, 0x88A8, 0x9100, 0x8847)]
     code += [(EQUAL, 0x8864, accept, drop)]
@@ -356,8 +365,7 @@ def _little(data: U8, at: int, size: int) -> Any:
 def _index(block: U8, cooked: bool) -> tuple[I64, I64, I32, I32]:
     """Packets of a ring block (struct tpacket_block_desc, tpacket3_hdr, sockaddr_ll): time, start, sizes.
 
-    Left out: what a host sends on its loopback (it comes a second time, as received), and of cooked packets those
-    that are not IP.
+    Of cooked packets those that are not IP are left out.
     """
     rows = _little(block, 12, 4)
     at = np.empty(rows, np.int64)
@@ -372,8 +380,7 @@ def _index(block: U8, cooked: bool) -> tuple[I64, I64, I32, I32]:
         begin = position + (_little(block, position + 26, 2) if cooked else _little(block, position + 24, 2))
         size = _little(block, position + 12, 4)
         ether = int64(block[position + 50]) << 8 | int64(block[position + 51])
-        echo = _little(block, position + 56, 2) == HARDWARE_LOOPBACK and block[position + 58] == 4
-        if begin + size <= block.size and not echo and (not cooked or ether in (0x0800, 0x86DD)):
+        if begin + size <= block.size and (not cooked or ether in (0x0800, 0x86DD)):
             at[count] = _little(block, position + 4, 4) * 1_000_000_000 + _little(block, position + 8, 4)
             start[count] = begin
             captured[count] = size

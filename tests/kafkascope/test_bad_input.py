@@ -17,7 +17,7 @@ from kafkascope.engine import Engine
 from reports.issue_kinds import ISSUE_KINDS
 from sniffer.sources import SourceError
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, Row, beginning, joined, record_offsets
+from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, PCAPS, Row, beginning, joined, record_offsets
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments
 
 HEARTBEAT, METADATA, PRODUCE = 12, 3, 0
@@ -289,3 +289,40 @@ def test_one_bad_file_among_good_ones_is_an_issue(tmp_path: Path) -> None:
     assert len(read.exchanges) == 76
     (issue,) = read.issues[read.issues.kind == "unreadable_file"].detail
     assert "b.pcap" in issue
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("gone.pcap", "no such file"), ("gone-*.pcap", "no capture matches"), ("folder", "no captures are in")],
+)
+def test_what_is_missing_beside_a_good_file_is_told_and_is_an_error(
+    command: Command, name: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "good.pcap").write_bytes(CAPTURE)
+    (tmp_path / "folder").mkdir()
+    good = command("sniff", "-r", str(tmp_path / "good.pcap"))
+    done = command("sniff", "-r", str(tmp_path / "good.pcap"), str(tmp_path / name))
+    assert (good.returncode, done.returncode) == (0, 1)
+    assert done.stdout == good.stdout
+    assert str(tmp_path / name) in done.stderr
+    assert expected in done.stderr
+
+
+def test_a_missing_file_does_not_keep_others_from_being_compared(tmp_path: Path) -> None:
+    same = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path in same:
+        path.write_bytes(CAPTURE)
+    read, beside = kafkascope.read(same), kafkascope.read([*same, tmp_path / "gone.pcap"])
+    assert beside.summary["clocks"]
+    assert beside.summary | {"issues": {}} == read.summary | {"issues": {}}
+
+
+def test_connections_on_a_port_of_kafka_that_are_not_taken_for_it_are_told(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "the.pcap"
+    path.write_bytes(HTTP)
+    told = "1 connection to a port of Kafka was not taken for Kafka: 1 to port 9092 (1 of HTTP)"
+    assert "not taken" not in command("sniff", "-r", str(path)).stderr
+    assert told in command("sniff", "-r", str(path), "--port", "9092").stderr
+    assert "1 connection on ports of Kafka not taken for Kafka" in repr(kafkascope.read(path, ports=[9092]))
+    noise = command("sniff", "-r", str(PCAPS / "net_noise" / "capture.pcap")).stderr
+    assert "not taken for Kafka: 14 to port 9092 (4 of HTTP, 4 of an unknown protocol whose messages begin" in noise

@@ -42,6 +42,7 @@ from sniffer.columns import NO_TIME, Segments
 from sniffer.issues import Issue
 from sniffer.session import SessionOptions
 from sniffer.sources import SourceError
+from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_bad_input import ethernet
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 
@@ -501,3 +502,12 @@ def test_spark_submit_runs_it(tmp_path: Path) -> None:
     assert "140 exchanges" in done.stdout
     assert (tmp_path / "out" / "report.html").exists()
     assert pq.read_table(tmp_path / "out" / "tables" / "exchanges").num_rows == 140
+
+
+def test_a_missing_file_among_good_ones_is_told_and_is_an_error(spark: Any, command: Command, tmp_path: Path) -> None:
+    good, missing = PCAPS / "net_noise" / "capture.pcap", tmp_path / "gone.pcap"
+    done = command("kafkascope", "analyze", str(good), str(missing), "-o", str(tmp_path / "out"))
+    assert done.returncode == 1
+    assert f"{missing}: no such file" in done.stderr
+    assert "not taken for Kafka: 14 to port 9092" in done.stderr
+    assert (tmp_path / "out" / "report.html").exists()

@@ -37,7 +37,12 @@ def tables(count: int, first: int) -> dict[str, pa.Table]:
         ),
         "errors": table(ERRORS, [{"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"}]),
         "connections": table(
-            CONNECTIONS, [{"protocol": "kafka"}, {"protocol": "http"}, {"protocol": "tls", "broker_port": 9095}]
+            CONNECTIONS,
+            [
+                {"protocol": "kafka", "broker_port": 9092},
+                {"protocol": "http", "broker_port": 9092},
+                {"protocol": "tls", "broker_port": 9095},
+            ],
         ),
         "batches": table(BATCHES, [{"topic": "id:x", "direction": "fetch", "records": 7, "bytes": 70}]),
         "issues": table(ISSUES, [{"kind": "tcp_gap", "count": 3}]),
@@ -63,6 +68,7 @@ def test_what_it_says() -> None:
     assert result["exchanges"] == {"answered": 4}
     assert result["connections"] == {"kafka": 1, "http": 1, "tls": 1}
     assert result["tls_ports"] == {"9095": 1}
+    assert result["not_taken_for_kafka"] == [{"port": 9092, "protocol": "http", "connections": 1}]
     fetch = next(api for api in result["apis"] if api["api"] == "Fetch")
     assert (fetch["exchanges"], fetch["errors"], fetch["versions"], fetch["request_bytes"]) == (2, 1, [13], 20)
     assert result["topics"] == [{"topic": "orders", "direction": "fetch", "records": 7, "bytes": 70, "batches": 1}]
@@ -79,6 +85,7 @@ def test_the_terminal_shows_it_and_no_control_characters() -> None:
     terminal.summary(summary.result(), console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "1 connection is encrypted with TLS, to port 9095: what is in it cannot be read" in shown
+    assert "1 connection to a port of Kafka was not taken for Kafka: 1 to port 9092 (1 of HTTP)" in shown
     assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown
     assert "\x1b" not in shown
 
