@@ -226,8 +226,8 @@ class _Ring:
             self.socket = socket.socket(socket.AF_PACKET, kind, socket.htons(ETH_P_ALL) if name == ANY else 0)
         except PermissionError:
             advice = (
-                "Run it with sudo, or give Python the right with `sudo setcap cap_net_raw+ep $(readlink -f "
-                "$(which python3))`, or pipe: `sudo tcpdump -U -w - -i NAME | sniff -r -`"
+                "Run it with sudo, as a service of systemd with AmbientCapabilities=CAP_NET_RAW, "
+                "or pipe: `sudo tcpdump -U -w - -i NAME | sniff -r -`"
             )
             raise SourceError(name, None, "capturing needs the right CAP_NET_RAW", advice) from None
         try:
