@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from decoders import apis, schema
+from decoders.characters import safe_json
 from decoders.interpreter import DecodeError, decode, decode_by_bytes
 from decoders.nested import Knowledge, decode_nested, decode_nested_record
 
@@ -164,5 +165,8 @@ def _plain(value: object) -> object:
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
-    """A decoded value as JSON text: bytes in base64, a number that JSON lacks as text (NaN, Infinity, -Infinity)."""
-    return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    """A decoded value as JSON text: bytes in base64, a number that JSON lacks as text (NaN, Infinity, -Infinity).
+
+    Characters that hide are written by their number, see `decoders.characters`.
+    """
+    return safe_json(json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False))

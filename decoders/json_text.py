@@ -19,7 +19,18 @@ from decoders import to_json
 from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs
 from decoders.redaction import SECRET_FIELDS
 from decoders.sasl import REDACTED
-from decoders.tape import HEX_DIGITS, Integer, Tape, grown, kernel, string_array, text_step, write_uuid
+from decoders.tape import (
+    HEX_DIGITS,
+    Integer,
+    Tape,
+    grown,
+    hidden,
+    kernel,
+    string_array,
+    text_step,
+    write_escape,
+    write_uuid,
+)
 
 _LAST_FIXED, _BOOL, _FLOAT64, _UUID = layouts.UUID, layouts.BOOL, layouts.FLOAT64, layouts.UUID
 _COMPACT_STRING, _COMPACT_BYTES = layouts.COMPACT_STRING, layouts.COMPACT_BYTES
@@ -38,13 +49,12 @@ _NAME, _NULL_RECORDS = 0, 1
 # other number) as that letter behind a backslash.
 _PLAIN, _CODE, _BEYOND_ASCII = 0, 1, 2
 _ESCAPE = np.zeros(256, np.uint8)
-_ESCAPE[:0x20] = _CODE
+_ESCAPE[:0x20] = _ESCAPE[0x7F] = _CODE
 _ESCAPE[0x80:] = _BEYOND_ASCII
 for _character, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
     _ESCAPE[_character] = _letter
 
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
-_CODE_START = np.frombuffer(b"\\u00", np.uint8)
 _NULL_TEXT = np.frombuffer(b"null", np.uint8)
 _TRUE_TEXT = np.frombuffer(b"true", np.uint8)
 _FALSE_TEXT = np.frombuffer(b"false", np.uint8)
@@ -95,7 +105,10 @@ def _write_integer(value: Integer, text: Bytes, target: Integer) -> Integer:
 
 @kernel
 def _write_string(data: Bytes, position: Integer, end: Integer, text: Bytes, target: Integer) -> Integer:
-    """A JSON string from UTF-8; a byte that is none becomes xNN behind a backslash, as in the decoded value."""
+    """A JSON string from UTF-8; a byte that is none becomes xNN behind a backslash, as in the decoded value.
+
+    Characters that hide are written by their number, as `decoders.characters.safe_json` does.
+    """
     text[target] = 0x22
     target += 1
     while position < end:
@@ -107,6 +120,11 @@ def _write_string(data: Bytes, position: Integer, end: Integer, text: Bytes, tar
             position += 1
         elif escape == _BEYOND_ASCII:
             step = text_step(data, position, end)
+            number = hidden(data, position, step)
+            if number >= 0:
+                target = write_escape(number, text, target)
+                position += step
+                continue
             for _ in range(abs(step)):
                 if step > 0:
                     text[target] = data[position]
@@ -121,13 +139,11 @@ def _write_string(data: Bytes, position: Integer, end: Integer, text: Bytes, tar
                 position += 1
         else:
             if escape == _CODE:
-                target = _copy(_CODE_START, 0, 4, text, target)
-                text[target] = HEX_DIGITS[byte >> 4]
-                text[target + 1] = HEX_DIGITS[byte & 15]
+                target = write_escape(byte, text, target)
             else:
                 text[target] = 0x5C
                 text[target + 1] = escape
-            target += 2
+                target += 2
             position += 1
     text[target] = 0x22
     return target + 1

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from decoders import program as layouts
 from decoders import schema
+from decoders.characters import HIDDEN
 from decoders.interpreter import UNKNOWN_TAGS, default_value
 from decoders.kernels import njit
 from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
@@ -492,6 +493,33 @@ def text_step(data: Bytes, position: Integer, end: Integer) -> Integer:
 
 
 HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_HIDDEN = np.array(HIDDEN, np.int64)
+
+
+@kernel
+def hidden(data: Bytes, position: Integer, length: Integer) -> Integer:
+    """The number of a UTF-8 character of several bytes if it is one that hides (see `HIDDEN`), else -1."""
+    if length == 2:
+        number = (np.int64(data[position] & 0x1F) << 6) | np.int64(data[position + 1] & 0x3F)
+    elif length == 3:
+        number = (np.int64(data[position] & 0x0F) << 12) | (np.int64(data[position + 1] & 0x3F) << 6)
+        number |= np.int64(data[position + 2] & 0x3F)
+    else:
+        return np.int64(-1)
+    for index in range(_HIDDEN.shape[0]):
+        if number <= _HIDDEN[index, 1]:
+            return number if number >= _HIDDEN[index, 0] else np.int64(-1)
+    return np.int64(-1)
+
+
+@kernel
+def write_escape(number: Integer, text: Bytes, target: Integer) -> Integer:
+    """A character in JSON by its number, in six characters; returns the place behind them."""
+    text[target] = 0x5C
+    text[target + 1] = 0x75
+    for digit in range(4):
+        text[target + 2 + digit] = HEX_DIGITS[(number >> (12 - 4 * digit)) & 15]
+    return target + 6
 
 
 @kernel

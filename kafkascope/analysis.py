@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 
+from decoders.characters import safe_text
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.progress import ProgressBar
 from kafkascope.reading import no_kafka
@@ -77,7 +78,7 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
         show(analysis.answers, console)
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
     report = "" if analysis.report_failure else "report.html, and the tables "
-    console.print(f"\nwritten to {out}: {report}{rows}", markup=False)
+    console.print(f"\nwritten to {safe_text(out)}: {report}{rows}", markup=False)
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
     if others := result["not_taken_for_kafka"]:

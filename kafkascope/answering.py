@@ -14,6 +14,7 @@ from kafkascope.frames import ordered, to_frame
 from kafkascope.groups import Group
 from reports.error_histogram import errors_histogram
 from reports.latency.counts import latency
+from reports.lines import shown_html, shown_text
 from reports.throughput import throughput
 
 _GROUPS_NAMED = 20
@@ -37,7 +38,8 @@ class Answering(ABC):
         rebalances = ordered("rebalances", self.arrow("rebalances", mine))
         events = ordered("group_events", self.arrow("group_events", mine))
         if not rebalances.num_rows and not events.num_rows:
-            raise KeyError(f"{group_id}: groups of the capture are {self._group_ids()[:_GROUPS_NAMED]}")
+            named = [shown_text(name) for name in self._group_ids()[:_GROUPS_NAMED]]
+            raise KeyError(f"{shown_text(group_id)}: groups of the capture are {named}")
         findings = ordered("findings", self.arrow("findings", pc.field("subject") == f"group {group_id}"))
         return Group(group_id, rebalances, events, findings)
 
@@ -81,7 +83,7 @@ class Answering(ABC):
             return ""
         items = "".join(
             f"<li><b style='color:{_COLOURS.get(row['severity'], 'inherit')}'>{html.escape(row['severity'])}</b> "
-            f"{html.escape(row['title'])}<br><small>{html.escape(row['advice'] or '')}</small></li>"
+            f"{shown_html(row['title'])}<br><small>{shown_html(row['advice'] or '')}</small></li>"
             for row in shown
         )
         more = len(rows) - len(shown)
@@ -92,6 +94,6 @@ class Answering(ABC):
         if not counts:
             return ""
         counts.sort(key=lambda one: (-one["counts"], one["values"]))
-        named = ", ".join(f"{html.escape(one['values'])} ({one['counts']})" for one in counts[:_GROUPS_SHOWN])
+        named = ", ".join(f"{shown_html(one['values'])} ({one['counts']})" for one in counts[:_GROUPS_SHOWN])
         more = len(counts) - _GROUPS_SHOWN
         return f"<p>rebalances of groups: {named}{f' and {more} groups more' if more > 0 else ''}</p>"

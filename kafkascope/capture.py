@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from decoders.characters import safe_text
 from kafkascope.answering import Answering
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
 from kafkascope.frames import ordered, to_frame
 from kafkascope.reading import Reading
 from kafkascope.spool import Spool
 from reports.capture_points import clock_row
+from reports.lines import shown_html
 from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary, not_taken_note
 from reports.tables import ALL_SCHEMAS, SCHEMAS
@@ -36,11 +38,11 @@ class ExchangeView:
     row: dict[str, Any]
     request: dict[str, Any] | None
     response: dict[str, Any] | None
-    records: pd.DataFrame | None
+    records: pd.DataFrame | None = field(repr=False)
 
     def _repr_html_(self) -> str:
         head = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{shown_html(str(value))}</td></tr>"
             for name, value in self.row.items()
             if value is not None and name not in ("request", "response")
         )
@@ -189,9 +191,9 @@ class Capture(Answering):
         return ExchangeView({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
 
     def __repr__(self) -> str:
-        s = self.summary
+        s, source = self.summary, safe_text(self._source)
         return (
-            f"<Capture {self._source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
+            f"<Capture {source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
             f"{sum(s['exchanges'].values())} exchanges, {sum(s['errors'].values())} errors, "
             f"{s['first'] or '-'} to {s['last'] or '-'}{not_taken_note(s)}>"
         )

@@ -11,6 +11,7 @@ from kafkascope.frames import to_frame
 from reports.answers.groups import events_of, rebalances_of
 from reports.explanation import explain
 from reports.groups.history import Rebalance
+from reports.lines import shown_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -34,13 +35,13 @@ class Group:
         Raises KeyError if the capture has no such generation.
         """
         if not self._rebalances:
-            raise KeyError(f"{self.group_id}: the capture has no rebalance of it")
+            raise KeyError(f"{shown_text(self.group_id)}: the capture has no rebalance of it")
         if generation is None:
             return Explanation(explain(self._rebalances[-1]))
         of: list[Rebalance] = [one for one in self._rebalances if one.to_generation == generation]
         if not of:
             known = ", ".join(str(one.to_generation) for one in self._rebalances)
-            raise KeyError(f"{self.group_id}: no generation {generation}; those of the capture are {known}")
+            raise KeyError(f"{shown_text(self.group_id)}: no generation {generation}; those of the capture are {known}")
         return Explanation("\n\n".join(explain(one) for one in of))
 
     def timeline(self) -> Figure:
@@ -50,7 +51,7 @@ class Group:
         return timeline(self._rebalances, self._events)
 
     def __repr__(self) -> str:
-        return f"<Group {self.group_id}: {len(self.rebalances)} rebalances, {len(self.events)} events>"
+        return f"<Group {shown_text(self.group_id)}: {len(self.rebalances)} rebalances, {len(self.events)} events>"
 
     def _repr_html_(self) -> str:
         shown = ["to_generation", "started", "duration_ms", "trigger", "trigger_client_id", "certainty"]

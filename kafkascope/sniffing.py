@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from decoders.characters import safe_text
 from kafkascope import watching
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
 from reports.groups.history import GroupHistory
 from reports.json_lines import glued, joined, json_lines
 from reports.lines import fields as field_lines
-from reports.lines import lines, safe, safe_text
+from reports.lines import lines, shown_names
 from reports.tables import EXCHANGES
 from reports.text import address, json_members
 from sniffer.session import Endpoint, SessionOptions
@@ -245,7 +246,7 @@ def _texts(exchanges: pa.Table, records: pa.Table | None, view: View) -> Any:
 
 def _record_lines(records: pa.Table, payload: bool) -> Any:
     where = pc.binary_join_element_wise(
-        pc.fill_null(safe(records["topic"]), "?"), pc.fill_null(records["partition"].cast(pa.string()), "?"), "-"
+        pc.fill_null(shown_names(records["topic"]), "?"), pc.fill_null(records["partition"].cast(pa.string()), "?"), "-"
     )
     offset = pc.fill_null(records["offset"].cast(pa.string()), "?")
     parts = ["\n    ", records["direction"], " ", where, " @ ", offset]

@@ -9,13 +9,14 @@ import pyarrow as pa
 from reports.answers.triggers import TRIGGERS
 from reports.answers.words import duration
 from reports.groups.history import Evidence, Member, Rebalance
+from reports.lines import shown_text
 from reports.name_lists import in_words
 from reports.text import counted
 
 
 def explain(rebalance: Rebalance) -> str:
-    """A rebalance in words. Text of the capture in it is not escaped."""
-    return "\n".join(_lines(rebalance))
+    """A rebalance in words, as they are shown to people."""
+    return "\n".join(map(shown_text, _lines(rebalance)))
 
 
 def _lines(rebalance: Rebalance) -> Iterator[str]:

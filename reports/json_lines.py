@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from decoders import to_json
 from reports.text import iso_times, json_members
 from sniffer.columns import I64
 
@@ -101,7 +101,7 @@ def _value(column: Any, field: pa.Field) -> Any:
     elif pa.types.is_timestamp(field.type):
         text = pc.binary_join_element_wise('"', iso_times(column), '"', "")
     elif pa.types.is_list(field.type):
-        text = pa.array([json.dumps(value) for value in column.to_pylist()], pa.string())
+        text = pa.array([to_json(value) for value in column.to_pylist()], pa.string())
     elif pa.types.is_string(field.type):
         text = _quoted(column)
     else:
@@ -115,7 +115,7 @@ def _quoted(column: Any) -> pa.Array:
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
-    texts = [json.dumps(value) for value in encoded.dictionary.to_pylist()]
+    texts = [to_json(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 

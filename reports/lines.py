@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -9,33 +10,79 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Characters that could steer a terminal: C0 and C1 controls, DEL, and the marks that turn the direction of writing.
-_UNSAFE = "[\\x00-\\x1f\\x7f-\\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+from decoders.characters import HIDDEN_CLASS, safe_text
+
+LONGEST_NAME = 249
+"""No topic may have a longer name (Kafka's Topic.MAX_NAME_LENGTH); a longer one of whatever kind is shortened."""
+LONGEST_TEXT = 2000
+"""Longer sentences are shortened: they can be so only by names with blanks in them, or by endless lists."""
+
+_HIDDEN = f"[{HIDDEN_CLASS}]"
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_NAME},}}[^\s:;,.)]")  # without what ends a part of a sentence
+_HEAD, _TAIL = 160, 40  # of what is shortened: ends tell apart what begins alike, as member ids do
 _COLOURS = {"time": "2", "api": "36", "error": "31;1", "warning": "33", "latency": "32", "dim": "2"}
 
 
 def safe(texts: Any) -> Any:
     """Texts without characters that could steer a terminal or break a line: each becomes a replacement character."""
-    return pc.replace_substring_regex(texts, _UNSAFE, "\ufffd")
+    return pc.replace_substring_regex(texts, _HIDDEN, "\ufffd")
 
 
-def safe_text(text: str) -> str:
-    """One text without characters that could steer a terminal."""
-    return re.sub(_UNSAFE, "\ufffd", text)
+def shown_names(names: Any) -> Any:
+    """Names as they are shown to people: safe, and shortened where they are too long to be looked at."""
+    names = safe(names)
+    length = pc.utf8_length(names)
+    long = pc.greater(length, LONGEST_NAME)
+    if not pc.any(long).as_py():
+        return names
+    head, tail = pc.utf8_slice_codeunits(names, 0, _HEAD), pc.utf8_slice_codeunits(names, -_TAIL)
+    count = pc.binary_join_element_wise(" (", length.cast(pa.string()), " characters)", "")
+    return pc.if_else(long, pc.binary_join_element_wise(head, "…", tail, count, ""), names)
+
+
+def shown_text(text: str) -> str:
+    """One text as it is shown to people: safe, on one line, with long names in it shortened. What is stored is whole.
+
+    Shown once more it stays as it is.
+    """
+    text = safe_text(text)
+    if len(text) <= LONGEST_NAME:
+        return text
+    text = _LONG_WORD.sub(lambda word: _shortened(word[0], 1), text)
+    return text if len(text) <= LONGEST_TEXT else _shortened(text, 5)
+
+
+def shown_html(text: str) -> str:
+    """One text as it is shown to people, as HTML."""
+    return html.escape(shown_text(text))
+
+
+def _shortened(text: str, times: int) -> str:
+    return f"{text[: times * _HEAD]}…{text[-times * _TAIL :]} ({len(text)} characters)"
 
 
 def fields(exchanges: pa.Table) -> pa.Array:
-    """A line an exchange: its columns as they are, with tabs between; null is empty, a time is seconds since 1970."""
+    """A line an exchange: its columns, with tabs between; null is empty, a time is seconds since 1970.
+
+    Texts are whole and safe, for a spreadsheet too: it would take what begins with ``=``, ``+``, ``-`` or ``@`` for a
+    formula, so such a text gets an apostrophe before it.
+    """
     columns = []
     for column in exchanges.columns:
         if pa.types.is_timestamp(column.type):
             column = _seconds(column)
+        elif pa.types.is_list(column.type):
+            column = _cells(pc.binary_join(column, ","))
         elif pa.types.is_string(column.type):
-            column = safe(column)
+            column = _cells(column)
         elif pa.types.is_floating(column.type):
             column = pc.round(column, 6)
         columns.append(pc.fill_null(column.cast(pa.string()), ""))
     return pc.binary_join_element_wise(*columns, "\t")
+
+
+def _cells(texts: Any) -> Any:
+    return pc.replace_substring_regex(safe(texts), "^([=+@-])", r"'\1")
 
 
 def lines(exchanges: pa.Table, colour: bool = False, verbose: bool = False) -> pa.Array:
@@ -70,7 +117,7 @@ def lines(exchanges: pa.Table, colour: bool = False, verbose: bool = False) -> p
         paint(pc.utf8_lpad(latency, 12), "latency"),
         pc.utf8_lpad(_size(exchanges["request_bytes"]), 8),
         pc.utf8_lpad(_size(exchanges["response_bytes"]), 8),
-        pc.utf8_rpad(pc.fill_null(safe(exchanges["client_id"]), "-"), 16),
+        pc.utf8_rpad(pc.fill_null(shown_names(exchanges["client_id"]), "-"), 16),
         pc.binary_join_element_wise(_topics(exchanges["topics"]), paint(trouble, "error"), " "),
     ]
     if verbose:
@@ -90,8 +137,8 @@ def _key_fields(exchanges: pa.Table, paint: Any) -> Any:
         "number": exchanges["number"].cast(pa.string()),
         "id": exchanges["correlation_id"].cast(pa.string()),
         "packets": packets,
-        "group": safe(exchanges["group_id"]),
-        "member": safe(exchanges["member_id"]),
+        "group": shown_names(exchanges["group_id"]),
+        "member": shown_names(exchanges["member_id"]),
         "throttle_ms": pc.if_else(pc.greater(throttle, 0), throttle.cast(pa.string()), None),
         "decoded": pc.if_else(pc.not_equal(decoded, "full"), decoded, None),
     }
@@ -141,7 +188,7 @@ def _size(values: Any) -> Any:
 def _bracketed(texts: Any, shown: Any) -> Any:
     return pc.if_else(
         pc.fill_null(pc.and_(shown, pc.is_valid(texts)), False),
-        pc.binary_join_element_wise("[", pc.fill_null(safe(texts), ""), "]", ""),
+        pc.binary_join_element_wise("[", pc.fill_null(shown_names(texts), ""), "]", ""),
         "",
     )
 
@@ -154,4 +201,5 @@ def _topics(topics: Any) -> Any:
     starts = topics.offsets.to_numpy()[:-1]
     first = topics.values.take(pa.array(np.where(count > 0, starts, 0), mask=count == 0))
     more = pc.binary_join_element_wise(" +", pa.array(count - 1).cast(pa.string()), "")
-    return pc.binary_join_element_wise(pc.fill_null(safe(first), ""), pc.if_else(pa.array(count > 1), more, ""), "")
+    more = pc.if_else(pa.array(count > 1), more, "")
+    return pc.binary_join_element_wise(pc.fill_null(shown_names(first), ""), more, "")

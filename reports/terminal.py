@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.capture_points import clock_text
-from reports.lines import safe_text
+from reports.lines import shown_text
 from reports.text import counted, not_taken_remark, tls_remark
 
 _ROWS = 12  # of each table; what is left out is counted
@@ -95,7 +95,7 @@ def _topics(topics: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="left" if name in ("topic", "direction") else "right", no_wrap=True)
     for topic in topics[:_ROWS]:
         table.add_row(
-            safe_text(topic["topic"]),
+            Text(shown_text(topic["topic"])),
             topic["direction"],
             f"{topic['batches']:,}",
             f"{topic['records']:,}",
@@ -110,7 +110,7 @@ def _counts(title: str, counts: Mapping[str, int], style: str) -> Table:
     table.add_column(title, style=style, no_wrap=True)
     table.add_column("count", justify="right")
     for name, count in list(counts.items())[:_ROWS]:
-        table.add_row(safe_text(name), f"{count:,}")
+        table.add_row(Text(shown_text(name)), f"{count:,}")
     return _and_more(table, len(counts), _ROWS)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from decoders.kernels import njit
+from decoders.tape import hidden, text_step, write_escape
 from sniffer.columns import I64, U8, Bool
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -167,7 +168,10 @@ def _write_iso(times: I64, out: U8) -> None:
 
 
 def json_members(name: str, values: Any) -> pa.Array:
-    """``"name":"text"`` where the bytes are UTF-8, else ``"name_hex":"00ff"``; ``"name":null`` for null."""
+    """``"name":"text"`` where the bytes are UTF-8, else ``"name_hex":"00ff"``; ``"name":null`` for null.
+
+    Characters that hide are written by their number, as `decoders.characters.safe_json` does.
+    """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     values = values.cast(pa.large_binary())
@@ -185,31 +189,6 @@ def json_members(name: str, values: Any) -> pa.Array:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _sequence(data: U8, at: int, end: int) -> int:
-    """Length of the UTF-8 sequence that begins at a byte of 0x80 or more; 0 if it is none (RFC 3629)."""
-    lead = data[at]
-    if 0xC2 <= lead <= 0xDF:
-        length = 2
-    elif 0xE0 <= lead <= 0xEF:
-        length = 3
-    elif 0xF0 <= lead <= 0xF4:
-        length = 4
-    else:
-        return 0
-    if at + length > end:
-        return 0
-    for i in range(at + 1, at + length):
-        if data[i] & 0xC0 != 0x80:
-            return 0
-    second = data[at + 1]
-    if (lead == 0xE0 and second < 0xA0) or (lead == 0xED and second > 0x9F):
-        return 0
-    if (lead == 0xF0 and second < 0x90) or (lead == 0xF4 and second > 0x8F):
-        return 0
-    return length
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _measure(data: U8, offsets: I64, valid: Bool, label: int, is_text: Bool, places: I64) -> None:
     """Whether each value is text, and where its member ends."""
     for row in range(valid.shape[0]):
@@ -223,12 +202,11 @@ def _measure(data: U8, offsets: I64, valid: Bool, label: int, is_text: Bool, pla
         while at < end:
             byte = data[at]
             if byte >= 0x80:
-                length = _sequence(data, at, end)
-                if length == 0:
+                length = text_step(data, at, end)
+                if length < 0:
                     text = False
                     break
-                # C1 controls and the like are escaped as \u00XX so that a terminal never sees them.
-                size += 6 if byte == 0xC2 and data[at + 1] < 0xA0 else length
+                size += 6 if hidden(data, at, length) >= 0 else length
                 at += length
                 continue
             if byte < 0x20 or byte == 0x7F:
@@ -243,17 +221,6 @@ def _measure(data: U8, offsets: I64, valid: Bool, label: int, is_text: Bool, pla
             places[row + 1] = places[row] + label + 3 + 2 + size
         else:
             places[row + 1] = places[row] + label + 7 + 2 + 2 * (end - offsets[row])
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _escape(out: U8, to: int, byte: int) -> int:
-    out[to] = 0x5C
-    out[to + 1] = 0x75
-    out[to + 2] = 0x30
-    out[to + 3] = 0x30
-    out[to + 4] = _DIGITS[byte >> 4]
-    out[to + 5] = _DIGITS[byte & 15]
-    return to + 6
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -289,12 +256,20 @@ def _write(data: U8, offsets: I64, valid: Bool, label: U8, is_text: Bool, places
                 at += 1
         while at < end:
             byte = data[at]
-            if byte == 0xC2 and data[at + 1] < 0xA0:
-                to = _escape(out, to, data[at + 1])
-                at += 2
+            if byte >= 0x80:
+                length = text_step(data, at, end)
+                number = hidden(data, at, length)
+                if number >= 0:
+                    to = write_escape(number, out, to)
+                    at += length
+                else:
+                    for _ in range(length):
+                        out[to] = data[at]
+                        to += 1
+                        at += 1
                 continue
             if byte < 0x20 or byte == 0x7F:
-                to = _escape(out, to, byte)
+                to = write_escape(byte, out, to)
             elif byte == 0x22 or byte == 0x5C:
                 out[to] = 0x5C
                 out[to + 1] = byte

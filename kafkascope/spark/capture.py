@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from decoders.characters import safe_text
 from kafkascope.answering import Answering
 from kafkascope.engine import EngineOptions
 from kafkascope.spark.analysis import Analysis, analyze
@@ -74,12 +75,12 @@ class SparkCapture(Answering):
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{rows} {name}" for name, rows in self.rows.items())
-        return f"<SparkCapture {self._source}: {counts}{not_taken_note(self.summary)}>"
+        return f"<SparkCapture {safe_text(self._source)}: {counts}{not_taken_note(self.summary)}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{rows}</td></tr>" for name, rows in self.rows.items())
         answers = self._answers_html()
-        source = html.escape(self._source + not_taken_note(self.summary))
+        source = html.escape(safe_text(self._source) + not_taken_note(self.summary))
         return f"<p>{source}</p>{answers}<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
 
 

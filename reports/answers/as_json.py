@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset as ds
 
+from decoders import to_json
 from reports.answers.groups import numbered
 from reports.tables import RESULTS
 
@@ -20,9 +20,9 @@ _LEFT_OUT = frozenset({"bucket", "counts"})  # histograms: their percentiles are
 
 def write(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], stream: TextIO) -> None:
     """Write the object, a row a line; tables that are not there are null. Times are ISO 8601, UTC."""
-    stream.write('{"summary":' + json.dumps(summary, ensure_ascii=False))
+    stream.write('{"summary":' + to_json(summary))
     for name in TABLES:
-        stream.write(f",\n{json.dumps(name)}:")
+        stream.write(f",\n{to_json(name)}:")
         if name not in tables:
             stream.write("null")
             continue
@@ -35,7 +35,7 @@ def write(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], stream: 
             for row in numbered(pa.Table.from_batches([batch])).to_pylist():
                 for column, kind in kinds.items():
                     row[column] = _with_times(row[column], kind)
-                stream.write(comma + json.dumps(row, ensure_ascii=False))
+                stream.write(comma + to_json(row))
                 comma = ",\n"
         stream.write("]")
     stream.write("}\n")

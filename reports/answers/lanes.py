@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.groups.history import Member, Rebalance
+from reports.lines import shown_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Bar:
 class Lanes:
     """Lanes in the order in which members first came, and the bars in them, in order of time."""
 
-    names: list[str]
+    names: list[str]  # as they are shown to people
     bars: list[Bar]
 
 
@@ -78,9 +79,11 @@ def _names(rebalances: Sequence[Rebalance]) -> dict[str, str]:
             known = members[member.member_id]
             if not (known.client_id and known.host) and (member.client_id or member.host):
                 members[member.member_id] = member
-    names = {member_id: m.instance_id or m.client_id or member_id for member_id, m in members.items()}
-    names = _apart(rebalances, names, {i: f"{names[i]} {m.host}" if m.host else names[i] for i, m in members.items()})
-    return _apart(rebalances, names, {i: names[i] if names[i] == i else f"{names[i]} …{i[-8:]}" for i in members})
+    names = {i: shown_text(m.instance_id or m.client_id or i) for i, m in members.items()}
+    hosts = {i: f" {shown_text(m.host)}" if m.host else "" for i, m in members.items()}
+    names = _apart(rebalances, names, {i: names[i] + hosts[i] for i in members})
+    ends = {i: "" if names[i] == i else f" …{shown_text(i[-8:])}" for i in members}
+    return _apart(rebalances, names, {i: names[i] + ends[i] for i in members})
 
 
 def _apart(rebalances: Sequence[Rebalance], names: dict[str, str], finer: dict[str, str]) -> dict[str, str]:

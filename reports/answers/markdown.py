@@ -13,7 +13,7 @@ from reports.answers.triggers import words
 from reports.answers.words import clock, day_and_clock, duration
 from reports.explanation import explain
 from reports.groups.history import Rebalance
-from reports.lines import safe_text
+from reports.lines import shown_text
 from reports.text import counted
 
 GROUPS = 20  # that are told in full
@@ -35,7 +35,7 @@ def escaped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return safe_text(" ".join(text.splitlines()))
+    return shown_text(" ".join(text.splitlines()))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _group(group: GroupAnswer) -> Iterator[str]:
     yield "The costliest in full:"
     yield ""
     yield "```text"
-    yield from (_one_line(line).replace("```", "'''") for line in explain(costliest[0]).split("\n"))
+    yield from (line.replace("```", "'''") for line in explain(costliest[0]).split("\n"))
     yield "```"
 
 

@@ -18,7 +18,7 @@ from reports.answers.progress import Lag
 from reports.answers.triggers import words
 from reports.answers.words import clock, duration
 from reports.findings.finding import Finding
-from reports.lines import safe_text
+from reports.lines import shown_text
 from reports.text import counted
 
 _ROWS = 10  # of each table; what is left out is counted
@@ -65,8 +65,8 @@ def _finding(one: Finding) -> Text:
     since = f", since {clock(one.since)}" if one.since is not None else ""
     packets = [f"{seen.packet}" for seen in one.evidence if seen.packet is not None][:3]
     told = f", packet{'s' if len(packets) > 1 else ''} {', '.join(packets)}" if packets else ""
-    text = Text.assemble((safe_text(one.title), "bold"), (f"\n{safe_text(one.subject)}{since}{told}", "dim"))
-    return text.append(f"\n→ {safe_text(one.advice)}") if one.advice else text
+    text = Text.assemble((shown_text(one.title), "bold"), (f"\n{shown_text(one.subject)}{since}{told}", "dim"))
+    return text.append(f"\n→ {shown_text(one.advice)}") if one.advice else text
 
 
 def _groups(groups: Groups | None) -> Iterator[RenderableType]:
@@ -136,7 +136,7 @@ def _errors(errors: Errors | None) -> Iterator[RenderableType]:
             counts[one.error] += one.count
         told = ", ".join(f"{error} {count:,}" for error, count in counts.most_common(_ROWS))
         more = f" and {len(counts) - _ROWS} more" if len(counts) > _ROWS else ""
-        yield Text(f"ordinary in a handshake: {safe_text(told)}{more}", style="dim")
+        yield Text(f"ordinary in a handshake: {shown_text(told)}{more}", style="dim")
 
 
 def _lag(lag: Lag | None) -> Iterator[RenderableType]:
@@ -155,7 +155,7 @@ def _coverage(answers: Answers) -> Iterator[RenderableType]:
     skipped = {"packets", "connections"}
     for name, value in coverage.facts(answers.summary):
         if name not in skipped:
-            yield Text(f"{name}: {safe_text(value)}", style="yellow" if name in ("encrypted", "clock") else "")
+            yield Text(f"{name}: {shown_text(value)}", style="yellow" if name in ("encrypted", "clock") else "")
     if answers.issues:
         table = _table("not seen or not understood", "count:", "what it weakens", style="yellow")
         for one in answers.issues[:_ROWS]:
@@ -175,7 +175,7 @@ def _table(*heads: str, style: str = "") -> Table:
 
 
 def _row(table: Table, *cells: str) -> None:
-    table.add_row(*(Text(safe_text(cell)) for cell in cells))
+    table.add_row(*(Text(shown_text(cell)) for cell in cells))
 
 
 def _and_more(table: Table, rows: int) -> Table:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from decoders import to_json
 from reports.groups.history import GroupHistory, event_table, rebalance_table
-from reports.lines import safe_text
+from reports.lines import shown_text
 from reports.text import counted, iso_times
 
 _MEMBERS_SHOWN = 8
@@ -25,7 +25,7 @@ def lines(history: GroupHistory, colour: bool = False) -> list[str]:
 
 def json_lines(history: GroupHistory) -> list[str]:
     """The rows as JSON objects: their table, and its columns."""
-    return [json.dumps(row, ensure_ascii=False) for row in _rows(history)]
+    return [to_json(row) for row in _rows(history)]
 
 
 def _rows(history: GroupHistory) -> Iterator[Row]:
@@ -47,7 +47,7 @@ def _at(row: Row) -> str:
 def _line(row: Row, colour: bool) -> str:
     text = _event(row) if row["table"] == "group_events" else _rebalance(row)
     line = f"{_at(row)[11:26] or '--:--:--.------'} {row['group_id']:<20} {text}"
-    line = safe_text(line.rstrip())
+    line = shown_text(line.rstrip())
     if not colour:
         return line
     return f"{_DIM if row['table'] == 'group_events' else _BOLD}{line}{_PLAIN}"

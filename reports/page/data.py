@@ -12,6 +12,7 @@ from reports.answers.progress import LINES, GroupLag
 from reports.answers.throughput import Flow
 from reports.answers.triggers import words
 from reports.answers.words import duration
+from reports.lines import shown_text
 from reports.page.group_data import Clock, GroupData, Texts, milliseconds
 from reports.text import counted
 
@@ -24,20 +25,34 @@ def page_data(answers: Answers) -> Json:
     """The data of the page. Times are microseconds since its ``zero_ms``, durations milliseconds."""
     clock, texts = Clock(answers.begin), Texts()
     groups = GroupData(texts, clock).result(answers.groups) if answers.groups is not None else None
-    return {
-        "zero_ms": answers.begin // 1000 / 1000,
-        "end": clock.since(answers.end),
+    sections = {
         "head": coverage.headline(answers.summary),
         "tiles": _tiles(answers),
-        "findings": _findings(answers, clock, groups),
-        "groups": groups,
+        "findings": _findings(answers, clock),
         "latency": _latency(answers.latency, clock),
         "errors": _errors(answers, clock),
         "lag": _lag(answers, clock),
         "throughput": _throughput(answers, clock),
         "coverage": _coverage(answers),
+    }
+    return {
+        "zero_ms": answers.begin // 1000 / 1000,
+        "end": clock.since(answers.end),
+        **{name: _shown(section) for name, section in sections.items()},
+        "groups": groups,
         "texts": texts.all(),
     }
+
+
+def _shown(value: Any) -> Any:
+    """A value with all texts in it as they are shown to people."""
+    if isinstance(value, str):
+        return shown_text(value)
+    if isinstance(value, dict):
+        return {name: _shown(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(element) for element in value]
+    return value
 
 
 def _tiles(answers: Answers) -> list[Json]:
@@ -84,10 +99,13 @@ def _tile(section: str, value: str, name: str, note: str, tone: str) -> Json:
     return {"section": section, "value": value, "name": name, "note": note, "tone": tone}
 
 
-def _findings(answers: Answers, clock: Clock, groups: Json | None) -> Json | None:
+def _findings(answers: Answers, clock: Clock) -> Json | None:
     if answers.findings is None:
         return None
-    places = {name: place for place, name in enumerate(groups["groups"]["name"])} if groups else {}
+    places = {}
+    if (groups := answers.groups) is not None:  # in the order in which GroupData takes them
+        counts = [*(group.counts for group in groups.shown), *groups.counted_only]
+        places = {one.group_id: place for place, one in enumerate(counts)}
     return {
         "left_out": answers.findings.left_out,
         "no_kafka": answers.no_kafka,

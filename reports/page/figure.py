@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from reports.answers.lanes import Bar, lanes
 from reports.answers.triggers import TRIGGERS, words
 from reports.groups.history import Event, Member, Rebalance
+from reports.lines import shown_text
 from reports.name_lists import in_words
 
 _COLOURS = ("#8ab4e8", "#86cdb3", "#c3a7e6", "#9fd0e6", "#b9cf86", "#e3b1d4", "#a9b6c9", "#d9c39a")
@@ -46,14 +47,14 @@ def timeline(rebalances: Sequence[Rebalance], events: Sequence[Event] = ()) -> g
     order = [_NOBODY, *reversed(drawn.names), _TRIGGER]
     group = rows[0].group_id if rows else ""
     figure.update_layout(
-        title=_safe(f"{group}: {len(rows)} rebalances" if rows else "no rebalance was seen"),
+        title=_markup(f"{group}: {len(rows)} rebalances" if rows else "no rebalance was seen"),
         barmode="overlay",
         bargap=0.25,
         showlegend=False,
         height=140 + _LANE_PIXELS * len(order),
         margin={"l": 10, "r": 10, "t": 50, "b": 30},
         xaxis={"type": "date", "title": "UTC"},
-        yaxis={"type": "category", "categoryorder": "array", "categoryarray": [_safe(name) for name in order]},
+        yaxis={"type": "category", "categoryorder": "array", "categoryarray": [_markup(name) for name in order]},
         hovermode="closest",
         dragmode="pan",
     )
@@ -69,17 +70,17 @@ def _owned(figure: go.Figure, rows: Sequence[Rebalance], bars: Iterable[Bar], na
     ends = [bar.end if bar.end is not None else end for bar in shown]
     figure.add_bar(
         orientation="h",
-        y=[_safe(name)] * len(shown),
+        y=[_markup(name)] * len(shown),
         base=[_time(at) for at in begins],
         x=[max(0.0, (until - at) / 1e6) for at, until in zip(begins, ends, strict=True)],
         marker={
             "color": _COLOURS[shown[0].lane % len(_COLOURS)],
             "opacity": [1.0 if m.assignment else 0.25 for m in members],
         },
-        text=[_safe(in_words(member.assignment or ())) for member in members],
+        text=[_markup(in_words(member.assignment or ())) for member in members],
         textposition="inside",
         insidetextanchor="start",
-        hovertext=[_safe(_of_member(rows[bar.rebalance], m)) for bar, m in zip(shown, members, strict=True)],
+        hovertext=[_markup(_of_member(rows[bar.rebalance], m)) for bar, m in zip(shown, members, strict=True)],
         hoverinfo="text",
     )
 
@@ -99,7 +100,7 @@ def _unowned(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
             base=[_time(gap.since) for gap in gaps],
             x=[gap.ms for gap in gaps],
             marker={"color": _GAP},
-            hovertext=[_safe(f"{gap.partition}: nobody for {gap.ms:,.0f} ms") for gap in gaps],
+            hovertext=[_markup(f"{gap.partition}: nobody for {gap.ms:,.0f} ms") for gap in gaps],
             hoverinfo="text",
         )
 
@@ -112,7 +113,7 @@ def _triggers(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
         mode="markers+text",
         marker={"size": 18, "color": "white", "line": {"color": "#a35c00", "width": 1.5}},
         text=[TRIGGERS[row.trigger].mark if row.trigger in TRIGGERS else "?" for row, _ in told],
-        hovertext=[_safe(_of_trigger(row)) for row, _ in told],
+        hovertext=[_markup(_of_trigger(row)) for row, _ in told],
         hoverinfo="text",
     )
 
@@ -134,11 +135,11 @@ def _events(figure: go.Figure, events: Sequence[Event], lane_of: dict[str, str])
     if told:
         figure.add_scatter(
             x=[_time(event.at) for event in told],
-            y=[_safe(lane_of[event.member_id or ""]) for event in told],
+            y=[_markup(lane_of[event.member_id or ""]) for event in told],
             mode="markers",
             marker={"symbol": "diamond", "size": 7, "color": "#51637d"},
             hovertext=[
-                _safe(f"{event.event.replace('_', ' ')} (packet {event.packet})\n{event.detail or ''}")
+                _markup(f"{event.event.replace('_', ' ')} (packet {event.packet})\n{event.detail or ''}")
                 for event in told
             ],
             hoverinfo="text",
@@ -158,6 +159,7 @@ def _time(at: int) -> Any:
     return np.datetime64(at // 1000, "us")
 
 
-def _safe(text: str) -> str:
-    """Text of a capture as plotly shows it: it takes some markup, so what could be markup is taken apart."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", "<br>")
+def _markup(text: str) -> str:
+    """Text as plotly shows it: it takes some markup, so what could be markup is taken apart."""
+    lines = map(shown_text, text.split("\n"))
+    return "<br>".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)

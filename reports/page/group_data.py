@@ -11,6 +11,7 @@ from reports.answers.lanes import Bar, lanes
 from reports.answers.triggers import TRIGGERS
 from reports.groups.events import EVENTS
 from reports.groups.history import Event, Member, Rebalance, Unowned
+from reports.lines import shown_text
 from reports.name_lists import by_topic
 
 MEMBERS = 200  # of one rebalance; a page is read by people
@@ -32,8 +33,8 @@ class Texts:
         return None if text is None else self._numbers.setdefault(text, len(self._numbers))
 
     def all(self) -> list[str]:
-        """The texts in order of their numbers."""
-        return list(self._numbers)
+        """The texts in order of their numbers, as they are shown to people."""
+        return [shown_text(text) for text in self._numbers]
 
 
 class Clock:
@@ -108,7 +109,7 @@ class GroupData:
                 self._event(event, lane_of.get(event.member_id or ""))
         self._groups.append(
             [
-                counts.group_id,
+                shown_text(counts.group_id),
                 counts.protocol,
                 counts.rebalances,
                 counts.causes[:6],

@@ -12,13 +12,13 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from decoders.characters import safe_json
 from reports.answers.answers import Answers
+from reports.lines import shown_text
 from reports.page.data import page_data
 
-# What could end a script element or a line of JavaScript; JSON may write any character so.
-_ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-# Marks that turn the direction of writing could make one text look like another.
-_ESCAPED |= dict.fromkeys("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", "\ufffd")
+# What could end a script element; JSON may write any character so.
+_ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def page(answers: Answers, title: str = "kafkascope report") -> str:
@@ -28,7 +28,7 @@ def page(answers: Answers, title: str = "kafkascope report") -> str:
         _own("page.html.j2")
     )
     return template.render(
-        title=title,
+        title=shown_text(title),
         answers=Markup(embedded(page_data(answers))),
         script=Markup(script),
         style=Markup(style),
@@ -39,7 +39,7 @@ def page(answers: Answers, title: str = "kafkascope report") -> str:
 
 def embedded(value: Any) -> str:
     """A value as JSON that may stand in a script element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = safe_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     for character, escaped in _ESCAPED.items():  # many times as fast as str.translate
         text = text.replace(character, escaped)
     return text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decoders.characters import safe_text
+
 
 class SourceError(Exception):
     """Says what was read and where, what was found there, and what the user can do."""
@@ -15,4 +17,4 @@ class SourceError(Exception):
 
     def __str__(self) -> str:
         place = "" if self.offset is None else f" at offset {self.offset}"
-        return f"{self.file}{place}: {self.message}. {self.advice}."
+        return safe_text(f"{self.file}{place}: {self.message}. {self.advice}.")

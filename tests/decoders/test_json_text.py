@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decoders
+from decoders.characters import HIDDEN, safe_text
 from decoders.interpreter import DecodeError
 from decoders.json_text import bodies_as_json, secret_fields
 from decoders.program import programs
@@ -83,6 +84,16 @@ def test_any_bytes_of_a_string_give_valid_text(names: list[bytes]) -> None:
     (text,) = bodies_as_json(tape_of([(3, 0, False, data)])).to_pylist()
     expected = {"topics": [{"name": name.decode(errors="backslashreplace")} for name in names]}
     assert text == decoders.to_json(expected)
+
+
+@given(st.text(st.sampled_from([chr(n) for first, last in HIDDEN for n in (first, last, last + 1)]), max_size=20))
+def test_no_text_has_a_character_that_hides(name: str) -> None:
+    content = name.encode()
+    body = struct.pack(">ih", 1, len(content)) + content
+    (text,) = bodies_as_json(tape_of([(3, 0, False, body)])).to_pylist()
+    assert text == decoders.to_json({"topics": [{"name": name}]})
+    assert json.loads(text) == {"topics": [{"name": name}]}
+    assert safe_text(text) == text
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))

@@ -6,7 +6,7 @@ import re
 import pyarrow as pa
 
 from reports.json_lines import exchange_of, json_lines
-from reports.lines import fields, lines, safe_text
+from reports.lines import LONGEST_NAME, LONGEST_TEXT, fields, lines, shown_names, shown_text
 from reports.tables import EXCHANGES, RECORDS
 
 SECOND = 1_000_000_000
@@ -55,7 +55,30 @@ def test_an_error_and_an_issue_stand_in_brackets() -> None:
 def test_what_a_client_calls_itself_cannot_steer_the_terminal() -> None:
     (line,) = lines(exchanges(FETCH | {"client_id": "a\x1b[2J\r\nb\u202e"})).to_pylist()
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", line)
-    assert safe_text("a\x1bb") == "a\ufffdb"
+    assert shown_text("a\x1bb") == "a\ufffdb"
+
+
+def test_names_longer_than_any_topic_are_shortened_in_the_middle() -> None:
+    names = ["a" * LONGEST_NAME, "b" * 300 + "c" * 100, "d " * 200, None, "e\x1b"]
+    short = "b" * 160 + "…" + "c" * 40 + " (400 characters)"
+    assert shown_names(pa.array(names)).to_pylist() == [
+        names[0],
+        short,
+        "d " * 80 + "…" + "d " * 20 + " (400 characters)",
+        None,
+        "e\ufffd",
+    ]
+    assert shown_text(f"{names[0]} and {names[1]}: late") == f"{names[0]} and {short}: late"
+    assert shown_names(pa.array([], pa.string())).to_pylist() == []
+
+
+def test_a_long_sentence_is_shortened_once() -> None:
+    sentence = "who " * 10_000 + "was late"
+    short = shown_text(sentence)
+    assert len(short) < LONGEST_TEXT
+    assert short.endswith("was late (40008 characters)")
+    for text in (sentence, "x" * 5000, "who " * 400):
+        assert shown_text(shown_text(text)) == shown_text(text)
 
 
 def test_colour_is_there_only_when_asked_for() -> None:
@@ -83,6 +106,19 @@ def test_verbose_adds_what_is_there() -> None:
 def test_fields_are_columns_with_tabs_between() -> None:
     chosen = exchanges(FETCH | {"client_id": "a\tb"}).select(["response_done", "client_id", "latency_ms", "error"])
     assert fields(chosen).to_pylist() == ["1795244520.123456789\ta\ufffdb\t4.25\t"]
+
+
+def test_a_list_is_a_column_too() -> None:
+    chosen = exchanges(FETCH, FETCH | {"topics": []}).select(["topics"])
+    assert fields(chosen).to_pylist() == ["orders,payments,refunds", ""]
+
+
+def test_no_text_of_a_column_is_a_formula_of_a_spreadsheet() -> None:
+    names = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "a=b"]
+    chosen = exchanges(*({"client_id": name, "error_code": -1, "topics": [name, name]} for name in names))
+    assert fields(chosen.select(["client_id", "error_code", "topics"])).to_pylist() == [
+        f"{name}\t-1\t{name},{name.lstrip(chr(39))}" for name in ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "\ufffd=1", "a=b"]
+    ]
 
 
 def test_json_has_every_column_the_bodies_and_the_records() -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoders.characters import safe_text
 from reports.text import epoch_times, iso_times, json_members, not_taken, not_taken_remark, tls_remark
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -26,10 +27,13 @@ def test_a_member_is_text_where_the_bytes_are_and_hex_elsewhere(values: list[byt
             assert parsed == {"key_hex": value.hex()}
 
 
-def test_no_member_holds_a_control_character() -> None:
-    every = bytes(range(128)) + "".join(map(chr, range(0x80, 0xA0))).encode()
-    text = json_members("value", pa.array([every], pa.binary()))[0].as_py()
-    assert all(ord(c) >= 32 and not 0x7F <= ord(c) < 0xA0 for c in text)
+def test_no_member_holds_a_character_that_hides() -> None:
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10400)]))
+    text = json_members("value", pa.array([every.encode()], pa.binary()))[0].as_py()
+    assert safe_text(text) == text
+    assert json.loads("{" + text + "}") == {"value": every}
+    assert "é" in text
+    assert "\U00010123" in text
 
 
 def test_surrogates_and_overlong_sequences_are_no_text() -> None:

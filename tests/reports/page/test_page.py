@@ -274,7 +274,7 @@ def test_a_large_capture_gives_a_page_that_opens(
 def test_json_in_the_page_cannot_end_its_element() -> None:
     text = embedded({"a": HOSTILE, "b": "<!--"})
     assert not re.search("[<>&\u2028\u2029\u202e]", text)
-    assert json.loads(text) == {"a": HOSTILE.replace("\u202e", "\ufffd"), "b": "<!--"}
+    assert json.loads(text) == {"a": HOSTILE, "b": "<!--"}
 
 
 def test_only_the_pages_own_script_and_style_may_run() -> None:
