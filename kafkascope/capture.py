@@ -223,7 +223,8 @@ def read(
 
     In this process by default: a ``Capture`` of pandas DataFrames. With ``spark=session`` a ``SparkCapture`` whose
     tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read. Answers (findings,
-    rebalances, latency and so on) are made when they are first asked for, out of the files, which must still be there.
+    rebalances, latency and so on) are made when they are first asked for, out of the files, which must still be there
+    as they were: if not, ``SourceError`` names the file.
 
     >>> import kafkascope
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
@@ -253,11 +254,13 @@ def read(
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
 
+    files = reading.files
+
     def observe() -> Spool:
         if once:
             return spool
         rows = Spool()
-        with Reading(paths, replace(options, tables=frozenset())) as again:
+        with Reading(paths, replace(options, tables=frozenset()), before=files) as again:
             for batch in again.batches():
                 rows.write(batch.tables)
         rows.finish()

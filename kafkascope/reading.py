@@ -19,6 +19,7 @@ from reports.issue_kinds import ISSUE_KINDS
 from reports.text import PROTOCOL_NAMES, counted, not_taken, not_taken_remark, tls_remark
 from reports.topic_mentions import TOPICS, resolve_mentions
 from reports.topics import ID_PREFIX, TopicNames
+from sniffer.capture_points import Content, Joined
 from sniffer.comparison import compare_files
 from sniffer.issues import Issue, IssueLog
 from sniffer.link import dissect
@@ -49,16 +50,36 @@ class Batch:
     endpoints: Mapping[int, Endpoint]
 
 
+@dataclass(frozen=True, slots=True)
+class FilesRead:
+    """Files as they were when they were read."""
+
+    contents: Mapping[str, Content]  # by path
+    joined: Joined | None
+
+
 class Reading:
     """Capture files, read once from begin to end. Raises ``sniffer.sources.SourceError`` if nothing can be read."""
 
-    def __init__(self, paths: Sequence[str], options: EngineOptions, names_ahead: bool = False) -> None:
-        """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files)."""
-        self._paths = list(paths)
+    def __init__(
+        self,
+        paths: Sequence[str],
+        options: EngineOptions,
+        names_ahead: bool = False,
+        before: FilesRead | None = None,
+    ) -> None:
+        """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
+
+        before: what an earlier reading of these paths has read (its ``files``); the same is read again, or an error.
+        """
+        expected = before.contents if before else {}
+        self._paths = list(expected) if before else list(paths)
         self._names_ahead = names_ahead and not self.is_stream
-        with ProgressBar("compare files", shown=len(self._paths) > 1):
-            self.joined = compare_files(self._paths)
-        self.capture: Capture = open_capture(self._paths, joined=self.joined)
+        self.joined = before.joined if before else None
+        if not before:
+            with ProgressBar("compare files", shown=len(self._paths) > 1):
+                self.joined = compare_files(self._paths)
+        self.capture: Capture = open_capture(self._paths, joined=self.joined, expected=expected)
         self._options = replace(options, session=replace(options.session, ranks=self.capture.ranks))
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
@@ -68,6 +89,11 @@ class Reading:
     def is_stream(self) -> bool:
         """Whether it goes on while it is read, for all one can know: standard input, a named pipe."""
         return any(path == STANDARD_INPUT or Path(path).is_fifo() for path in self._paths)
+
+    @property
+    def files(self) -> FilesRead:
+        """What is to be found again by who reads the same files again."""
+        return FilesRead(self.capture.contents, self.joined)
 
     @property
     def topic_names(self) -> TopicNames:
@@ -103,9 +129,11 @@ class Reading:
             self._options, tables=frozenset({"exchanges"}), exchange_columns=frozenset({"topics"}), views=frozenset()
         )
         ahead = Engine(look)
-        with open_capture(self._paths, joined=self.joined) as again:
+        contents = self.capture.contents
+        with open_capture(list(contents), joined=self.joined, expected=contents) as again:
             for packets in again:
                 ahead.feed(dissect(packets).segments)
+        self.capture.expect(again.contents)
         ahead.finish()
         self._engine.topic_names.merge(ahead.topic_names)
 

@@ -24,6 +24,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "a record holds more bytes than its packet had on the wire", "sizes of these packets are doubtful"
     ),
     "damaged_file": IssueKind("the compression or the disk gave damaged data", "all that came behind it is missing"),
+    "file_grew": IssueKind("a file grew while it was read", "the packets that were appended meanwhile are missing"),
     "unreadable_file": IssueKind("one of several files could not be read", "its packets are missing"),
     "unknown_interface": IssueKind("a packet names an interface that its file does not describe", _AROUND),
     "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", _NOTHING),

@@ -9,7 +9,7 @@ reassembly then meets anew is a copy, or fills a hole (``sniffer.reassembly``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -48,6 +48,14 @@ class Clock:
 
 
 RIGHT = Clock(0, 0.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What was read of a file; who reads it again must find the same."""
+
+    size: int  # bytes on disk
+    digest: int | None  # ``sniffer.sources.window.Window.digest`` of all of it; None: nobody has read it yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,7 @@ class Joined:
     points: Mapping[str, CapturePoint]  # of every file, by path
     window: int
     clocks: tuple[FileClock, ...]  # of those with packets in common, but for the references
+    contents: Mapping[str, Content] = field(default_factory=dict)  # of the files that were read to compare them
 
     def ranks(self, files: Iterable[tuple[str, int]]) -> Ranks:
         """Ranks by number; given are paths and first numbers of the files in order."""

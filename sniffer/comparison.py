@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,18 +147,20 @@ def compare_files(paths: Iterable[str]) -> Joined | None:
     if len(sizes) < 2 or not is_worth_it(sum(sizes.values()), lambda: [_span(file) for file in sizes]):
         return None
     most = most_sampled(len(sizes))
-    return compare({file: _sample(file, most) for file in sizes})
+    samples, contents = {}, {}
+    for file in sizes:
+        reader, sampler = PacketReader(file), Sampler(most)
+        for packets in reader:
+            sampler.feed(dissect(packets).segments, len(packets.number))
+        samples[file] = sampler.sample()
+        if reader.content:
+            contents[file] = reader.content
+    joined = compare(samples)
+    return joined and replace(joined, contents=contents)
 
 
 def _is_pipe(file: str) -> bool:
     return not is_uri(file) and os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file)
-
-
-def _sample(file: str, most: int) -> Sample:
-    sampler = Sampler(most)
-    for packets in PacketReader(file):
-        sampler.feed(dissect(packets).segments, len(packets.number))
-    return sampler.sample()
 
 
 def _span(file: str) -> tuple[int, int] | None:

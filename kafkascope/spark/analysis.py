@@ -9,7 +9,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -34,7 +34,7 @@ from sniffer.capture_points import FileClock, Joined
 from sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources import SourceError
-from sniffer.sources.files import STANDARD_INPUT, find_files
+from sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, growth
 from sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 
 SPLIT_BYTES = 64 << 20
@@ -87,6 +87,8 @@ def analyze(
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
     of a file that one task reads), partitions (number of tasks that decode) or where the tasks run. progress is
     called with what is being done, and how many tasks of how many are through.
+
+    A file that grows meanwhile is read up to where it ended at first; one that changes otherwise is an error.
 
     Raises ``sniffer.sources.SourceError`` if nothing could be read, OutputError if out may not be written,
     SparkUnavailableError, AnalysisError. Whatever it raises, out is as it was before.
@@ -183,6 +185,8 @@ class _Run:
             other.update(written.other)
             for issue in written.issues:
                 log.add(issue)
+        for issue in _grown(splits):
+            log.add(issue)
         if len(log) and "issues" in self._options.tables:
             writer = PartWriter(self._staging, into)
             writer.write({"issues": issue_table(log)})
@@ -339,12 +343,19 @@ def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks
             message = "tasks of Spark cannot read standard input"
             raise SourceError(path, None, message, "Write it to a file first, or read it with sniff")
         try:
-            found.append([tasks.Range(path, start, end) for start, end in ranges(path, split_bytes)])
+            found.append([tasks.Range(path, *piece) for piece in ranges(path, split_bytes)])
         except SourceError as error:
             errors.append(error)
     if errors and not found:
         raise errors[0]
     return found, [Issue("unreadable_file", str(error)) for error in errors]
+
+
+def _grown(splits: Sequence[Split]) -> Iterator[Issue]:
+    """What is to be said of files that are larger now than when they were indexed."""
+    for path, size in {split.path: split.content.size for split in splits if split.format != "whole"}.items():
+        with suppress(SourceError), closing(PacketReader(path)) as now:
+            yield from growth(path, size, now.size or 0)
 
 
 def grouped(items: Sequence[Any], size: Callable[[Any], int], enough: int) -> list[list[Any]]:

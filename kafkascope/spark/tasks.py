@@ -49,11 +49,12 @@ def answers(values: Iterable[Any]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A part of a file that one task looks at; end None: to the file's end."""
+    """A part of a file that one task looks at."""
 
     path: str
     start: int
     end: int
+    of: int  # bytes of the whole file
 
     @property
     def size(self) -> int:
@@ -64,7 +65,7 @@ class Range:
 def index(ranges: Iterable[Range]) -> Iterator[SplitIndex]:
     """What chaining the splits of a file needs to know of each; comments, which can be many, stay behind."""
     for one in ranges:
-        yield replace(index_split(one.path, one.start, one.end), notes=(), secrets=())
+        yield replace(index_split(one.path, one.start, one.end, one.of), notes=(), secrets=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ import glob
 import os
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sniffer.capture_points import CapturePoint, Joined, Ranks
+from sniffer.capture_points import CapturePoint, Content, Joined, Ranks
 from sniffer.columns import I64, NO_TIME, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources.compressed import Stream, decompressed
@@ -54,13 +55,24 @@ class PacketReader:
     """One file, opened: a reader of its format with what it has read so far."""
 
     def __init__(
-        self, path: str, first_number: int = 1, batch_bytes: int = BATCH_BYTES, point: CapturePoint | None = None
+        self,
+        path: str,
+        first_number: int = 1,
+        batch_bytes: int = BATCH_BYTES,
+        point: CapturePoint | None = None,
+        expected: Content | None = None,
     ) -> None:
-        """Open a file, a URI that pyarrow knows, or ``-``; raises SourceError if it is no capture."""
+        """Open a file, a URI that pyarrow knows, or ``-``; raises SourceError if it is no capture.
+
+        A file is read up to the size that it has now, or had when it was read before (expected). If its content is not
+        what was expected, SourceError is raised, at the end of reading at the latest.
+        """
         self.path = path
         self.clock = point.clock if point else None
         self.delay = point.delay if point else 0
         self.total = point.packets if point else None  # packets of the whole file, where that is known
+        self._expected = expected
+        self.finished = False
         self.size: int | None = None
         self._raw: Any = _open(path)
         self._bytes = 0
@@ -69,7 +81,7 @@ class PacketReader:
             if path == STANDARD_INPUT or not _is_regular(path):
                 live, batch_bytes = True, min(batch_bytes, PIPE_BATCH_BYTES)
             else:
-                self.size = _size(self._raw)
+                self.size = checked_size(path, self._raw, expected.size if expected else None)
             name = "standard input" if path == STANDARD_INPUT else path
             self._stream = decompressed(name, self)
             self._reader = _reader(name, self._stream, first_number, batch_bytes, live)
@@ -80,10 +92,17 @@ class PacketReader:
         self.first_number = first_number
         self.first_time: int | None = None
         self.last_time: int | None = None
-        self.finished = False
+
+    def expect(self, content: Content) -> None:
+        """Let the file have this content, or SourceError be raised: now if all of it is read, else when it is."""
+        self._expected = content
+        if self.finished and content.digest not in (None, self._reader.window.digest()):
+            raise changed(self.path, content.size)
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Read the file as it is; counts its bytes."""
+        if self.size is not None:
+            buffer = buffer[: self.size - self._bytes]
         count: int = self._raw.readinto(buffer) or 0
         self._bytes += count
         return count
@@ -92,6 +111,13 @@ class PacketReader:
     def bytes_read(self) -> int:
         """Bytes of the file on disk that were read so far."""
         return self._bytes
+
+    @property
+    def content(self) -> Content | None:
+        """What is read, as far as that is known now; None for a pipe, which cannot be read again."""
+        if self.size is not None and self.finished:
+            return Content(self.size, self._reader.window.digest())
+        return self._expected or (None if self.size is None else Content(self.size, None))
 
     @property
     def packets(self) -> int:
@@ -118,7 +144,13 @@ class PacketReader:
             detail = f"{self.path}: {self._stream.damage}; what was before it was read"
             self.issues.add(Issue("damaged_file", detail, packet=self._reader.number))
         self.finished = True
+        if self.size is not None:
+            now = _size(self._raw)
+            for issue in growth(self.path, self.size, now):
+                self.issues.add(issue)
         self.close()
+        if self._expected:
+            self.expect(self._expected)
 
     def describe(self) -> CaptureFile:
         """Return what is known now."""
@@ -201,6 +233,31 @@ def _size(file: Any) -> int:
     return os.fstat(file.fileno()).st_size
 
 
+def checked_size(path: str, file: Any, size: int | None) -> int:
+    """Bytes of an open file that are to be read: all, or as many as it had once; SourceError if it has fewer now."""
+    now = _size(file)
+    if size is not None and now < size:
+        raise changed(path, size)
+    return now if size is None else size
+
+
+def changed(path: str, size: int) -> SourceError:
+    """The error of a file that is not what it was when it was read first, and had so many bytes."""
+    message = "its content is not what it was when it was first read"
+    with suppress(SourceError), closing(_open(path)) as file:
+        if (now := _size(file)) < size:
+            message = f"it is shorter than when it was first read: it had {size:,} bytes, and has {now:,} now"
+    return SourceError(path, None, message, "Copy it to where nothing writes to it, and read the copy")
+
+
+def growth(path: str, size: int, now: int) -> list[Issue]:
+    """What is to be said of a file that was read up to a size, and is larger now; nothing if it is not."""
+    if now <= size:
+        return []
+    detail = f"{path}: grew while it was read: its first {size:,} bytes were read, the {now - size:,} behind them not"
+    return [Issue("file_grew", detail)]
+
+
 def find_files(paths: Iterable[str]) -> list[str]:
     """Files that the paths mean, each once, in the order given: files, directories (searched through), globs, ``-``.
 
@@ -268,6 +325,16 @@ class Capture:
     def issues(self) -> IssueLog:
         """Damage met so far in all files."""
         return IssueLog([*self._issues, *(issue for reader in self._readers for issue in reader.issues)])
+
+    @property
+    def contents(self) -> dict[str, Content]:
+        """What is read, by file, as far as that is known now; without pipes."""
+        return {reader.path: content for reader in self._readers if (content := reader.content)}
+
+    def expect(self, contents: Mapping[str, Content]) -> None:
+        """Let the files have these contents, as another reading found them; else SourceError is raised."""
+        for reader in self._readers:
+            reader.expect(contents[reader.path])
 
     @property
     def size(self) -> int | None:
@@ -456,9 +523,11 @@ def _total(reader: PacketReader) -> int:
         return reader.packets
     if reader.total is not None:
         return reader.total
-    counter = PacketReader(reader.path)
+    counter = PacketReader(reader.path, expected=reader.content)
     for _ in counter:
         pass
+    if counter.content:
+        reader.expect(counter.content)
     return counter.packets
 
 
@@ -470,32 +539,42 @@ def first_time(path: str) -> int | None:
     return reader.first_time
 
 
-def open_capture(paths: str | Iterable[str], batch_bytes: int = BATCH_BYTES, joined: Joined | None = None) -> Capture:
+def open_capture(
+    paths: str | Iterable[str],
+    batch_bytes: int = BATCH_BYTES,
+    joined: Joined | None = None,
+    expected: Mapping[str, Content] | None = None,
+) -> Capture:
     """Open files as one capture: files, directories, globs, URIs, or ``-`` alone for standard input.
 
-    What ``sniffer.comparison.compare_files`` found out about the same paths sets clocks and ranks.
+    What ``sniffer.comparison.compare_files`` found out about the same paths sets clocks and ranks. Files must have the
+    content that was read when they were compared, or that is expected of them by path.
     Raises SourceError if none of them can be read; if only some cannot, each is an issue ``unreadable_file``.
     """
     files = find_files([paths] if isinstance(paths, str) else paths)
+    expected = expected or (joined.contents if joined else {})
     if not files:
         raise SourceError("(none)", None, "no file was given", ADVICE)
     if STANDARD_INPUT in files and len(files) > 1:
         message = "standard input cannot be merged with files"
         raise SourceError(STANDARD_INPUT, None, message, "Write it to a file first, or read it alone")
     if len(files) == 1:
-        return Capture([PacketReader(files[0], 1, batch_bytes)], (), batch_bytes)
+        return Capture([PacketReader(files[0], 1, batch_bytes, expected=expected.get(files[0]))], (), batch_bytes)
     issues: list[Issue] = []
     errors: list[SourceError] = []
     opened: list[tuple[bool, int, PacketReader]] = []
     for file in files:
         try:
             time = first_time(file)
-            reader = PacketReader(file, 0, batch_bytes, joined.points.get(file) if joined else None)
+            point = joined.points.get(file) if joined else None
+            reader = PacketReader(file, 0, batch_bytes, point, expected.get(file))
             if reader.clock and time is not None:
                 time = reader.clock.at(time)
             reader.first_time = time
             opened.append((time is not None, time or 0, reader))
         except SourceError as error:
+            if file in expected:
+                raise
             errors.append(error)
             issues.append(Issue("unreadable_file", str(error)))
     if not opened:

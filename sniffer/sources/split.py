@@ -3,6 +3,9 @@
 Each range is indexed on its own: where its first packet begins is found by searching a chain of credible records.
 That can be wrong (a packet may carry a capture). ``chain`` proves the indexes one after the other: each must begin
 where the one before ended; one that does not is made again from that exact place. A compressed file is one split.
+
+All of them see the file up to the size that it had when it was cut into ranges. What is read of a split must be what
+was indexed, so whoever reads all splits has read one state of the file, although others may write to it.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from sniffer.capture_points import CapturePoint, Clock
+from sniffer.capture_points import CapturePoint, Clock, Content
 from sniffer.columns import NO_TIME, Packets
 from sniffer.issues import IssueLog
 from sniffer.sources.compressed import Stream, decompressed
-from sniffer.sources.files import PacketReader, _open, _size
+from sniffer.sources.files import PacketReader, _open, changed, checked_size
 from sniffer.sources.pcap import FILE_HEADER, PcapHeader, PcapReader, find_record, is_pcap, parse_header
 from sniffer.sources.pcapng import (
     NO_RAW_TIME,
@@ -30,7 +33,7 @@ from sniffer.sources.pcapng import (
     interpret,
     is_pcapng,
 )
-from sniffer.sources.window import BATCH_BYTES, Window
+from sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
 LAST_BYTES = 1 << 20  # at the end of a file hold its last packets
 
@@ -55,6 +58,7 @@ class SplitIndex:
     after: Context | None  # pcapng: what holds behind the range, if it has a section header
     notes: tuple[Note, ...]  # packet numbers count from the range's first packet
     secrets: tuple[Secret, ...]
+    content: Content  # size of the file; digest of the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +74,39 @@ class Split:
     running_maximum: int  # latest time of the file's packets before this split; NO_TIME if there are none
     last_time: int  # the same behind it
     context: PcapHeader | Context | None
+    content: Content  # size of the file; digest of the records in this part
     clock: Clock | None = None  # has corrected the times above, is to correct those of the packets
     delay: int = 0  # nanoseconds by which its packets are merged later
 
 
-def ranges(path: str, split_bytes: int) -> list[tuple[int, int]]:
-    """Byte ranges that cover a file; one for a file that is compressed. Raises SourceError if it is no capture."""
+def ranges(path: str, split_bytes: int) -> list[tuple[int, int, int]]:
+    """Byte ranges that cover a file, each with the file's size; one range for a file that is compressed.
+
+    Raises SourceError if it is no capture.
+    """
     reader = PacketReader(path)
     reader.close()
     size = reader.size or 0
     if reader.size is None or reader.describe().compression or size <= split_bytes:
-        return [(0, max(size, 1))]
-    return [(start, min(start + split_bytes, size)) for start in range(0, size, split_bytes)]
+        return [(0, max(size, 1), size)]
+    return [(start, min(start + split_bytes, size), size) for start in range(0, size, split_bytes)]
 
 
 def index_split(
-    path: str, start: int, end: int, at: int | None = None, context: PcapHeader | Context | None = None
+    path: str, start: int, end: int, size: int, at: int | None = None, context: PcapHeader | Context | None = None
 ) -> SplitIndex:
-    """Index the records of a file that begin from start up to end.
+    """Index the records of a file that begin from start up to end, where the file has size bytes.
 
-    With at (and for pcapng context) the first record is known to begin there. Raises SourceError if it is no capture.
+    With at (and for pcapng context) the first record is known to begin there. Raises SourceError if it is no capture,
+    or shorter.
     """
     file = _open(path)
     try:
+        checked_size(path, file, size)
         stream = decompressed(path, file)
         head = stream.peek(FILE_HEADER)
         if stream.compression or not (is_pcap(head) or is_pcapng(head)):
-            return _index_whole(path, start, end)
-        size = _size(file)
+            return _index_whole(path, start, end, size)
         if is_pcap(head):
             return _index_pcap(path, file, size, parse_header(path, head), start, end, at)
         return _index_pcapng(path, file, size, start, end, at, context if isinstance(context, Context) else None)
@@ -105,8 +114,8 @@ def index_split(
         file.close()
 
 
-def _index_whole(path: str, start: int, end: int) -> SplitIndex:
-    reader = PacketReader(path)
+def _index_whole(path: str, start: int, end: int, size: int) -> SplitIndex:
+    reader = PacketReader(path, expected=Content(size, None))
     if start == 0:
         for _ in reader:
             pass
@@ -114,7 +123,7 @@ def _index_whole(path: str, start: int, end: int) -> SplitIndex:
     described = reader.describe()
     return SplitIndex(
         *(path, "whole", start, end, start, end, reader.packets, reader.first_time, reader.last_time, None, True),
-        *((), (), None, described.notes, described.secrets),
+        *((), (), None, described.notes, described.secrets, reader.content or Content(size, None)),
     )
 
 
@@ -123,8 +132,9 @@ def _index_pcap(
 ) -> SplitIndex:
     if at is None and start <= FILE_HEADER:
         at = FILE_HEADER
-    window = _window(file, start if at is None else at, end, BATCH_BYTES)
+    window = _window(file, start if at is None else at, end, BATCH_BYTES, size)
     begin = at if at is not None else window.offset if find_record(header, window) else size
+    window.mark()
     packets, first, last, ends = 0, None, None, begin
     if begin < end:
         reader = PcapReader(path, header, window, stop=end)
@@ -134,7 +144,8 @@ def _index_pcap(
         packets = reader.number - 1
         ends = window.offset if window.offset >= end else size
     return SplitIndex(
-        path, "pcap", start, end, begin, ends, packets, first, last, header, at is not None, (), (), None, (), ()
+        *(path, "pcap", start, end, begin, ends, packets, first, last, header, at is not None, (), (), None, (), ()),
+        Content(size, window.digest()),
     )
 
 
@@ -143,16 +154,18 @@ def _index_pcapng(
 ) -> SplitIndex:
     if at is None and start == 0:
         at = 0
-    window = _window(file, start if at is None else at, end, BATCH_BYTES)
+    window = _window(file, start if at is None else at, end, BATCH_BYTES, size)
     exact = at is not None
     begin = at
     if begin is None:
         big_endian = find_block(window)
         begin = size if big_endian is None else window.offset
         context = Context(bool(big_endian))
+    window.mark()
     if begin >= end:
         return SplitIndex(
-            path, "pcapng", start, end, begin, begin, 0, *(None, None, context, exact), (), (), None, (), ()
+            *(path, "pcapng", start, end, begin, begin, 0, *(None, None, context, exact), (), (), None, (), ()),
+            Content(size, window.digest()),
         )
     reader = PcapngReader(path, window, stop=end, context=context)
     before = reader.context if context is None else context
@@ -176,7 +189,7 @@ def _index_pcapng(
         *(first, last, None if at == 0 else before, exact, tuple(latest.items())),
         () if seen else reader.context.interfaces[len(before.interfaces) :],
         reader.context if seen else None,
-        *(tuple(reader.notes), tuple(reader.secrets)),
+        *(tuple(reader.notes), tuple(reader.secrets), Content(size, window.digest())),
     )
 
 
@@ -185,7 +198,8 @@ def chain(
 ) -> list[Split]:
     """Splits of one file with exact numbers and times out of the indexes of all its ranges; empty ones left out.
 
-    Where an index does not begin where the one before ended, ``reindex(path, start, end, at, context)`` makes it anew.
+    Where an index does not begin where the one before ended, ``reindex(path, start, end, size, at, context)`` makes it
+    anew.
     """
     splits: list[Split] = []
     place: int | None = None
@@ -196,7 +210,7 @@ def chain(
         if place is not None and place >= index.end:
             continue
         if place is not None and not _follows(index, place, context):
-            index = reindex(index.path, index.start, index.end, place, context)
+            index = reindex(index.path, index.start, index.end, index.content.size, place, context)
         at = index.context
         last = running if index.last_time is None else max(running, index.last_time)
         if index.format == "pcapng":
@@ -210,7 +224,8 @@ def chain(
             elif context is not None:
                 context = replace(context, interfaces=context.interfaces + index.described)
         place = index.ends
-        splits.append(Split(index.path, index.format, index.begin, index.end, number, index.packets, running, last, at))
+        known = (index.path, index.format, index.begin, index.end, number, index.packets, running, last, at)
+        splits.append(Split(*known, index.content))
         number += index.packets
         running = last
     return splits
@@ -266,7 +281,7 @@ def last_time(path: str) -> int | None:
     described = reader.describe()
     if reader.size is not None and described.format == "pcap" and not described.compression:
         reader.close()
-        last = index_split(path, max(reader.size - LAST_BYTES, 0), reader.size).last_time
+        last = index_split(path, max(reader.size - LAST_BYTES, 0), reader.size, reader.size).last_time
         if last is not None:
             return last
         reader = PacketReader(path)
@@ -276,16 +291,21 @@ def last_time(path: str) -> int | None:
 
 
 class SplitReader:
-    """Packets of a split, batch by batch, numbered as in the whole capture; issues fill up while they are read."""
+    """Packets of a split, batch by batch, numbered as in the whole capture; issues fill up while they are read.
+
+    Raises SourceError, at the end at the latest, if they are not those that were indexed.
+    """
 
     def __init__(self, split: Split, batch_bytes: int = BATCH_BYTES) -> None:
+        self._split = split
         self._reader: PcapReader | PcapngReader | PacketReader
         self._file: Any = None
         if split.format == "whole":
-            self._reader = PacketReader(split.path, split.first_number, batch_bytes)
+            self._reader = PacketReader(split.path, split.first_number, batch_bytes, expected=split.content)
         else:
             self._file = _open(split.path)
-            window = _window(self._file, split.begin, split.end, batch_bytes)
+            checked_size(split.path, self._file, split.content.size)
+            window = _window(self._file, split.begin, split.end, batch_bytes, split.content.size)
             if isinstance(split.context, PcapHeader):
                 self._reader = PcapReader(split.path, split.context, window, split.first_number, split.end)
             else:
@@ -297,7 +317,10 @@ class SplitReader:
         for packets in self._reader:
             yield replace(packets, at=self._clock.corrected(packets.at)) if self._clock else packets
         if self._file is not None:
+            assert not isinstance(self._reader, PacketReader)
             self._file.close()
+            if self._reader.window.digest() != self._split.content.digest:
+                raise changed(self._split.path, self._split.content.size)
 
 
 def read_split(split: Split, batch_bytes: int = BATCH_BYTES) -> SplitReader:
@@ -305,10 +328,10 @@ def read_split(split: Split, batch_bytes: int = BATCH_BYTES) -> SplitReader:
     return SplitReader(split, batch_bytes)
 
 
-def _window(file: Any, begin: int, end: int, batch_bytes: int) -> Window:
-    """Window of a file from begin on, which does not read much beyond end."""
+def _window(file: Any, begin: int, end: int, batch_bytes: int, size: int) -> Window:
+    """Window of a file of size bytes from begin on, which does not read much beyond end."""
     file.seek(begin)
-    return Window(Stream(file), min(batch_bytes, max(end - begin, 0) + 65_536), offset=begin)
+    return Window(Stream(Bounded(file, size)), min(batch_bytes, max(end - begin, 0) + 65_536), offset=begin)
 
 
 def _latest(last: int | None, batch: Packets) -> int | None:

@@ -12,6 +12,7 @@ import pytest
 import kafkascope
 from kafkascope.capture import Capture
 from reports.tables import ALL_SCHEMAS, SCHEMAS
+from sniffer.sources import SourceError
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 
@@ -95,3 +96,17 @@ def test_what_can_be_read_only_once_gives_answers_too(tmp_path: Path) -> None:
     writer.join()
     assert once.arrow("rebalances").equals(kafkascope.read(source).arrow("rebalances"))
     assert len(once.findings) == 1
+
+
+def test_a_file_that_changes_before_an_answer_is_asked_for_is_named(tmp_path: Path) -> None:
+    source, path = PCAPS / "max-poll-exceeded" / "capture.pcap", tmp_path / "capture.pcap"
+    data = source.read_bytes()
+    path.write_bytes(data)
+    grown, cut = kafkascope.read(tmp_path), kafkascope.read(tmp_path)
+    with path.open("ab") as file:
+        file.write(data[24:])
+    (tmp_path / "new.pcap").write_bytes(data)
+    assert grown.arrow("rebalances").equals(kafkascope.read(source).arrow("rebalances"))
+    os.truncate(path, len(data) // 2)
+    with pytest.raises(SourceError, match=r"/capture\.pcap: it is shorter than when it was first read"):
+        _ = cut.rebalances

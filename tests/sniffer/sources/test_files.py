@@ -8,11 +8,13 @@ import random
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sniffer.comparison import compare_files
 from sniffer.sources import SourceError, open_capture
 from sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
 
@@ -100,6 +102,131 @@ def test_overlapping_files_are_merged_by_time_whatever_the_batches(tmp_path: Pat
     splits = chain_files([[index_split(path, *piece) for piece in ranges(path, 500)] for path in paths])
     found = [row for split in splits for row in rows(read_split(split))]
     assert sorted(found) == sorted(expected)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def replaced(path: Path) -> None:
+    path.unlink()
+    path.write_bytes(HEADER + record(1, bytes(60)) * 20_000)
+
+
+def written_over(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-40] ^= 1  # in the last packet; as large as it was
+    path.write_bytes(data)
+
+
+def half_written(path: Path, name: str) -> bytes:
+    """Write a capture that ends within a packet, as of a program that still writes; returns the rest of it."""
+    packed = (PCAPS / f"{name.removesuffix('.gz')}.gz").read_bytes()
+    data = packed if name.endswith(".gz") else gzip.decompress(packed)
+    path.write_bytes(data[: len(data) * 2 // 3 + 1])
+    return data[len(data) * 2 // 3 + 1 :]
+
+
+CHANGING = ["capture.pcap", "two-sections.pcapng", "capture.pcap.gz"]
+
+
+@pytest.mark.parametrize("change", [cut, replaced, written_over])
+@pytest.mark.parametrize("name", CHANGING)
+def test_splits_of_a_file_that_changed_since_it_was_indexed_are_an_error(
+    tmp_path: Path, name: str, change: Callable[[Path], None]
+) -> None:
+    path = tmp_path / name
+    rest = half_written(path, name)
+    path.write_bytes(path.read_bytes() + rest)
+    splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), 50_000)])
+    change(path)
+    with pytest.raises(
+        SourceError, match=f"{name}.*(shorter than when it was first read|not what it was|not a pcapng)"
+    ):
+        _ = [rows(read_split(split)) for split in splits]
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_splits_of_a_file_that_grew_since_it_was_cut_into_ranges_are_those_of_that_time(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    rest = half_written(path, name)
+    before = open_capture(str(path))
+    expected = rows(before)
+    pieces = ranges(str(path), 50_000)
+    with path.open("ab") as file:
+        file.write(rest[:1000])
+        file.flush()
+        splits = chain([index_split(str(path), *piece) for piece in pieces])
+        file.write(rest[1000:])
+    readers = [read_split(split) for split in splits]
+    assert [row for reader in readers for row in rows(reader)] == expected
+    found = [(issue.kind, issue.packet) for reader in readers for issue in reader.issues if issue.kind != "file_grew"]
+    assert found == [(issue.kind, issue.packet) for issue in before.issues]
+
+
+def test_a_file_that_is_shorter_than_its_ranges_is_not_indexed(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(HEADER + record(1, bytes(60)) * 100)
+    (piece,) = ranges(str(path), 10**9)
+    cut(path)
+    with pytest.raises(SourceError, match="shorter"):
+        index_split(str(path), *piece)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_up_to_its_first_end(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(HEADER + record(1, bytes(60)) * 100)
+    capture = open_capture(str(path))
+    with path.open("ab") as file:
+        file.write(record(2, bytes(60)) * 10)
+    assert len(rows(capture)) == 100
+    (issue,) = capture.issues
+    assert (issue.kind, f"{path}: grew" in issue.detail, "the 760 behind" in issue.detail) == ("file_grew", True, True)
+
+
+@pytest.mark.parametrize("change", [cut, replaced, written_over])
+def test_who_reads_files_again_gets_what_was_read_or_an_error(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path in paths:
+        path.write_bytes(HEADER + b"".join(record(at, path.name.encode() * 20) for at in range(100)))
+    first = open_capture(map(str, paths))
+    expected = rows(first)
+    with paths[1].open("ab") as file:
+        file.write(record(2, bytes(60)))
+    assert rows(open_capture(map(str, paths), expected=first.contents)) == expected
+    change(paths[0])
+    with pytest.raises(SourceError, match=r"a\.pcap"):
+        rows(open_capture(map(str, paths), expected=first.contents))
+
+
+def test_another_reading_in_the_midst_of_one_finds_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(HEADER + b"".join(record(at, bytes(60)) for at in range(100)))
+    with open_capture(str(path), batch_bytes=500) as capture, open_capture(str(path)) as again:
+        under_way = iter(capture)
+        next(under_way)
+        written_over(path)
+        rows(again)
+        capture.expect(again.contents)  # both have read what is written over: the last packet
+        assert sum(len(batch.number) for batch in under_way) > 50
+        written_over(path)
+        with open_capture(str(path)) as third:
+            rows(third)
+        with pytest.raises(SourceError, match="not what it was"):
+            capture.expect(third.contents)
+
+
+def test_files_that_were_compared_must_be_those_that_are_read(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path in paths:
+        path.write_bytes((PCAPS.parent / "net_vlan" / "capture.pcap").read_bytes())
+    joined = compare_files(map(str, paths))
+    assert joined is not None
+    written_over(paths[1])
+    with pytest.raises(SourceError, match=r"b\.pcap: its content is not what it was"):
+        rows(open_capture(map(str, paths), joined=joined))
 
 
 def test_rotated_files_follow_each_other() -> None:
