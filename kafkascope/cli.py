@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from io import TextIOWrapper
+from tempfile import gettempdir
 from typing import Annotated, Any
 
 import typer
@@ -30,8 +35,10 @@ sniff_app = typer.Typer(
 
 
 def remark(text: str) -> None:
-    """Say something that is not a result: on stderr."""
-    print(f"kafkascope: {text}", file=sys.stderr)
+    """Say something that is not a result: on stderr. What it quotes of captures and files' names cannot steer it."""
+    from decoders.characters import safe_text
+
+    print("\n".join(map(safe_text, f"kafkascope: {text}".split("\n"))), file=sys.stderr)
 
 
 def _ports(values: list[str] | None) -> frozenset[int]:
@@ -90,7 +97,11 @@ def sniff(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     fields: Annotated[
         str | None,
-        typer.Option("--fields", metavar="A,B,C", help="These columns of the exchanges table, with tabs between."),
+        typer.Option(
+            "--fields",
+            metavar="A,B,C",
+            help="These columns of the exchanges table, tabs between; safe in spreadsheets.",
+        ),
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Show the records that exchanges carry.")] = False,
     groups: Annotated[
@@ -308,15 +319,50 @@ def _colour(wanted: bool | None) -> bool:
 
 
 def _run(command: Callable[..., Any]) -> None:
-    """Run a command; a closed pipe and Ctrl-C end it quietly."""
+    """Run a command; a closed pipe and Ctrl-C end it quietly, what cannot be written or read with one line."""
+    _open_standard_streams()
     try:
-        command()
-        sys.stdout.flush()
+        try:
+            command()
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone (`| head`): let nothing be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader has gone (`| head`)
+    except OSError as error:
+        _discard_output()
+        with suppress(OSError):
+            remark(_failure(error))
+        sys.exit(NOTHING_READ)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _open_standard_streams() -> None:
+    """Make of the three what the commands count on: open, and able to show a text in any script. Or end the program.
+
+    One that is closed (`2>&-`) is None in Python, and the next file to be opened would take its place.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115 (it stays open)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open)
+    if sys.stdout is None:
+        remark("standard output is closed; give it a place to go to, such as > /dev/null")
+        sys.exit(NOTHING_READ)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Let nothing be written to standard output at exit either: it would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failure(error: OSError) -> str:
+    if error.errno == errno.ENOSPC and error.filename is None:
+        return f"{error.strerror}: standard output, or temporary files in {gettempdir()} (TMPDIR names another place)"
+    return str(error)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,20 @@ def decode(file: str, name: str, version: int, response: bool, frame: bool, show
         if isinstance(error.partial, dict) and error.partial:
             remark("what could be read up to there:")
             partial = error.partial.get("body") or {} if frame else error.partial
-            print(decoders.to_json(decode_nested(api.key, partial, response=response, known=known), indent=2))
+            _print_json(decode_nested(api.key, partial, response=response, known=known))
         return 1
     body = decode_nested(api.key, body, response=response, known=known)
-    print(decoders.to_json(header | {"body": body} if frame else body, indent=2))
+    _print_json(header | {"body": body} if frame else body)
     if rest:
         remark(f"{file}: {len(rest)} bytes left over behind the body")
     return 0
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    """In UTF-8 whatever the locale: JSON is, and an escape of the terminal's encoding would be none of JSON."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    print(decoders.to_json(value, indent=2))
 
 
 def apis(name: str | None, version: int | None, remark: Remark) -> int:

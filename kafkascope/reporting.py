@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +46,9 @@ def run(place: str, form: str, file: str | None, remark: Remark) -> int:
     except (OutputError, OSError, pa.ArrowException) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        remark(str(error))
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        place = "standard output" if file in (None, "-") else file
+        remark(f"{place} is not whole: {os.strerror(errno.ENOSPC)}" if full else str(error))
         return 1
     if file not in (None, "-"):
         remark(f"written to {file}")

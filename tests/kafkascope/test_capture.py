@@ -11,6 +11,7 @@ import pytest
 
 import kafkascope
 from kafkascope.capture import Capture
+from kafkascope.spool import Spool
 from reports.tables import ALL_SCHEMAS, SCHEMAS
 from sniffer.sources import SourceError
 
@@ -110,3 +111,9 @@ def test_a_file_that_changes_before_an_answer_is_asked_for_is_named(tmp_path: Pa
     os.truncate(path, len(data) // 2)
     with pytest.raises(SourceError, match=r"/capture\.pcap: it is shorter than when it was first read"):
         _ = cut.rebalances
+
+
+def test_a_full_disk_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spool, "_path", lambda *_: "/dev/full")
+    with pytest.raises(OSError, match="No space left on device; set TMPDIR"):
+        kafkascope.read(PCAPS / "eager-three-joins" / "capture.pcap")

@@ -120,6 +120,18 @@ def test_fields_are_columns_with_tabs_between(command: Command) -> None:
     assert out == "1\tApiVersions\torders-1\n1\tApiVersions\tp1\n"
 
 
+def test_every_column_can_be_shown_alone_and_with_all_others(command: Command) -> None:
+    said = command("sniff", "-r", JOINS, "--fields", "nonsense").stderr
+    columns = said.split("columns are ")[1].strip().split(", ")
+    assert {"topics", "client", "broker", "request"} < set(columns)
+    together = command("sniff", "-r", JOINS, "--fields", ",".join(columns), "-c", "30").stdout.splitlines()
+    rows = [line.split("\t") for line in together]
+    for place, column in enumerate(columns):
+        alone = command("sniff", "-r", JOINS, "--fields", column, "-c", "30").stdout.split("\n")
+        assert alone == [*(row[place] for row in rows), ""], column
+    assert any(row[columns.index("topics")] == "orders" for row in rows)
+
+
 def test_the_tree_shows_every_field(command: Command) -> None:
     out = command("sniff", "-r", JOINS, "-V", "--api", "Heartbeat", "-c", "1").stdout
     for name in ("groupId", "generationId", "memberId", "throttleTimeMs", "errorCode"):
@@ -157,6 +169,54 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
     )
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
+
+
+COMMANDS = [
+    f"sniff -r {JOINS}",
+    f"sniff -r {JOINS} --groups --json",
+    "sniff --help",
+    "kafkascope --version",
+    "kafkascope apis Fetch",
+    "kafkascope decode --api 3 --version 0 -",
+]
+
+
+@pytest.mark.parametrize("called", COMMANDS)
+@pytest.mark.parametrize(("place", "words"), [(">/dev/full", "No space left on device"), (">&-", "output is closed")])
+def test_an_output_that_cannot_be_written_is_one_line_and_a_status(called: str, place: str, words: str) -> None:
+    shell = ["bash", "-c", f"{BIN}/{called} {place}"]
+    done = subprocess.run(shell, input=b"000000010003666f6f", capture_output=True, check=False)
+    assert done.returncode == 1
+    assert words in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_standard_input_and_error_may_be_closed() -> None:
+    for shell, words in (("sniff -r missing 2>&-", ""), ("sniff -r - <&-", "empty")):
+        done = subprocess.run(["bash", "-c", f"{BIN}/{shell}"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "locale", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
+)
+def test_a_locale_without_most_characters_ends_nothing(locale: dict[str, str]) -> None:
+    def called(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        command = [str(BIN / words[0]), *words[1:]]
+        return subprocess.run(command, input=data, capture_output=True, check=False, env=os.environ | locale)
+
+    name = "é日".encode()
+    body = struct.pack(">ih", 1, len(name)) + name
+    decoded = called("kafkascope", "decode", "--api", "Metadata", "--version", "0", "-", data=body)
+    assert json.loads(decoded.stdout) == {"topics": [{"name": "é日"}]}
+    assert b"groupId: string" in called("kafkascope", "apis", "Heartbeat").stdout
+    assert b"Examples" in called("sniff", "--help").stdout
+    missing = called("sniff", "-r", "é日")
+    assert missing.returncode == 1
+    assert b"no such file" in missing.stderr
+    assert b"Traceback" not in missing.stderr
 
 
 def test_a_capture_without_kafka_says_what_it_holds(command: Command, tmp_path: Path) -> None:

@@ -51,6 +51,13 @@ def test_json_and_markdown_go_to_standard_output(out: Path) -> None:
     assert not (out / "report.html").exists()
 
 
+@pytest.mark.parametrize("form", ["html", "json", "md"])
+def test_a_full_disk_is_told(out: Path, form: str) -> None:
+    done = runner.invoke(app, ["report", str(out), "--format", form, "-o", "/dev/full"])
+    assert done.exit_code == 1
+    assert done.stderr == "kafkascope: /dev/full is not whole: No space left on device\n"
+
+
 def test_any_format_goes_to_a_file_that_is_named(out: Path, tmp_path: Path) -> None:
     for form in ("html", "json", "md"):
         file = tmp_path / f"report.{form}"
