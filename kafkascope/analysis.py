@@ -15,8 +15,9 @@ from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavaila
 from kafkascope.spark.analysis import SPLIT_BYTES
 from reports import terminal
 from reports.answers.terminal import show
+from reports.faults import INTERNAL_ERROR
 from reports.issue_kinds import ISSUE_KINDS
-from reports.text import not_taken_remark
+from reports.text import fault_remark, not_taken_remark
 from sniffer.session import SessionOptions
 from sniffer.sources.errors import SourceError
 
@@ -81,6 +82,8 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     console.print(f"\nwritten to {safe_text(out)}: {report}{rows}", markup=False)
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
+    if faults := result["issues"].get(INTERNAL_ERROR):
+        remark(fault_remark(faults))
     if others := result["not_taken_for_kafka"]:
         remark(not_taken_remark(others))
     if not result["exchanges"]:

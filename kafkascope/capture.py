@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,13 +21,15 @@ from kafkascope.frames import ordered, to_frame
 from kafkascope.reading import Reading
 from kafkascope.spool import Spool
 from reports.capture_points import clock_row
+from reports.connection_table import issue_table
 from reports.lines import shown_html
 from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary, not_taken_note
-from reports.tables import ALL_SCHEMAS, SCHEMAS
+from reports.tables import ALL_SCHEMAS, ISSUES, SCHEMAS
+from reports.text import fault_remark
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
-from reports.views import Known
+from reports.views import Known, results
 from sniffer.session import SessionOptions
 from sniffer.sources.files import STANDARD_INPUT
 
@@ -78,6 +81,7 @@ class Capture(Answering):
         self._views = options.views
         self._wanted = options.tables | {*options.results}
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
+        self._late_issues: list[pa.Table] = []
         self._frames: dict[str, pd.DataFrame] = {}
         self._source = source
         self.summary = summary.result()
@@ -101,7 +105,8 @@ class Capture(Answering):
             why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
             raise KeyError(f"{name}: {why}")
         if name in SCHEMAS:
-            return self._names.resolve(self._spool.table(name))
+            late = self._late_issues if name == "issues" else []
+            return self._names.resolve(pa.concat_tables([self._spool.table(name), *late]))
         found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
         table = pa.concat_tables(
             [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
@@ -114,9 +119,20 @@ class Capture(Answering):
         if view not in self._results:
             if self._observed is None:
                 self._observed = self._observe()
+                if self._observed is not self._spool:
+                    self._add_issues(self._observed.table("issues"))
             rows = self._names.resolve(self._observed.table(view))
-            self._results[view] = VIEWS[view]().result(rows, Known.of(self._names.learned()))
+            made = results(VIEWS[view](), rows, Known.of(self._names.learned()))
+            self._add_issues(made.pop("issues", ISSUES.empty_table()))
+            self._results[view] = made
         return self._results[view]
+
+    def _add_issues(self, issues: pa.Table) -> None:
+        """Take in faults of ours that were met when an answer was asked for, and say so."""
+        if issues.num_rows:
+            self._late_issues.append(issues)
+            self._frames.pop("issues", None)
+            warnings.warn(fault_remark(pc.sum(issues["count"]).as_py()), stacklevel=2)
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""
@@ -263,6 +279,8 @@ def read(
         with Reading(paths, replace(options, tables=frozenset()), before=files) as again:
             for batch in again.batches():
                 rows.write(batch.tables)
+            if again.faults_of_views:
+                rows.write({"issues": issue_table(again.faults_of_views)})
         rows.finish()
         return rows
 

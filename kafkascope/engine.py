@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from reports.builder import TableBuilder
+from reports.connection_table import issue_table
 from reports.tables import EXCHANGES, SCHEMAS
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
+from reports.views import observed
 from sniffer.columns import Exchanges, Segments
-from sniffer.issues import Issue
+from sniffer.issues import Issue, IssueLog
 from sniffer.session import Endpoint, Session, SessionOptions
 
 Tables = dict[str, pa.Table]
@@ -56,11 +58,17 @@ class Engine:
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
+        self.faults_of_views = IssueLog()  # apart, as views may have a pass of their own; rows of issues at the end
 
     @property
     def issues(self) -> list[Issue]:
         """What was met outside of any connection."""
         return [*self._session.issues.of(None), *self._builder.issues.of(None)]
+
+    @property
+    def faults(self) -> list[Issue]:
+        """Faults of ours that were met so far, of all connections together; they are among the rows of issues too."""
+        return [*self._builder.faults, *(replace(issue, connection=None) for issue in self.faults_of_views)]
 
     @property
     def copies(self) -> int:
@@ -78,7 +86,11 @@ class Engine:
 
     def finish(self) -> Tables:
         """The rows of all that was still open."""
-        return self._tables(self._session.finish())
+        tables = self._tables(self._session.finish())
+        if "issues" in self._wanted and len(self.faults_of_views):
+            rows = issue_table(self.faults_of_views)
+            tables["issues"] = pa.concat_tables([tables["issues"], rows]) if "issues" in tables else rows
+        return tables
 
     def _tables(self, exchanges: Exchanges) -> Tables:
         self.endpoints = self._session.endpoints(exchanges.connection)
@@ -90,6 +102,11 @@ class Engine:
             issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
             for name, rows in self._builder.end_connections(ended, issues).items():
                 tables[name] = pa.concat_tables([tables[name], rows]) if name in tables else rows
-        observed = {view.name: view.observe(tables, self.endpoints) for view in self._views}
-        wanted = {name: table for name, table in tables.items() if name in self._wanted}
-        return wanted | {name: rows for name, rows in observed.items() if rows is not None}
+        found = {name: table for name, table in tables.items() if name in self._wanted}
+        for view in self._views:
+            rows_of_view, faults = observed(view, tables, self.endpoints)
+            for issue in faults:
+                self.faults_of_views.add(issue)
+            if rows_of_view:
+                found[view.name] = pa.concat_tables(rows_of_view)
+        return found

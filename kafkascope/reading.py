@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,6 +83,7 @@ class Reading:
         self._options = replace(options, session=replace(options.session, ranks=self.capture.ranks))
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
+        self._faults = IssueLog()
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
 
     @property
@@ -138,6 +139,11 @@ class Reading:
         self._engine.topic_names.merge(ahead.topic_names)
 
     @property
+    def faults_of_views(self) -> list[Issue]:
+        """Faults of ours that were met when views observed the rows."""
+        return list(self._engine.faults_of_views)
+
+    @property
     def packets(self) -> int:
         """Packets read so far, each once, also if several files have it."""
         return sum(file.packets for file in self.capture.files) - self.copies
@@ -156,9 +162,14 @@ class Reading:
         """What was met outside of connections, so far."""
         return list(IssueLog([*self.capture.issues, *self._issues, *self._engine.issues]))
 
+    def note(self, issues: Iterable[Issue]) -> None:
+        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        for issue in issues:
+            self._faults.add(replace(issue, connection=None))
+
     def remarks(self) -> Iterator[str]:
         """What the reader of results should know about how they were come by."""
-        for issue in self.issues():
+        for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
             times = f" ({issue.count} times)" if issue.count > 1 else ""
             yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
         if self.copies:
@@ -206,6 +217,7 @@ class Listening:
         self._options = options
         self._engine = Engine(options)
         self._issues = IssueLog()
+        self._faults = IssueLog()
         self._source = LiveSource(interfaces, ports=sorted(options.session.ports))
         self.packets = 0
 
@@ -233,11 +245,17 @@ class Listening:
         """End ``batches`` once what has been captured is read; for signal handlers and other threads."""
         self._source.stop()
 
+    def note(self, issues: Iterable[Issue]) -> None:
+        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        for issue in issues:
+            self._faults.add(replace(issue, connection=None))
+
     def remarks(self) -> Iterator[str]:
         """What was captured, what the kernel dropped, and what could not be read."""
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
-        for issue in IssueLog([*self._source.issues, *self._issues, *self._engine.issues]):
+        issues = [*self._source.issues, *self._issues, *self._engine.issues, *self._engine.faults, *self._faults]
+        for issue in IssueLog(issues):
             if issue.kind != "kernel_drops":
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
                 yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"

@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
@@ -20,12 +20,14 @@ from decoders.characters import safe_text
 from kafkascope import watching
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
+from reports.faults import INTERNAL_ERROR, isolated
 from reports.groups.history import GroupHistory
 from reports.json_lines import glued, joined, json_lines
 from reports.lines import fields as field_lines
 from reports.lines import lines, shown_names
 from reports.tables import EXCHANGES
 from reports.text import address, json_members
+from sniffer.issues import Issue
 from sniffer.session import Endpoint, SessionOptions
 from sniffer.sources.errors import SourceError
 
@@ -153,7 +155,13 @@ def run(
 def _show_exchanges(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
     # Lines that pass by on the terminal are progress enough.
     batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
-    return _show(source, batches, lambda batch, limit: show(batch, view, filters, out, limit), view.limit, remark, out)
+
+    def write(batch: Batch, limit: int | None) -> int:
+        count, issues = show(batch, view, filters, out, limit)
+        source.note(issues)
+        return count
+
+    return _show(source, batches, write, view.limit, remark, out)
 
 
 def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
@@ -214,20 +222,36 @@ def show(
     filters: Filters,
     out: BinaryIO,
     limit: int | None = None,
-) -> int:
-    """Write the exchanges of a batch that pass the filters, at most so many; returns how many."""
+) -> tuple[int, list[Issue]]:
+    """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
+
+    For an exchange that cannot be shown because of one there is a line that says so.
+    """
     exchanges = batch.tables.get("exchanges")
     if exchanges is None or not len(exchanges):
-        return 0
+        return 0, []
     exchanges = filters.choose(_with_endpoints(exchanges, batch.endpoints))
     exchanges = exchanges.slice(0, limit)
     if not len(exchanges):
-        return 0
+        return 0, []
     records = batch.tables.get("records") if view.records else None
     if view.records and records is None:
         records = _no_records()
-    _write(out, _texts(exchanges, records, view))
-    return len(exchanges)
+    issues: list[Issue] = []
+
+    def texts(places: Sequence[int]) -> Any:
+        return _texts(exchanges.slice(places[0], len(places)), records, view)
+
+    def without(places: Sequence[int], said: str) -> Any:
+        of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
+        issues.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
+        if view.style == JSON:
+            return pa.array([json.dumps(row | {"issue": said}) for row in of], pa.large_string())
+        return pa.array([f"conn={row['connection']} number={row['number']}: {said}" for row in of], pa.large_string())
+
+    for part in isolated(range(len(exchanges)), texts, without):
+        _write(out, part)
+    return len(exchanges), issues
 
 
 def _texts(exchanges: pa.Table, records: pa.Table | None, view: View) -> Any:

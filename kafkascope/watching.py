@@ -37,8 +37,12 @@ def histories(source: Reading | Listening, wanted: frozenset[str]) -> Iterator[G
     groups = LiveGroups(hurry=isinstance(source, Listening) or source.is_stream)
     names = Names(source)
     for batch in source.batches():
-        yield groups.feed(_of(wanted, batch), names, time.time_ns() if isinstance(source, Listening) else 0)
-    yield groups.finish(names)
+        history = groups.feed(_of(wanted, batch), names, time.time_ns() if isinstance(source, Listening) else 0)
+        source.note(groups.take_issues())
+        yield history
+    history = groups.finish(names)
+    source.note(groups.take_issues())
+    yield history
 
 
 def write(history: GroupHistory, as_json: bool, colour: bool, limit: int | None, out: BinaryIO) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from decoders.sasl import decode_token
 from decoders.tape import Tape
 from reports.bodies import Bodies
 from reports.damage import Damage
+from reports.faults import fault
 from sniffer.columns import Bool, Kind
 
 # (API, response): messages with bytes inside that are messages of their own.
@@ -56,6 +58,7 @@ class BodyText:
 
     request: pa.Array
     response: pa.Array
+    faults: Mapping[tuple[int, bool], str]  # of bodies that could not be written, by exchange and side (True: response)
 
 
 class BodyTexts:
@@ -74,7 +77,8 @@ class BodyTexts:
     def write(self, bodies: Bodies, damage: Damage) -> BodyText:
         """The text of the bodies."""
         exchanges = bodies.exchanges
-        special: tuple[dict[int, str], dict[int, str]] = ({}, {})
+        special: tuple[dict[int, bytes | None], dict[int, bytes | None]] = ({}, {})
+        faults: dict[tuple[int, bool], str] = {}
         looked_at = np.zeros(len(exchanges.number), bool)
         for key, _ in _ONE_BY_ONE | _TELLING:
             looked_at |= exchanges.api_key == key
@@ -82,12 +86,17 @@ class BodyTexts:
         looked_at[list(damage.requests.keys() | damage.responses.keys())] = True
         for index in np.flatnonzero(looked_at).tolist():
             for response, texts in enumerate(special):
-                text = self._one(bodies, damage, index, bool(response))
-                if text is not None:
-                    texts[index] = text
+                try:
+                    text = self._one(bodies, damage, index, bool(response))
+                    if text is not None:
+                        texts[index] = text.encode()
+                except Exception as error:
+                    faults[index, bool(response)] = fault(error)
+                    texts[index] = None  # nor does the kernel write it, lest it have secrets
         return BodyText(
             _with(_by_kernel(bodies.requests, bodies.request_decoded), special[0]),
             _with(_by_kernel(bodies.responses, bodies.response_decoded), special[1]),
+            faults,
         )
 
     def _one(self, bodies: Bodies, damage: Damage, index: int, response: bool) -> str | None:
@@ -184,10 +193,10 @@ def _records_by_size(value: Any) -> Any:
     )
 
 
-def _with(texts: pa.Array, special: dict[int, str]) -> pa.Array:
+def _with(texts: pa.Array, special: Mapping[int, bytes | None]) -> pa.Array:
     if not special:
         return texts
     mask = np.zeros(len(texts), bool)
     mask[list(special)] = True
-    replacements = pa.array([special[index] for index in sorted(special)], texts.type)
+    replacements = pa.array([special[index] for index in sorted(special)], pa.binary()).cast(texts.type)
     return pc.replace_with_mask(texts, pa.array(mask), replacements)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,16 +13,17 @@ import pyarrow.compute as pc
 from decoders import apis
 from reports import tape_rows
 from reports.bodies import Bodies, BodyDecoder
-from reports.bodies_as_text import BodyTexts
+from reports.bodies_as_text import BodyText, BodyTexts
 from reports.connection_table import Introduction, connection_table, introduce, introduce_bare, issue_table
 from reports.damage import Damage, DamageReader
 from reports.error_table import error_table
 from reports.exchange_table import TEXT_COLUMNS, ExchangeColumns, api_names, client_ids, exchange_table, needs_bodies
+from reports.faults import INTERNAL_ERROR, all_or_nothing, isolated
 from reports.partition_tables import PartitionTables
 from reports.partitions import TopicCodes
 from reports.request_terms import RequestTerms
 from reports.roles import TOPIC, TOPIC_ID
-from reports.tables import EXCHANGES
+from reports.tables import CONNECTIONS, EXCHANGES
 from reports.text import address
 from reports.told_offsets import told_offsets
 from reports.topic_mentions import TOPICS, topic_mentions
@@ -79,12 +80,13 @@ class TableBuilder:
         self._introductions: dict[int, Introduction] = {}
         self.topic_names = TopicNames()
         self.issues = IssueLog()
+        self.faults = IssueLog()  # those of the issues that are faults of ours, of all connections together
 
     def observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:
         """The rows of these exchanges, by table; a table without rows is absent."""
         if not len(exchanges.number):
             return {}
-        parts = [self._observe(part, endpoints) for part in _in_parts(exchanges)]
+        parts = [tables for part in _in_parts(exchanges) for tables in self._guarded(part, endpoints)]
         names = dict.fromkeys(name for part in parts for name in part)
         return {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in names}
 
@@ -94,10 +96,19 @@ class TableBuilder:
         for row in rows:
             for issue in self.issues.take(row.connection):
                 log.add(issue)
+
+        def without(rows: Sequence[ConnectionRow], said: str) -> pa.Table:
+            for row in rows:
+                issue = Issue(INTERNAL_ERROR, f"connection: {said}", row.connection, row.first_seen, row.connection)
+                log.add(issue)
+                self._note_fault(issue)
+            return CONNECTIONS.empty_table()
+
         ended = [row.connection for row in rows]
         tables = {}
         if "connections" in self._wanted and rows:
-            tables["connections"] = connection_table(rows, self._introductions, log)
+            table = isolated(rows, lambda some: connection_table(some, self._introductions, log), without)
+            tables["connections"] = pa.concat_tables(table)
         if "issues" in self._wanted and len(log):
             tables["issues"] = issue_table(log)
         for connection in ended:
@@ -107,14 +118,41 @@ class TableBuilder:
         self._texts.forget(ended)
         return tables
 
-    def _observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:
+    def _count(self, issue: Issue) -> None:
+        self.issues.add(issue)
+        if issue.kind == INTERNAL_ERROR:
+            self._note_fault(issue)
+
+    def _note_fault(self, issue: Issue) -> None:
+        self.faults.add(dataclasses.replace(issue, connection=None))
+
+    def _guarded(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> Iterator[dict[str, pa.Table]]:
+        """The tables of the exchanges; those on which something is raised have but a row without what bodies tell."""
+
+        def observe(places: Sequence[int]) -> dict[str, pa.Table]:
+            with all_or_nothing(self):
+                tables, issues = self._observe(_rows(exchanges, places[0], places[-1] + 1), endpoints)
+            for issue in issues:
+                self._count(issue)
+            return tables
+
+        def without(places: Sequence[int], said: str) -> dict[str, pa.Table]:
+            return self._without_bodies(_rows(exchanges, places[0], places[-1] + 1), said)
+
+        return isolated(range(len(exchanges.number)), observe, without)
+
+    def _observe(
+        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]
+    ) -> tuple[dict[str, pa.Table], list[Issue]]:
         api, client_id = api_names(exchanges), client_ids(exchanges)
         bodies, damage = self._decode(exchanges)
+        issues = IssueLog()
         tables: dict[str, Any] = {}  # None: no rows
         if "exchanges" in self._wanted:
             text = None
             if bodies is not None and damage is not None and self._columns & TEXT_COLUMNS:
                 text = self._texts.write(bodies, damage)
+                damage.add_faults(exchanges, text.faults)
             columns = ExchangeColumns(exchanges, api, client_id, bodies, damage, text)
             tables["exchanges"] = exchange_table(columns, self._columns)
         if bodies is not None:
@@ -129,8 +167,29 @@ class TableBuilder:
                 tables["terms"] = self._terms.table(bodies)
             if "told_offsets" in self._wanted:
                 tables["told_offsets"] = told_offsets(bodies, api, client_id, self._topic_codes)
-            tables |= self._partitions.observe(bodies, api, client_id, self.topic_names, self.issues)
-        return {name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None}
+            tables |= self._partitions.observe(bodies, api, client_id, self.topic_names, issues)
+        named = {name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None}
+        return named, [*(damage.issues if damage else ()), *issues]
+
+    def _without_bodies(self, exchanges: Exchanges, said: str) -> dict[str, pa.Table]:
+        """The rows of exchanges with what headers tell, and an issue each, of which `fault` said it."""
+        count = len(exchanges.number)
+        damage = Damage(pa.nulls(count, pa.string()), [])
+        absent = (exchanges.request_start < 0).tolist()
+        damage.add_faults(exchanges, {(place, absent[place]): said for place in range(count)})
+        for issue in damage.issues:
+            self._count(issue)
+        if "exchanges" not in self._wanted:
+            return {}
+        bodies = None if self._decoder is None else self._decoder.decode(exchanges, np.zeros(count, bool))
+        nothing = pa.nulls(count, pa.string())
+        columns = ExchangeColumns(
+            exchanges, api_names(exchanges), client_ids(exchanges), bodies, damage, BodyText(nothing, nothing, {})
+        )
+        table = exchange_table(columns, self._columns)
+        if self._topics:
+            table = table.append_column(TOPICS, pa.array([[]] * count, TOPICS.type))
+        return {"exchanges": table}
 
     def _decode(self, exchanges: Exchanges) -> tuple[Bodies | None, Damage | None]:
         if self._decoder is None:
@@ -144,10 +203,7 @@ class TableBuilder:
         bodies = self._decoder.decode(exchanges)
         if "connections" in self._wanted:
             introduce(bodies, introducing, self._introductions)
-        damage = self._damage.read(bodies)
-        for issue in damage.issues:
-            self.issues.add(issue)
-        return bodies, damage
+        return bodies, self._damage.read(bodies)
 
     def _learn_topics(self, bodies: Bodies) -> None:
         for tape, first in (
@@ -173,8 +229,11 @@ def _in_parts(exchanges: Exchanges) -> list[Exchanges]:
     if ends[-1] <= BYTES_AT_ONCE:
         return [exchanges]
     cuts = np.flatnonzero(np.diff(ends // BYTES_AT_ONCE)) + 1
+    return [_rows(exchanges, first, last) for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True)]
+
+
+def _rows(exchanges: Exchanges, first: int, last: int) -> Exchanges:
+    if first == 0 and last == len(exchanges.number):
+        return exchanges
     columns = [field.name for field in dataclasses.fields(Exchanges) if field.name != "data"]
-    return [
-        dataclasses.replace(exchanges, **{name: getattr(exchanges, name)[first:last] for name in columns})
-        for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True)
-    ]
+    return dataclasses.replace(exchanges, **{name: getattr(exchanges, name)[first:last] for name in columns})

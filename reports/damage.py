@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from decoders import DecodeError, apis, decode_request, decode_response, schema
 from decoders.tape import Status, Tape
 from reports.bodies import Bodies
+from reports.faults import INTERNAL_ERROR, fault
 from sniffer.columns import I64, NO_TIME, Bool, Exchanges, Kind
 from sniffer.issues import Issue, IssueLog
 
@@ -30,6 +32,21 @@ class Damage:
     # What could be read of damaged frames, by index of the exchange.
     requests: dict[int, Any] = field(default_factory=dict)
     responses: dict[int, Any] = field(default_factory=dict)
+
+    def add_faults(self, exchanges: Exchanges, faults: Mapping[tuple[int, bool], str]) -> None:
+        """Take in what `faults.fault` says of bodies, by index of the exchange and side (True: the response)."""
+        if not faults:
+            return
+        log = IssueLog(self.issues)
+        told = list(faults.values())
+        where, responses = (np.array(column) for column in zip(*faults, strict=True))
+        count_issues(log, exchanges, where, responses, INTERNAL_ERROR, told.__getitem__)
+        self.issues = list(log)
+        texts: dict[int, str] = {}
+        for (index, response), detail in faults.items():
+            texts.setdefault(index, f"{'response' if response else 'request'}: {detail}")
+        column = pa.array([texts.get(index) for index in range(len(exchanges.number))], pa.string())
+        self.issue = pc.coalesce(self.issue, column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +112,10 @@ class DamageReader:
         counted: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
         for index, number in pairs:
             side = sides[number]
-            kind, detail, partial = self._look(side, exchanges, index)
+            try:
+                kind, detail, partial = self._look(side, exchanges, index)
+            except Exception as error:
+                kind, detail, partial = INTERNAL_ERROR, fault(error), None
             found.tell(index, f"{side.name}: {detail}")
             if partial is not None:
                 parts[side.name][index] = partial

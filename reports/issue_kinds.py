@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reports.faults import INTERNAL_ERROR
+
 
 @dataclass(frozen=True, slots=True)
 class IssueKind:
@@ -75,4 +77,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "bad_crc": IssueKind("the checksum of a record batch is wrong", "its records may be damaged"),
     "bad_batch": IssueKind("a record batch is damaged or cut", "its records are missing, or some of them"),
     "compression_bomb": IssueKind("a record batch grows out of all proportion", "its records are missing"),
+    # This program
+    INTERNAL_ERROR: IssueKind(
+        "kafkascope has a fault that this message (or group, or answer) met; please report it, with its detail",
+        "what this message, group or answer would have told is missing in part",
+    ),
 }

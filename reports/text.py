@@ -37,6 +37,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def fault_remark(count: int) -> str:
+    """What to say of faults of ours that were met in so many messages, groups or answers."""
+    return (
+        f"a fault of kafkascope was met {counted(count, 'time')}: something of these messages, groups or answers is "
+        "missing. Please report it with what the issues of kind internal_error say"
+    )
+
+
 def tls_remark(connections: Mapping[str, int]) -> str:
     """What to say of encrypted connections, counted by the brokers' ports (at least one)."""
     ports = sorted(connections, key=lambda port: (-connections[port], not port.isdecimal(), len(port), port))

@@ -195,7 +195,9 @@ class _Run:
         known = names.learned()
         summary.rename_topics(known)
         self._resolve(known)
-        self.parts += self._understand(rows_of_views, known, partitions)
+        for parts, of_results in self._understand(rows_of_views, known, partitions):
+            self.parts += parts
+            summary.merge(of_results)
         self._attach()
         rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
         for part in self.parts:
@@ -267,11 +269,12 @@ class _Run:
 
     def _understand(
         self, rows_of_views: list[Part], names: Mapping[str, str], partitions: int | None
-    ) -> Iterator[Part]:
+    ) -> Iterator[tuple[list[Part], Summary]]:
         """Bring the rows of views together by their keys, and write the tables that the views make of them."""
         if not rows_of_views:
             return
         staging, known = self._staging, dict(names)
+        wanted = self._options.tables | {*self._options.results}
         into = partitions or view_rows.partitions_for(sum(part.rows for part in rows_of_views), self._cores())
         groups = grouped(rows_of_views, lambda part: part.rows, _ROWS_READ)
         pickled = [pickle.dumps(group) for group in groups]
@@ -283,12 +286,11 @@ class _Run:
                     yield from read_rows(pickle.loads(pickled[number]), staging, known, into)
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return tasks.answers(write_results(batches, staging, known))
+            return tasks.answers(write_results(batches, staging, known, wanted))
 
         rows = self._session.range(0, len(groups), 1, len(groups)).mapInArrow(read, view_rows.SPARK_SCHEMA)
         together = rows.repartitionById(into, "partition").sortWithinPartitions("view")
-        for parts in self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER)):
-            yield from parts
+        yield from self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER))
 
     def _attach(self) -> None:
         """Write the rebalances anew with what was read again after each, which is known of topics, not of groups."""

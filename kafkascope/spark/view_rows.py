@@ -18,9 +18,10 @@ from pyspark import TaskContext
 
 from kafkascope.spark.output import Part, PartWriter, stored
 from reports.arrow_columns import Numbers, dictionary_codes
+from reports.summary import Summary
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS
-from reports.views import Known
+from reports.views import Known, results
 
 SCHEMA = pa.schema([("partition", pa.int32()), ("view", pa.string()), ("parcel", pa.binary())])
 SPARK_SCHEMA = "partition int, view string, parcel binary"
@@ -58,8 +59,13 @@ def read_rows(
                 )
 
 
-def write_results(batches: Iterable[pa.RecordBatch], staging: str, names: Mapping[str, str]) -> Iterator[list[Part]]:
-    """The tables that views make of one partition's parcels, which come sorted by view, written under staging."""
+def write_results(
+    batches: Iterable[pa.RecordBatch], staging: str, names: Mapping[str, str], wanted: frozenset[str]
+) -> Iterator[tuple[list[Part], Summary]]:
+    """The tables that views make of one partition's parcels, which come sorted by view, written under staging.
+
+    Of them the wanted ones, and what the summary has to say of them.
+    """
     known = Known.of(TopicNames(names).learned())
     parcels = (parcel for batch in batches for parcel in _parcels(batch))
     context = TaskContext.get()
@@ -67,8 +73,9 @@ def write_results(batches: Iterable[pa.RecordBatch], staging: str, names: Mappin
     try:
         for name, of_view in groupby(parcels, itemgetter(0)):
             rows = pa.concat_tables(unpack(parcel) for _, parcel in of_view)
-            writer.write(VIEWS[name]().result(rows, known))
-        yield writer.finish()
+            made = results(VIEWS[name](), rows, known)
+            writer.write({table: rows for table, rows in made.items() if table in wanted})
+        yield writer.finish(), writer.summary
     except BaseException:
         writer.discard()
         raise

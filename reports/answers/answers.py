@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import dataset as ds
@@ -15,9 +15,11 @@ from reports.answers.groups import GroupLimits, Groups, groups, numbered
 from reports.answers.latency import Latency, latency
 from reports.answers.progress import Lag, lag
 from reports.answers.throughput import Throughput, throughput
+from reports.faults import fault
 from reports.findings.finding import Finding, Observation, order
 from reports.tables import FINDINGS
 
+Section = TypeVar("Section")
 FINDINGS_SHOWN = 500
 _GROUP = "group "
 
@@ -53,13 +55,30 @@ class Answers:
 
 def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits: GroupLimits | None = None) -> Answers:
     """The answers of tables (any of them may be absent), bounded whatever their size."""
-    found = _findings(tables.get("findings"))
+    faults: list[str] = []
+
+    def section(name: str, make: Callable[[], Section | None]) -> Section | None:
+        """An answer; None where its table is not there, or a fault of ours was met."""
+        try:
+            return make()
+        except pa.ArrowException:  # of a file that is not whole
+            raise
+        except Exception as error:
+            faults.append(f"answer {name}: {fault(error)}")
+            return None
+
+    found = section("findings", lambda: _findings(tables.get("findings")))
     blamed = [one.subject.removeprefix(_GROUP) for one in found.shown if _is_group(one)] if found else []
-    of_groups = groups(
-        tables.get("rebalances"), tables.get("group_events"), limits or GroupLimits(), dict.fromkeys(blamed)
+    of_groups = section(
+        "groups",
+        lambda: groups(
+            tables.get("rebalances"), tables.get("group_events"), limits or GroupLimits(), dict.fromkeys(blamed)
+        ),
     )
-    of_latency, of_errors = latency(tables.get("latency")), errors(tables.get("error_histogram"))
-    of_lag, of_throughput = lag(tables.get("lag")), throughput(tables.get("throughput"))
+    of_latency = section("latency", lambda: latency(tables.get("latency")))
+    of_errors = section("errors", lambda: errors(tables.get("error_histogram")))
+    of_lag = section("lag", lambda: lag(tables.get("lag")))
+    of_throughput = section("throughput", lambda: throughput(tables.get("throughput")))
     times = [at for text in (summary.get("first"), summary.get("last")) if (at := _nanoseconds(text)) is not None]
     if of_groups:
         for group in of_groups.shown:
@@ -75,7 +94,7 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
         errors=of_errors,
         lag=of_lag,
         throughput=of_throughput,
-        issues=issues(tables.get("issues")),
+        issues=issues(tables.get("issues"), faults),
         begin=min(times, default=0),
         end=max(times, default=0),
     )

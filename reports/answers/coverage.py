@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 
 from reports.capture_points import clock_text
+from reports.faults import INTERNAL_ERROR
 from reports.issue_kinds import ISSUE_KINDS
 from reports.text import counted, not_taken_remark, tls_remark
 
@@ -38,12 +39,14 @@ class IssueAnswer:
         return known.weakens if known else ""
 
 
-def issues(table: ds.Dataset | None) -> list[IssueAnswer] | None:
-    """Issues by kind, the most frequent first; None without the table."""
-    if table is None:
+def issues(table: ds.Dataset | None, faults: Sequence[str] = ()) -> list[IssueAnswer] | None:
+    """Issues by kind, the most frequent first; None without the table. faults: what was met since it was written."""
+    if table is None and not faults:
         return None
     found: dict[str, IssueAnswer] = {}
-    for batch in table.to_batches(columns=["kind", "count", "packet", "detail"]):
+    if faults:
+        found[INTERNAL_ERROR] = IssueAnswer(INTERNAL_ERROR, len(faults), faults[0])
+    for batch in [] if table is None else table.to_batches(columns=["kind", "count", "packet", "detail"]):
         for row in pa.Table.from_batches([batch]).to_pylist():
             one = found.setdefault(row["kind"], IssueAnswer(row["kind"]))
             one.count += row["count"] or 0

@@ -13,10 +13,12 @@ from time import monotonic
 
 import pyarrow as pa
 
+from reports.faults import INTERNAL_ERROR, fault
 from reports.groups.analysis import analyze_group
 from reports.groups.history import Event, GroupHistory, GroupLog, Rebalance
 from reports.groups.messages import ConnectionEnd, Message, in_order, messages_of
 from reports.views import by_key
+from sniffer.issues import Issue, IssueLog
 
 _SECOND = 1_000_000_000
 AGAIN_AFTER = _SECOND
@@ -52,6 +54,7 @@ class _Group:
     thinned: int = -(2**63)  # not all messages before this time are there
     events: dict[_Key, int] = field(default_factory=dict)  # time of those that were told
     generations: dict[_Key, int] = field(default_factory=dict)  # time of the rebalances that were told
+    failed: bool = False  # a fault of ours was met in it, and told
 
     def take(self, messages: list[Message], ended: Mapping[int, ConnectionEnd]) -> bool:
         """Take in messages and ends of connections; whether they may have changed the group."""
@@ -97,12 +100,17 @@ class LiveGroups:
         self._now = 0
         self._hurry = hurry
         self._rest = 0.0  # until when, by the monotonic clock, no group is analyzed
+        self._issues = IssueLog()
 
     def feed(self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0) -> GroupHistory:
         """What became settled with these rows. now: the time, where more is known of it than the rows say."""
         self._now = max(self._now, now)
         for name, of_group in by_key(rows, "group_id") if rows is not None else ():
-            messages, ended = messages_of(of_group)
+            try:
+                messages, ended = messages_of(of_group)
+            except Exception as error:
+                self._issues.add(Issue(INTERNAL_ERROR, f"group {name}: {fault(error)}"))
+                continue
             group = self._groups.pop(name, None) or _Group()
             if not (messages or group.messages):
                 continue  # the end of a connection, of a group that was forgotten
@@ -161,10 +169,24 @@ class LiveGroups:
         self._groups.clear()
         return told
 
+    def take_issues(self) -> list[Issue]:
+        """Groups that could not be understood, for a fault of ours; each once."""
+        issues, self._issues = list(self._issues), IssueLog()
+        return issues
+
     def _tell(self, name: str, topics: Mapping[str, str], told: GroupHistory, now: int | None) -> None:
         """Add what is settled now (None: everything) and was not told before."""
         group = self._groups[name]
-        history = analyze_group(GroupLog(name, group.messages, group.ended, topics))
+        try:
+            history = analyze_group(GroupLog(name, group.messages, group.ended, topics))
+        except Exception as error:
+            said = fault(error)
+            if not group.failed:
+                first = group.messages[0]
+                detail = f"group {name}: {said}"
+                self._issues.add(Issue(INTERNAL_ERROR, detail, first.connection, first.at, first.packet))
+            group.failed, group.due = True, None
+            return
         waiting = []
         for event in history.events:
             if group.thinned <= event.at and (key := _key(event)) not in group.events:

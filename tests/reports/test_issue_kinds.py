@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from reports.faults import INTERNAL_ERROR
 from reports.issue_kinds import ISSUE_KINDS
 from sniffer.exchanges import EVENTS
 from sniffer.link import REMARKS
@@ -30,6 +31,7 @@ def emitted() -> dict[str, str]:
     found = {kind: "sniffer/tcp.py" for kind, _ in ISSUES.values()}
     found |= {kind: "sniffer/exchanges.py" for kind, _ in EVENTS.values()}
     found |= {remark.kind: "sniffer/link.py" for remark in REMARKS if remark.detail is not None}
+    found[INTERNAL_ERROR] = "reports/faults.py"
     for path in sorted(
         path for package in ("sniffer", "reports", "kafkascope") for path in ROOT.glob(f"{package}/**/*.py")
     ):
