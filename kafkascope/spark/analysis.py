@@ -5,13 +5,17 @@ What needs a wider view than one connection is brought together by another key i
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +23,9 @@ from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.spark import tasks, view_rows
-from kafkascope.spark.output import Output, Part, PartWriter
+from kafkascope.spark.output import Output, Part, PartWriter, WriteError
 from kafkascope.spark.parcels import SPARK_SCHEMA
-from kafkascope.spark.sessions import is_remote, open_session, own_session, tail
+from kafkascope.spark.sessions import close_session, is_remote, open_session, own_session, tail
 from kafkascope.spark.source import PacketsSource, encode
 from kafkascope.spark.stored import datasets
 from reports.answers.answers import Answers, answers
@@ -46,8 +50,16 @@ _ROWS_READ = 200_000  # of views, that a task reads again
 Progress = Callable[[str, int, int], None]
 
 
+# What tasks raise, as Spark tells it: what they say is a message for people.
+_TOLD = tuple(f"{error.__module__}.{error.__name__}: " for error in (SourceError, WriteError))
+
+
 class AnalysisError(Exception):
-    """Spark failed; the message has what it said last."""
+    """Spark failed, or a file that it needs; the message says what was wrong, or what Spark said last."""
+
+
+class StoppedError(Exception):
+    """The caller asked to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,7 @@ def analyze(
     partitions: int | None = None,
     progress: Progress | None = None,
     report: bool = True,
+    stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
 
@@ -86,73 +99,103 @@ def analyze(
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
     of a file that one task reads), partitions (number of tasks that decode) or where the tasks run. progress is
-    called with what is being done, and how many tasks of how many are through.
+    called with what is being done, and how many tasks of how many are through. Another thread may set stop, to end it
+    with StoppedError.
 
     A file that grows meanwhile is read up to where it ended at first; one that changes otherwise is an error.
 
-    Raises ``sniffer.sources.SourceError`` if nothing could be read, OutputError if out may not be written,
-    SparkUnavailableError, AnalysisError. Whatever it raises, out is as it was before.
+    Raises ``sniffer.sources.SourceError`` if nothing could be read, OutputError if out may not be written, or another
+    analysis is at work there, SparkUnavailableError, AnalysisError. Whatever it raises, out is as it was before.
     """
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
     output = Output(out, overwrite=overwrite)
     files, issues = find_ranges(paths, split_bytes)
-    log = None
-    session = spark
-    if session is None:
-        session, log = open_session(master, settings)
     tables = options.tables | {*options.results}
+    staging = output.begin(tables | options.views)
+    stop = stop or threading.Event()
+    log: Path | None = None
     try:
-        staging = output.begin(tables | options.views)
+        session = spark
         try:
-            run = _Run(own_session(session), staging, options, progress)
+            if session is None:
+                session, log = open_session(master, settings)
+            run = _Run(own_session(session), staging, options, progress, stop)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
-            summary = analysis.summary.result()
-            reporting = _Reporting(summary)
-            output.commit(run.parts, tables, summary, reporting.page if report else _no_page)
-            analysis = replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
-        except BaseException:
-            output.abort()
-            raise
-    except Exception as error:
-        if type(error).__module__.startswith(("pyspark", "py4j")):
-            raise AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)]))) from error
-        raise
+        finally:  # before its files are removed: what still runs would write others
+            if log is not None:
+                close_session(session)
+        summary = analysis.summary.result()
+        reporting = _Reporting(summary, stop, wanted=report)
+        output.commit(run.parts, tables, summary, reporting.page)
+    except BaseException as error:
+        output.abort()
+        failure = _failure(error, log, stop)
+        if log is not None and str(log) in str(failure):
+            log = None  # it says what the log has
+        raise failure from (error if failure is not error else error.__cause__)
     finally:
         if log is not None:
-            session.stop()
             log.unlink(missing_ok=True)
-    return analysis
+    return replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
+
+
+def _failure(error: BaseException, log: Path | None, stop: threading.Event) -> BaseException:
+    """What to raise for an error."""
+    if stop.is_set() and isinstance(error, Exception):
+        return StoppedError("stopped")
+    if isinstance(error, WriteError):
+        return AnalysisError(str(error))
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
+        return error
+    text = str(error)
+    for line in text.splitlines():
+        for name in _TOLD:
+            if name in line:
+                return AnalysisError(line.partition(name)[2])
+    if (full := os.strerror(errno.ENOSPC)) in text:
+        advice = "make room there, or name another place with --conf spark.local.dir=DIRECTORY"
+        return AnalysisError(f"Spark's directory for what it puts aside: {full}; {advice}")
+    return AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)])))
 
 
 class _Reporting:
     """Makes the report of the tables that were written, and keeps what it says."""
 
-    def __init__(self, summary: Mapping[str, Any]) -> None:
+    def __init__(self, summary: Mapping[str, Any], stop: threading.Event, wanted: bool) -> None:
         self._summary = summary
+        self._stop = stop
+        self._wanted = wanted
         self.answers: Answers | None = None
         self.failure: str | None = None
 
     def page(self, system: fs.FileSystem, tables: str) -> str | None:
-        """The page, or None if it cannot be made: that is no reason to lose the tables."""
+        """The page, or None if it cannot be made: that is no reason to lose the tables. Raises StoppedError."""
+        text: str | None = None
         try:
-            self.answers = answers(datasets(system, tables), self._summary)
-            return page(self.answers)
+            if self._wanted:
+                self.answers = answers(datasets(system, tables), self._summary)
+                text = page(self.answers)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
-            return None
+        _check(self._stop)
+        return text
 
 
-def _no_page(system: fs.FileSystem, tables: str) -> None:
-    return None
+def _check(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise StoppedError("stopped")
 
 
 class _Run:
     """The jobs of one analysis."""
 
-    def __init__(self, session: Any, staging: str, options: EngineOptions, progress: Progress | None) -> None:
+    def __init__(
+        self, session: Any, staging: str, options: EngineOptions, progress: Progress | None, stop: threading.Event
+    ) -> None:
         self._session = session
+        self._stop = stop
         self._staging = staging
         self._options = options
         self._progress = progress
@@ -320,8 +363,10 @@ class _Run:
         return (result for _, result in sorted(results, key=lambda numbered: numbered[0]))
 
     def _collect(self, what: str, frame: Any) -> Iterator[Any]:
-        with _reporting(self._session, what, self._progress):
+        _check(self._stop)
+        with _reporting(self._session, what, self._progress, self._stop):
             rows = frame.collect()
+        _check(self._stop)
         for row in rows:
             yield pickle.loads(row.answer)
 
@@ -374,39 +419,46 @@ def grouped(items: Sequence[Any], size: Callable[[Any], int], enough: int) -> li
 
 
 @contextmanager
-def _reporting(session: Any, what: str, progress: Progress | None) -> Iterator[None]:
-    """Tell how many tasks are through, while jobs run; cancels them if the caller is interrupted."""
-    if is_remote(session):
-        yield
-        return
-    context = session.sparkContext
+def _reporting(session: Any, what: str, progress: Progress | None, stop: threading.Event) -> Iterator[None]:
+    """Tell how many tasks are through, while jobs run; cancels them if the caller is interrupted, or asks to stop."""
+    context = None if is_remote(session) else session.sparkContext  # Spark Connect does not tell of tasks
     group = f"kafkascope-{id(session)}-{what}"
-    context.setJobGroup(group, f"kafkascope: {what}", interruptOnCancel=False)
+    if context is not None:
+        context.setJobGroup(group, f"kafkascope: {what}", interruptOnCancel=False)
+    cancel = session.interruptAll if context is None else partial(context.cancelJobGroup, group)
+    tracker = None if context is None or progress is None else context.statusTracker()
     done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(context, group, what, progress, done), daemon=True)
+
+    def watch() -> None:
+        while not done.wait(0.25):
+            if stop.is_set():
+                cancel()
+            elif tracker is not None and progress is not None:
+                completed, total = _tasks(tracker, group)
+                if total:
+                    progress(what, completed, total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
     try:
-        if progress is not None:
-            watcher.start()
+        watcher.start()
         yield
     except BaseException:
-        context.cancelJobGroup(group)
+        cancel()
         raise
     finally:
         done.set()
-        if watcher.is_alive():
-            watcher.join()
-        context.setLocalProperty("spark.jobGroup.id", None)
+        watcher.join()
+        if context is not None:
+            context.setLocalProperty("spark.jobGroup.id", None)
 
 
-def _watch(context: Any, group: str, what: str, progress: Progress, done: threading.Event) -> None:
-    tracker = context.statusTracker()
-    while not done.wait(0.25):
-        completed = total = 0
-        for job in tracker.getJobIdsForGroup(group):
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info else ():
-                if (state := tracker.getStageInfo(stage)) is not None:
-                    completed += state.numCompletedTasks
-                    total += state.numTasks
-        if total:
-            progress(what, completed, total)
+def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+    """Tasks of a group of jobs that are through, and all of them."""
+    completed = total = 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            if (state := tracker.getStageInfo(stage)) is not None:
+                completed += state.numCompletedTasks
+                total += state.numTasks
+    return completed, total

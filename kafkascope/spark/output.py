@@ -1,6 +1,7 @@
 """The directory that an analysis makes: checked, filled beside its place, and put in place as a whole.
 
-    OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet     while it runs
+    OUT/.kafkascope.lock, OUT/.staging-<random>/owner                 while it runs: who it is
+    OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet
     OUT/.staging-<random>/views/NAME/part-00003-<random>.parquet      rows of views, which are input of a later job
     OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
     OUT/report.html, OUT/summary.json                                 after that, in this order
@@ -10,10 +11,14 @@ Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a 
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import posixpath
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from kafkascope.spark.ownership import HeldError, lock, this_run, unlock
 from reports.summary import Summary
 from reports.tables import ALL_SCHEMAS
 from reports.topics import ID_PREFIX, TopicNames
@@ -32,8 +38,12 @@ _VIEWS = "views"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
-# What a finished or broken run leaves; a directory that has anything else is not ours to replace.
-_OWN = frozenset({TABLES, REPORT, SUMMARY})
+_OWNER = "owner"  # in a staging directory
+_LOCK = ".kafkascope.lock"
+# What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
+_OWN = (TABLES, REPORT, SUMMARY)
+_PART = re.compile(r"part-\d{5,}-[0-9a-f]{32}\.parquet")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
 # Text of many values and payloads gain nothing by a dictionary, and building one takes time.
@@ -44,6 +54,26 @@ COMPRESSION = "snappy"
 
 class OutputError(Exception):
     """The output directory cannot be used; the message says why and what to do."""
+
+
+class WriteError(Exception):
+    """The output directory could not be written to the end; the message says why and what to do."""
+
+
+def write_error(place: str, error: OSError) -> WriteError:
+    """The same in one line."""
+    reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
+    advice = "; make room there, or give another directory" if error.errno in _FULL else ""
+    return WriteError(f"{place} cannot be written: {reason}{advice}")
+
+
+@contextmanager
+def writing(place: str) -> Iterator[None]:
+    """Makes errors of the file system a WriteError."""
+    try:
+        yield
+    except OSError as error:
+        raise write_error(place, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +100,94 @@ class Output:
     def __init__(self, place: str, *, overwrite: bool) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing."""
         self.place = place
+        self._overwrite = overwrite
+        self._lock: int | None = None
         try:
             self._system, self._path = locate(place)
-            self._existed = self._check(overwrite)
+            self._existed = self._check()
         except (OSError, pa.ArrowException) as error:
             raise OutputError(f"{place}: {error}") from error
         self._staging = posixpath.join(self._path, f"{_STAGING}{uuid.uuid4().hex}")
 
-    def _check(self, overwrite: bool) -> bool:
+    def _check(self) -> bool:
+        """Whether the directory is there; raises OutputError if it has what is not to be replaced."""
         info = self._system.get_file_info(self._path)
         if info.type == fs.FileType.NotFound:
             return False
         if info.type != fs.FileType.Directory:
             raise OutputError(f"{self.place} is a file; give a directory that can be made")
-        names = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
-        if names and not overwrite:
+        found = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
+        names = [name for name in found if name != _LOCK and self._owner(name) is None]
+        if names and not self._overwrite:
             raise OutputError(f"{self.place} exists and is not empty; give another directory, or --overwrite")
-        if strange := sorted(name for name in names if name not in _OWN and not name.startswith(_STAGING)):
-            raise OutputError(f"{self.place} has {strange[0]}, which no analysis made; it is not overwritten")
+        strange = [name for name in names if TABLES not in names or name not in _OWN]
         if TABLES in names:
-            selector = fs.FileSelector(posixpath.join(self._path, TABLES))
-            for entry in self._system.get_file_info(selector):
-                if posixpath.basename(entry.path) not in ALL_SCHEMAS:
-                    raise OutputError(f"{entry.path} is no table of an analysis; {self.place} is not overwritten")
+            tables = posixpath.join(self._path, TABLES)
+            for entry in self._system.get_file_info(fs.FileSelector(tables, recursive=True)):
+                name = entry.path[len(tables) + 1 :]
+                if not (name in ALL_SCHEMAS if entry.type == fs.FileType.Directory else _is_part(name)):
+                    strange.append(f"{TABLES}/{name}")
+        if strange:
+            raise OutputError(
+                f"{self.place} has {min(strange)}, which no analysis made, and is not overwritten; move that away, or "
+                "give another directory"
+            )
         return True
 
     def begin(self, tables: Iterable[str]) -> str:
-        """Make the staging directories of tables and views; returns the place that parts are written under."""
+        """Make the staging directories of tables and views; returns the place that parts are written under.
+
+        From now on until commit or abort no other run may begin here, and what others left that broke off is removed.
+        Raises OutputError if another one is at work here.
+        """
         try:
+            self._claim()
             for name in tables:
                 self._system.create_dir(_directory(self._staging, name))
         except OSError as error:
+            self.abort()
+            if error.errno in _FULL:
+                raise write_error(self.place, error) from error
             raise OutputError(f"{self.place} cannot be written: {error}") from error
+        except BaseException:
+            self.abort()
+            raise
         if "://" not in self.place:
             return self._staging
         return posixpath.join(self.place, posixpath.basename(self._staging))
+
+    def _claim(self) -> None:
+        owner = this_run()
+        if self._system.type_name == "local":
+            try:
+                self._lock = lock(posixpath.join(self._path, _LOCK), owner)
+            except HeldError as error:
+                raise OutputError(
+                    f"{self.place} is being written by another analysis ({error}); wait for it, "
+                    "or give another directory"
+                ) from None
+        self._system.create_dir(self._staging)
+        self._write(posixpath.join(self._staging, _OWNER), owner)
+        # All write first and look then: without locks two that begin at once may both give up, never both go on.
+        for entry in self._system.get_file_info(fs.FileSelector(self._path)):
+            other = self._owner(posixpath.basename(entry.path))
+            if other is None or entry.path == self._staging:
+                continue
+            if self._lock is None:
+                raise OutputError(
+                    f"{self.place} is being written by another analysis ({other}); wait for it, or, if it has ended, "
+                    f"remove {posixpath.join(self.place, posixpath.basename(entry.path))}"
+                )
+            self._remove(entry.path)
+        self._check()
+
+    def _owner(self, name: str) -> str | None:
+        """Who made a staging directory; None if it is not one that an analysis made."""
+        mark = posixpath.join(self._path, name, _OWNER)
+        if not name.startswith(_STAGING) or self._system.get_file_info(mark).type != fs.FileType.File:
+            return None
+        with self._system.open_input_stream(mark) as stream:
+            return str(stream.read().decode(errors="replace"))
 
     def commit(
         self,
@@ -115,47 +198,83 @@ class Output:
     ) -> None:
         """Put the parts in place, instead of what was there; files of attempts that did not count are removed.
 
-        report is called with the tables in place, and gives the report's text, or None for none. The summary comes
-        last: where it is, all is whole.
+        report is called with the place of the tables, and gives the report's text, or None for none. The summary comes
+        last: where it is, all is whole. Raises WriteError, and OutputError if meanwhile something came to the directory
+        that is not to be replaced.
         """
         staged = posixpath.join(self._staging, TABLES)
         kept: dict[str, set[str]] = {name: set() for name in tables}
         for part in parts:
             kept[part.table].add(part.file)
-        for name, files in kept.items():
-            directory = posixpath.join(staged, name)
-            for entry in self._system.get_file_info(fs.FileSelector(directory)):
-                if posixpath.basename(entry.path) not in files:
-                    self._system.delete_file(entry.path)
-            if not files:  # a table without rows has its columns all the same
-                empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
-                pq.write_table(ALL_SCHEMAS[name].empty_table(), empty, filesystem=self._system)
-        target = posixpath.join(self._path, TABLES)
-        for name in _OWN:
+        with writing(self.place):
+            for name, files in kept.items():
+                directory = posixpath.join(staged, name)
+                for entry in self._system.get_file_info(fs.FileSelector(directory)):
+                    if posixpath.basename(entry.path) not in files:
+                        self._system.delete_file(entry.path)
+                if not files:  # a table without rows has its columns all the same
+                    empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
+                    pq.write_table(ALL_SCHEMAS[name].empty_table(), empty, filesystem=self._system)
+            made = [TABLES]
+            if (text := report(self._system, staged)) is not None:
+                self._write(posixpath.join(self._staging, REPORT), text)
+                made.append(REPORT)
+            if summary is not None:
+                self._write(posixpath.join(self._staging, SUMMARY), json.dumps(summary, indent=2))
+                made.append(SUMMARY)
+            self._check()
+            if self._system.type_name in _RENAMES_DIRECTORIES:
+                self._exchange(made)
+            else:
+                self._move_files(made)
+            self._end()
+
+    def _exchange(self, made: Iterable[str]) -> None:
+        """Put what was made in the place of what was there; all of it, or nothing."""
+        aside = posixpath.join(self._staging, "replaced")
+        self._system.create_dir(aside)
+        moves = [(posixpath.join(self._path, name), posixpath.join(aside, name)) for name in reversed(_OWN)]
+        moves = [move for move in moves if self._system.get_file_info(move[0]).type != fs.FileType.NotFound]
+        moves += [(posixpath.join(self._staging, name), posixpath.join(self._path, name)) for name in made]
+        done: list[tuple[str, str]] = []
+        try:
+            for source, target in moves:
+                self._system.move(source, target)
+                done.append((source, target))
+        except BaseException:
+            for source, target in reversed(done):
+                self._system.move(target, source)
+            raise
+
+    def _move_files(self, made: Iterable[str]) -> None:
+        """The same where directories cannot be moved, and so not all at once."""
+        for name in reversed(_OWN):
             self._remove(posixpath.join(self._path, name))
-        if self._system.type_name in _RENAMES_DIRECTORIES:
-            self._system.move(staged, target)
-        else:
-            for entry in self._system.get_file_info(fs.FileSelector(staged, recursive=True)):
+        for name in made:
+            source = posixpath.join(self._staging, name)
+            selector = fs.FileSelector(posixpath.join(self._staging, name), recursive=True)
+            found = self._system.get_file_info(selector) if name == TABLES else self._system.get_file_info([source])
+            for entry in found:
                 if entry.type == fs.FileType.File:
-                    self._system.move(entry.path, target + entry.path[len(staged) :])
-        for entry in self._system.get_file_info(fs.FileSelector(self._path)):
-            if posixpath.basename(entry.path).startswith(_STAGING):
-                self._remove(entry.path)
-        if (text := report(self._system, target)) is not None:
-            with self._system.open_output_stream(posixpath.join(self._path, REPORT)) as stream:
-                stream.write(text.encode())
-        if summary is not None:
-            with self._system.open_output_stream(posixpath.join(self._path, SUMMARY)) as stream:
-                stream.write(json.dumps(summary, indent=2).encode())
+                    self._system.move(entry.path, self._path + entry.path[len(self._staging) :])
 
     def abort(self) -> None:
         """Remove what this run made."""
-        self._remove(self._staging)
+        self._end()
         if not self._existed and self._system.get_file_info(self._path).type == fs.FileType.Directory:
             selector = fs.FileSelector(self._path, allow_not_found=True)
             if not self._system.get_file_info(selector):
                 self._system.delete_dir(self._path)
+
+    def _end(self) -> None:
+        self._remove(self._staging)
+        if self._lock is not None:
+            unlock(posixpath.join(self._path, _LOCK), self._lock)
+            self._lock = None
+
+    def _write(self, path: str, text: str) -> None:
+        with self._system.open_output_stream(path) as stream:
+            stream.write(text.encode())
 
     def _remove(self, path: str) -> None:
         kind = self._system.get_file_info(path).type
@@ -163,6 +282,12 @@ class Output:
             self._system.delete_dir(path)
         elif kind == fs.FileType.File:
             self._system.delete_file(path)
+
+
+def _is_part(name: str) -> bool:
+    """Whether a file below the tables has a name that parts get."""
+    table, _, file = name.partition("/")
+    return table in ALL_SCHEMAS and _PART.fullmatch(file) is not None
 
 
 class PartWriter:
@@ -173,6 +298,7 @@ class PartWriter:
 
     def __init__(self, staging: str, partition: int) -> None:
         self._system, self._staging = locate(staging)
+        self._place = posixpath.dirname(staging)
         self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes: dict[str, int] = {}
@@ -199,8 +325,9 @@ class PartWriter:
         """Write the rest and close; returns what was written."""
         for name in list(self._waiting):
             self._flush(name)
-        for writer in self._writers.values():
-            writer.close()
+        with writing(self._place):
+            for writer in self._writers.values():
+                writer.close()
         return [
             Part(name, self._file, rows, frozenset(self._unresolved.get(name, ()))) for name, rows in self._rows.items()
         ]
@@ -208,16 +335,18 @@ class PartWriter:
     def discard(self) -> None:
         """Remove what was written: the task failed."""
         for name, writer in self._writers.items():
-            writer.close()
+            with suppress(OSError):  # on a full disk the end cannot be written either
+                writer.close()
             self._system.delete_file(self._path(name))
 
     def _flush(self, name: str) -> None:
         waiting = self._waiting.pop(name)
         self._waiting_bytes.pop(name)
-        if name not in self._writers:
-            self._writers[name] = writer_of(name, self._path(name), self._system)
         rows = pa.concat_tables(waiting)
-        self._writers[name].write_table(rows, row_group_size=max(1, rows.num_rows))
+        with writing(self._place):
+            if name not in self._writers:
+                self._writers[name] = writer_of(name, self._path(name), self._system)
+            self._writers[name].write_table(rows, row_group_size=max(1, rows.num_rows))
         self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
     def _path(self, name: str) -> str:
@@ -253,7 +382,8 @@ def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table]) -> Part:
     """Write a part anew with other row groups of as many rows; the old file stays until the commit."""
     system, path = locate(staging)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
-    with writer_of(part.table, posixpath.join(_directory(path, part.table), file), system) as new:
+    target = posixpath.join(_directory(path, part.table), file)
+    with writing(posixpath.dirname(staging)), writer_of(part.table, target, system) as new:
         for rows in groups:
             new.write_table(rows, row_group_size=max(1, rows.num_rows))
     return replace(part, file=file)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,7 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
     except Exception as error:
         raise SparkUnavailableError(
             f"Spark did not start on {conf.get('spark.master')}: {_first_line(error)}"
+            + (f" (all of it: {log})" if log else "")
         ) from error
     return SparkSession(context), log
 
@@ -152,6 +154,20 @@ def _stays_here(master: str | None, settings: Mapping[str, str]) -> bool:
         return asked.startswith("local")
     configuration = Path(os.environ.get("SPARK_CONF_DIR", Path(_find_spark_home()) / "conf"))
     return "MASTER" not in os.environ and not (configuration / "spark-defaults.conf").exists()
+
+
+def close_session(session: Any) -> None:
+    """Stop a session whose JVM was started here, and wait until that is gone too, with what it put aside."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    with suppress(Exception):  # a JVM that died cannot stop anything
+        session.stop()
+    with suppress(Exception):
+        gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:

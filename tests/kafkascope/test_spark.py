@@ -5,12 +5,18 @@ That the tables are those of one process is held by test_parity.py.
 
 from __future__ import annotations
 
+import errno
+import gzip
 import json
 import os
+import resource
+import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +42,8 @@ from kafkascope.spark import (
     tasks,
     view_rows,
 )
-from kafkascope.spark.output import Output, Part, PartWriter, resolve_part
+from kafkascope.spark.analysis import StoppedError
+from kafkascope.spark.output import Output, Part, PartWriter, WriteError, resolve_part
 from reports.tables import SCHEMAS
 from sniffer.columns import NO_TIME, Segments
 from sniffer.issues import Issue
@@ -227,14 +234,156 @@ def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path: Path)
     assert json.loads((out / "summary.json").read_text()) == {"packets": 7}
 
 
-@pytest.mark.parametrize("strange", ["photo.jpg", "tables/letters/a.txt"])
+FOREIGN = [
+    "photo.jpg",
+    "tables/letters/a.txt",
+    "tables/issues/notes.txt",
+    "tables/issues/part-00003.parquet",
+    "tables/issues/deep/part-00003-0123456789abcdef0123456789abcdef.parquet",
+    "tables/notes.txt",
+    ".staging-mine/a.txt",
+]
+
+
+@pytest.mark.parametrize("strange", FOREIGN)
 def test_what_is_not_ours_is_never_replaced(tmp_path: Path, strange: str) -> None:
+    output = Output(str(tmp_path), overwrite=False)
+    (written,) = fill(output, 2)
+    output.commit([written], NAMES, {"packets": 2})
+    late = Output(str(tmp_path), overwrite=True)
+    parts = fill(late, 3)
     path = tmp_path / strange
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("dear")
     with pytest.raises(OutputError, match="not overwritten"):
+        late.commit(parts, NAMES, {"packets": 3})
+    late.abort()
+    with pytest.raises(OutputError, match="not overwritten"):
         Output(str(tmp_path), overwrite=True)
     assert path.read_text() == "dear"
+    assert pq.read_table(tmp_path / "tables" / "issues" / written.file).num_rows == 2
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"packets": 2}
+
+
+@pytest.mark.parametrize("lone", ["report.html", "summary.json"])
+def test_a_page_without_tables_is_of_no_analysis(tmp_path: Path, lone: str) -> None:
+    (tmp_path / lone).write_text("dear")
+    with pytest.raises(OutputError, match=f"has {lone}, which no analysis made"):
+        Output(str(tmp_path), overwrite=True)
+
+
+def test_two_runs_do_not_meet_in_one_directory(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first, second = Output(str(out), overwrite=True), Output(str(out), overwrite=True)
+    parts = fill(first, 2)
+    with pytest.raises(OutputError, match=rf"another analysis \(process {os.getpid()} on .*, since .*\)"):
+        second.begin(NAMES)
+    third = Output(str(out), overwrite=False)  # what a run makes there does not make it another's
+    with pytest.raises(OutputError, match="another analysis"):
+        third.begin(NAMES)
+    first.commit(parts, NAMES)
+    assert [p.name for p in out.iterdir()] == ["tables"]
+    with pytest.raises(OutputError, match="exists and is not empty"):
+        third.begin(NAMES)
+    second.commit(fill(second, 5), NAMES)
+    assert [p.name for p in out.iterdir()] == ["tables"]
+    assert pq.read_table(out / "tables" / "issues").num_rows == 5
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from kafkascope.spark.output import Output
+Output(sys.argv[1], overwrite=False).begin(["issues"])
+os.kill(os.getpid(), 9)
+"""
+    out = tmp_path / "out"
+    subprocess.run([sys.executable, "-c", program, str(out)], check=False)
+    assert {p.name.partition("-")[0] for p in out.iterdir()} == {".kafkascope.lock", ".staging"}
+    output = Output(str(out), overwrite=False)
+    output.commit(fill(output, 2), NAMES)
+    assert [p.name for p in out.iterdir()] == ["tables"]
+
+
+def test_where_there_are_no_locks_a_run_that_was_killed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkascope.spark.output.lock", lambda path, owner: None)
+    out = tmp_path / "out"
+    first, second = Output(str(out), overwrite=False), Output(str(out), overwrite=False)
+    first.begin(NAMES)  # as if it were killed now
+    (staging,) = out.iterdir()
+    with pytest.raises(OutputError, match=rf"process {os.getpid()} on .*if it has ended, remove {staging}") as caught:
+        second.begin(NAMES)
+    assert "\n" not in str(caught.value)
+    assert list(out.iterdir()) == [staging]
+    shutil.rmtree(staging)
+    second.commit(fill(second, 1), NAMES)
+    assert [p.name for p in out.iterdir()] == ["tables"]
+
+
+def test_what_was_there_stays_if_the_new_cannot_be_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    output = Output(str(out), overwrite=False)
+    output.commit(fill(output, 2), NAMES, {"packets": 2}, lambda system, tables: "page")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    class Failing:
+        """A file system on which the report's move fails."""
+
+        type_name = "local"
+
+        def __init__(self, system: Any) -> None:
+            self._system = system
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._system, name)
+
+        def move(self, source: str, target: str) -> None:
+            if target == str(out / "report.html") and ".staging" in source and "replaced" not in source:
+                raise OSError(errno.EIO, "Input/output error")
+            self._system.move(source, target)
+
+    output = Output(str(out), overwrite=True)
+    parts = fill(output, 7)
+
+    def page(system: Any, tables: str) -> str:
+        monkeypatch.setattr(output, "_system", Failing(system))
+        return "new page"
+
+    with pytest.raises(WriteError, match=f"{out} cannot be written: Input/output error"):
+        output.commit(parts, NAMES, {"packets": 7}, page)
+    monkeypatch.undo()
+    output.abort()
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """What a full disk is like, for files of this process that want to be larger."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_part_that_the_disk_has_no_room_for_is_one_line_and_is_removed(tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"), overwrite=False)
+    writer = PartWriter(output.begin(NAMES), 0)
+    writer.write({"issues": issues_table(5000)})
+    with files_of_at_most(100), pytest.raises(WriteError) as caught:
+        writer.finish()
+    with files_of_at_most(100):
+        writer.discard()
+    expected = f"{tmp_path}/out cannot be written: File too large; make room there, or give another directory"
+    assert str(caught.value) == expected
+    assert not list(tmp_path.rglob("*.parquet"))
+    output.abort()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_is_no_output_directory_and_an_empty_directory_is_one(tmp_path: Path) -> None:
@@ -248,7 +397,7 @@ def test_a_file_is_no_output_directory_and_an_empty_directory_is_one(tmp_path: P
 
 def test_objects_move_one_by_one_where_directories_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkascope.spark.output._RENAMES_DIRECTORIES", frozenset())
-    output = Output(f"file://{tmp_path}/out", overwrite=False)
+    output = Output(f"file://{tmp_path}/out", overwrite=True)
     for name in NAMES:  # an object store has no directories to make
         (tmp_path / "out" / "tables" / name).mkdir(parents=True)
     monkeypatch.setattr(Output, "_remove", lambda self, path: None)
@@ -400,6 +549,90 @@ def test_a_failed_run_leaves_nothing(spark: Any, tmp_path: Path, monkeypatch: py
     with pytest.raises(AnalysisError, match="the disk is on fire"):
         kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_one_line(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_tables = tasks.write_tables
+
+    def full(batches: Any, staging: str, options: Any) -> Iterator[Any]:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            yield from write_tables(batches, staging, options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)  # the worker goes on
+
+    monkeypatch.setattr(tasks, "write_tables", full)
+    with pytest.raises(AnalysisError) as caught:
+        kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark)
+    assert str(caught.value).startswith(f"{tmp_path}/out cannot be written: File too large")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_that_changes_between_jobs_is_named_or_read_as_it_was_indexed(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    data = CAPTURE.read_bytes()
+    whole = gzip.compress(data) if packed else data
+    path = tmp_path / "capture.pcap"
+    index = analysis._Run._index
+
+    def grow() -> None:
+        with path.open("ab") as file:
+            file.write(whole)
+
+    def changing(change: Callable[[], object]) -> Callable[..., Any]:
+        def run(self: Any, *arguments: Any) -> Any:
+            done = index(self, *arguments)
+            change()
+            return done
+
+        return run
+
+    path.write_bytes(whole)
+    once = kafkascope.spark.analyze([str(path)], str(tmp_path / "once"), spark=spark, split_bytes=200_000)
+    monkeypatch.setattr(analysis._Run, "_index", changing(grow))
+    again = kafkascope.spark.analyze([str(path)], str(tmp_path / "again"), spark=spark, split_bytes=200_000)
+    assert rows_of(tmp_path / "again", "exchanges") == rows_of(tmp_path / "once", "exchanges")
+    (issue,) = [row for row in rows_of(tmp_path / "again", "issues") if row["kind"] == "file_grew"]
+    assert f"{path}: grew" in issue["detail"]
+    assert issue["count"] == 1
+    assert once.rows["issues"] == again.rows["issues"] - 1
+    path.write_bytes(whole)
+    monkeypatch.setattr(analysis._Run, "_index", changing(lambda: os.truncate(path, len(whole) // 2)))
+    with pytest.raises(AnalysisError) as caught:
+        kafkascope.spark.analyze([str(path)], str(tmp_path / "cut"), spark=spark, split_bytes=200_000)
+    assert str(caught.value).startswith(f"{path}: it is shorter than when it was first read")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "cut").exists()
+
+
+def test_a_run_that_is_asked_to_stop_leaves_nothing(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, stop = tmp_path / "began", threading.Event()
+
+    def endless(batches: Any, staging: str, options: Any) -> Iterator[Any]:
+        began.touch()
+        while True:
+            Path(staging).stat()  # until it is gone, if the task is not ended before
+        yield
+
+    def wait_for_the_task() -> None:
+        while not began.exists():
+            pass
+        stop.set()
+
+    monkeypatch.setattr(tasks, "write_tables", endless)
+    waiting = threading.Thread(target=wait_for_the_task)
+    waiting.start()
+    with pytest.raises(StoppedError):
+        kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark, stop=stop)
+    waiting.join()
+    assert not (tmp_path / "out").exists()
+    assert spark.range(3).count() == 3
 
 
 def test_several_files_are_one_capture(spark: Any, tmp_path: Path) -> None:
