@@ -49,6 +49,10 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "snap_length": IssueKind("packets were cut off when they were captured", "frames at these places are cut"),
     "tcp_wild_segment": IssueKind("a sequence number is far from what was expected", "the segment was left out"),
     "tcp_data_after_fin": IssueKind("data came behind the end of its stream", "these bytes were left out"),
+    "tcp_conflicting_data": IssueKind(
+        "bytes that came again differ from their first copy: damage, or somebody who wants to deceive",
+        "the first copy was taken; the receiver may have taken another",
+    ),
     "tcp_one_way": IssueKind("only one side's packets were captured", "requests or responses are missing"),
     # Frames and exchanges
     "implausible_size": IssueKind("a frame claims a size that cannot be", "the frame is missing"),

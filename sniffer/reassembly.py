@@ -44,6 +44,10 @@ REUSE_TIME = 60 * SECOND  # a packet so long after the end begins another connec
 IDLE_TIME = 20 * 60 * SECOND  # ... and so does one after such a silence,
 UNANSWERED_TIME = 30 * SECOND  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
+COMPARED_SEGMENTS = 16  # first copies of bytes of a stream that are kept, to compare what comes again: the latest,
+COMPARED_BYTES = 16 << 10  # ... no more than so many bytes,
+COMPARED_TIME = 1 * SECOND  # ... and for so long: most retransmissions come sooner
+FORGOTTEN_TIME = 10 * SECOND  # silence after which they may be dropped, whatever disorder there is in times
 RECENT = 64  # segments of a stream that are remembered, to know them again; two interfaces may take turns by dozens
 
 NO_RANK = 127  # behind all that there are
@@ -54,8 +58,8 @@ OPEN, BY_FIN, BY_RST = 0, 1, 2  # how a connection ended
 UNKNOWN, ASSUMED, CERTAIN = 0, 1, 2  # what is known of where a stream begins
 
 # Kinds of issues, counted by connection.
-GAP, LATE, DUPLICATE, SNAPPED, WILD, AFTER_FIN = range(6)
-KINDS = 6
+GAP, LATE, DUPLICATE, SNAPPED, WILD, AFTER_FIN, CONFLICTING = range(7)
+KINDS = 7
 
 # Why absorb stopped.
 DONE, NEEDS_ROOM, NEEDS_SWEEP, NEEDS_END = 0, 1, 2, 3
@@ -103,6 +107,9 @@ STREAM = np.dtype(
         ("first_piece", "i8"),  # pending pieces, a list by position; -1: none
         ("wild_count", "i8"),
         ("recent_next", "i8"),
+        ("firsts", "i8"),  # row of its first copies; -1: none
+        ("firsts_next", "i8"),
+        ("firsts_fresh", "i8"),  # 1: some of them lie in the batch
         ("piece_count", "i8"),
         ("proof", "i8"),  # an earlier value of acked that showed bytes to be missing; waits for them to come late
         ("acked", "i8"),  # position up to which the other side acknowledged, by this packet:
@@ -123,6 +130,15 @@ STREAM = np.dtype(
         ("wild_next", "i8"),  # sequence number that would continue the latest implausible segment
         ("rank", "i8"),  # of the file that the stream goes by
         ("rank_at", "i8"),  # latest time in it
+    ]
+)
+FIRST = np.dtype(
+    [
+        ("position", "i8"),
+        ("length", "i8"),  # 0: nothing is here
+        ("start", "i8"),
+        ("kept", "i8"),  # 1: start points into the kept bytes, 0: into the batch
+        ("at", "i8"),
     ]
 )
 PIECE = np.dtype(
@@ -170,6 +186,9 @@ TOTALS = np.dtype(
         ("window", "i8"),  # no copy is farther from its packet; 0: there are no ranks
         ("patience", "i8"),  # after so long all copies of a packet have come
         ("copies", "i8"),
+        ("firsts", "i8"),  # rows of first copies ever used
+        ("free_firsts", "i8"),
+        ("unkept_bytes", "i8"),  # of the kept ones, no longer needed
     ]
 )
 
@@ -180,6 +199,7 @@ class State(NamedTuple):
     connections: Records
     streams: Records  # two for each connection
     recent: I64  # fingerprints and times of each stream's latest segments
+    firsts: Records  # by row and place: the first copies of the latest bytes of a stream
     marks: Records  # issues by connection and kind
     pieces: Records  # segments, or parts of them, that wait for what comes before
     table: I64  # open addressing: slot of a connection, -1 empty
@@ -267,6 +287,126 @@ def _mark(mark: Record, at: Integer, number: Integer, value: Integer) -> None:
         mark.at = at
         mark.number = number
         mark.value = value
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _note_first(
+    state: State, index: Integer, position: Integer, start: Integer, captured: Integer, at: Integer
+) -> None:
+    """Note where in the batch bytes of a stream are that have not been seen before."""
+    if captured <= 0 or start < 0:
+        return
+    totals, stream = state.totals[0], state.streams[index]
+    if stream.firsts < 0:
+        if totals.free_firsts >= 0:
+            stream.firsts = totals.free_firsts
+            totals.free_firsts = state.firsts[stream.firsts, 0].start
+        else:
+            stream.firsts = totals.firsts
+            totals.firsts += 1
+        stream.firsts_next = 0
+        for place in range(COMPARED_SEGMENTS):
+            state.firsts[stream.firsts, place].length = 0
+            state.firsts[stream.firsts, place].kept = 0
+    first = state.firsts[stream.firsts, stream.firsts_next]
+    if first.kept:
+        totals.unkept_bytes += first.length
+    skipped = max(captured - COMPARED_BYTES, 0)
+    first.position = position + skipped
+    first.length = captured - skipped
+    first.start = start + skipped
+    first.kept = 0
+    first.at = at
+    stream.firsts_next = (stream.firsts_next + 1) % COMPARED_SEGMENTS
+    stream.firsts_fresh = 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _forget_firsts(state: State, index: Integer) -> None:
+    totals, stream = state.totals[0], state.streams[index]
+    if stream.firsts < 0:
+        return
+    for place in range(COMPARED_SEGMENTS):
+        first = state.firsts[stream.firsts, place]
+        if first.kept:
+            totals.unkept_bytes += first.length
+    state.firsts[stream.firsts, 0].start = totals.free_firsts
+    totals.free_firsts = stream.firsts
+    stream.firsts = -1
+    stream.firsts_fresh = 0
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _differing(
+    state: State,
+    data: U8,
+    kept: U8,
+    index: Integer,
+    position: Integer,
+    start: Integer,
+    captured: Integer,
+    at: Integer,
+) -> Integer:
+    """How many bytes of a segment differ from their first copies, as far as those are still there."""
+    stream = state.streams[index]
+    different = np.int64(0)
+    if stream.firsts < 0 or start < 0:
+        return different
+    total = np.int64(0)
+    for back in range(1, COMPARED_SEGMENTS + 1):
+        first = state.firsts[stream.firsts, (stream.firsts_next - back) % COMPARED_SEGMENTS]
+        total += first.length
+        if first.length == 0 or total > COMPARED_BYTES:
+            break
+        if abs(_elapsed(at, first.at)) > COMPARED_TIME:
+            continue
+        source = kept if first.kept else data
+        low = max(position, first.position)
+        for here in range(low, min(position + captured, first.position + first.length)):
+            different += data[start + here - position] != source[first.start + here - first.position]
+    return different
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def limit_firsts(state: State) -> Integer:
+    """Drop first copies beyond COMPARED_BYTES of a stream; return how many bytes of the others lie in the batch."""
+    totals = state.totals[0]
+    fresh = np.int64(0)
+    for index in range(2 * totals.slots):
+        stream = state.streams[index]
+        if not stream.firsts_fresh:
+            continue
+        total = np.int64(0)
+        for back in range(1, COMPARED_SEGMENTS + 1):
+            first = state.firsts[stream.firsts, (stream.firsts_next - back) % COMPARED_SEGMENTS]
+            total += first.length
+            if total <= COMPARED_BYTES:
+                fresh += 0 if first.kept else first.length
+                continue
+            if first.kept:
+                totals.unkept_bytes += first.length
+            first.length = 0
+            first.kept = 0
+    return fresh
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def keep_firsts(state: State, from_batch: bool, data: U8, into: U8, filled: Integer) -> Integer:
+    """Copy first copies, those in the batch or those kept already; return the end of what is filled."""
+    for index in range(2 * state.totals[0].slots):
+        stream = state.streams[index]
+        if stream.firsts < 0 or (from_batch and not stream.firsts_fresh):
+            continue
+        for place in range(COMPARED_SEGMENTS):
+            first = state.firsts[stream.firsts, place]
+            if first.length > 0 and (first.kept == 0) == from_batch:
+                into[filled : filled + first.length] = data[first.start : first.start + first.length]
+                first.start = filled
+                first.kept = 1
+                filled += first.length
+        if from_batch:
+            stream.firsts_fresh = 0
+    return filled
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -519,6 +659,7 @@ def _end(state: State, slot: Integer) -> None:
                 _skip(state, slot, side, proof, number, at)
             if stream.next == before:
                 break
+        _forget_firsts(state, 2 * slot + side)
     state.ended[totals.ended] = connection
     for kind in range(KINDS):
         state.ended_marks[totals.ended, kind] = state.marks[slot, kind]
@@ -547,6 +688,9 @@ def sweep(state: State, only: Integer, everything: bool) -> None:
             continue
         if everything or only >= 0 or _is_over(connection, totals.earliest):
             _end(state, slot)
+        elif _elapsed(totals.earliest, connection.now) > FORGOTTEN_TIME:
+            _forget_firsts(state, 2 * slot)
+            _forget_firsts(state, 2 * slot + 1)
     if only < 0:
         totals.since_sweep = 0
         totals.earliest = NO_TIME
@@ -621,6 +765,8 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
         stream.gap_end = 0
         stream.wild_count = 0
         stream.recent_next = 0
+        stream.firsts = -1
+        stream.firsts_fresh = 0
         stream.rank = NO_RANK
         stream.rank_at = NO_TIME
         for place in range(RECENT):
@@ -688,6 +834,8 @@ def _classify_old(
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _take_payload(
     state: State,
+    data: U8,
+    kept: U8,
     slot: Integer,
     side: Integer,
     position: Integer,
@@ -712,6 +860,12 @@ def _take_payload(
         stream.base = position
         stream.next = position
     end = position + length
+    different = np.int64(0)
+    # One byte that was there before is a keep-alive: it may be any.
+    if position < stream.highest and (length > 1 or end != stream.next):
+        different = _differing(state, data, kept, index, position, start, captured, at)
+        if different > 0:
+            _mark(state.marks[slot, CONFLICTING], at, number, different)
     if stream.first_piece < 0 and position <= stream.next and end > stream.next:
         skipped = stream.next - position
         if skipped > 0:
@@ -719,6 +873,7 @@ def _take_payload(
         elif stream.acked > position and not is_copy and stream.rank <= state.streams[index ^ 1].rank:
             connection.out_of_order += 1
         added = length - skipped
+        _note_first(state, index, stream.next, start + skipped, captured - skipped, at)
         _deliver(state, slot, side, start + skipped, max(captured - skipped, 0), added, number, at)
     else:
         added = np.int64(0)
@@ -733,9 +888,11 @@ def _take_payload(
                     connection.out_of_order += 1
                 else:
                     connection.retransmits += 1
+            if added == length:
+                _note_first(state, index, position, start, captured, at)
             _release(state, slot, side)
         if added == 0:
-            if _is_known_again(state.recent, index, identity):
+            if different == 0 and _is_known_again(state.recent, index, identity):
                 connection.duplicates += 1
                 _mark(state.marks[slot, DUPLICATE], at, number, length)
                 return
@@ -883,6 +1040,8 @@ def _take_fin(
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _take(
     state: State,
+    data: U8,
+    kept: U8,
     slot: Integer,
     side: Integer,
     seq: Integer,
@@ -928,7 +1087,7 @@ def _take(
         length = max(stream.fin - position, 0)
         captured = min(captured, length)
     if length > 0:
-        _take_payload(state, slot, side, position, length, start, captured, identity, number, at, is_copy)
+        _take_payload(state, data, kept, slot, side, position, length, start, captured, identity, number, at, is_copy)
     if flags & FIN:
         if stream.fin == 0:
             if length == 0:
@@ -1010,6 +1169,8 @@ def _brings_more(
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def absorb(
     state: State,
+    data: U8,
+    kept: U8,
     begin: Integer,
     number: I64,
     at: I64,
@@ -1027,7 +1188,10 @@ def absorb(
     length: I32,
     rank: I8,
 ) -> tuple[Integer, Integer]:
-    """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not."""
+    """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not.
+
+    data: the bytes of the batch; kept: those that first copies of earlier batches point to.
+    """
     totals = state.totals[0]
     mask = state.table.shape[0] - 1
     for i in range(begin, number.shape[0]):
@@ -1037,6 +1201,7 @@ def absorb(
             2 * (totals.live + 1) > state.table.shape[0]
             or totals.slots >= state.connections.shape[0]
             or totals.ended >= state.ended.shape[0]
+            or (totals.free_firsts < 0 and totals.firsts >= state.firsts.shape[0])
         ):
             return i, NEEDS_ROOM
         # The smaller endpoint is side 0.
@@ -1154,6 +1319,7 @@ def absorb(
             if wire > 0:
                 identity = _identity(np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, at[i])
                 _remember(state.recent, 2 * slot + side, stream, identity)
+                _note_first(state, 2 * slot + side, stream.next, start[i], present, at[i])
                 if present == wire:
                     _emit(state.rows, state.order, totals, connection, stream, side, start[i], wire, number[i], at[i])
                 else:
@@ -1167,6 +1333,8 @@ def absorb(
         else:
             _take(
                 state,
+                data,
+                kept,
                 slot,
                 side,
                 np.int64(seq[i]),

@@ -32,6 +32,10 @@ ISSUES = {
     reassembly.SNAPPED: ("snap_length", "{} bytes of the packet were cut off; capture with a larger snap length"),
     reassembly.WILD: ("tcp_wild_segment", "sequence number {} bytes from the expected one; the segment was left out"),
     reassembly.AFTER_FIN: ("tcp_data_after_fin", "{} bytes behind the end of the stream were left out"),
+    reassembly.CONFLICTING: (
+        "tcp_conflicting_data",
+        "{} bytes differ from those captured first for the same place of the stream; the first ones were taken",
+    ),
 }
 
 Element = TypeVar("Element", bound=np.generic)
@@ -77,11 +81,14 @@ class Connections:
         self._ended: list[TcpConnection] = []
         self._held = np.empty(0, np.uint8)
         self._filled = 0
+        self._kept = np.empty(0, np.uint8)  # first copies, of which some may be repeated
+        self._kept_filled = 0
         secret = np.array([secrets.randbits(64), secrets.randbits(64) | 1], np.uint64)
         self._state = State(
             connections=np.zeros(64, reassembly.CONNECTION),
             streams=np.zeros(128, reassembly.STREAM),
             recent=np.zeros((128, reassembly.RECENT), np.int64),
+            firsts=np.zeros((64, reassembly.COMPARED_SEGMENTS), reassembly.FIRST),
             marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
             pieces=np.zeros(64, reassembly.PIECE),
             table=np.full(256, -1, np.int64),
@@ -93,7 +100,7 @@ class Connections:
             secret=secret,
         )
         totals = self._state.totals
-        totals["free_slot"] = totals["free_piece"] = -1
+        totals["free_slot"] = totals["free_piece"] = totals["free_firsts"] = -1
         totals["earliest"] = NO_TIME
         if ranks:
             totals["window"] = ranks.window
@@ -133,7 +140,7 @@ class Connections:
         self._begin_batch(len(data), count)
         taken = 0
         while True:
-            taken, why = reassembly.absorb(self._state, taken, *plain)
+            taken, why = reassembly.absorb(self._state, _read_only(data), _read_only(self._kept), taken, *plain)
             if why == reassembly.DONE:
                 break
             if why == reassembly.NEEDS_SWEEP:
@@ -200,6 +207,7 @@ class Connections:
             connections=_grown(state.connections, slots),
             streams=_grown(state.streams, 2 * slots),
             recent=_grown(state.recent, 2 * slots),
+            firsts=_grown(state.firsts, totals["firsts"] + 1),
             marks=_grown(state.marks, slots),
             pieces=_grown(state.pieces, 2 * pieces + 2),
             rows=_grown(state.rows, totals["rows"] + 6 * pieces + 16),
@@ -242,6 +250,7 @@ class Connections:
         )
         runs = self._with_held_bytes(runs)
         self._hold(data)
+        self._keep_firsts(data)
         self._note_ended()
         return runs
 
@@ -281,6 +290,19 @@ class Connections:
             self._held = _grown(self._held, self._filled + fresh)
             self._filled = reassembly.hold(pieces, slots, True, data, self._held, self._filled)
 
+    def _keep_firsts(self, data: U8) -> None:
+        """Copy the first copies of bytes that may come again out of the batch."""
+        state = self._state
+        fresh = int(reassembly.limit_firsts(state))
+        unkept = int(state.totals["unkept_bytes"][0])
+        if 2 * unkept > self._kept_filled + LEAST_HELD:
+            live = np.empty(2 * (self._kept_filled - unkept) + fresh, np.uint8)
+            self._kept_filled = reassembly.keep_firsts(state, False, _read_only(self._kept), live, 0)
+            self._kept = live
+            state.totals["unkept_bytes"] = 0
+        self._kept = _grown(self._kept, self._kept_filled + fresh)
+        self._kept_filled = reassembly.keep_firsts(state, True, _read_only(data), self._kept, self._kept_filled)
+
     def _note_ended(self) -> None:
         count = int(self._state.totals["ended"][0])
         ended = self._state.ended[:count]
@@ -319,6 +341,13 @@ class Connections:
                 ended=np.zeros(64, reassembly.CONNECTION),
                 ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
             )
+
+
+def _read_only(data: U8) -> U8:
+    """The same bytes; to the kernels an array that may be written to is of another type, and compiled for again."""
+    data = data.view()
+    data.flags.writeable = False
+    return data
 
 
 def _grown(array: NDArray[Element], size: int) -> NDArray[Element]:

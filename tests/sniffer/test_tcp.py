@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -667,3 +668,85 @@ def test_a_flood_of_connections_that_never_answer_is_forgotten() -> None:
         assert first + 2000 - ended < 10_000
     connections.finish()
     assert ended + len(connections.ended()) == len(syns)
+
+
+FIRST_COPY = b"the first copy"
+
+
+def repeated(*again: tuple[int, bytes, int]) -> list[Packet]:
+    """A segment, and then some more: offset in it, bytes, nanoseconds later."""
+    of = Conversation()
+    of.open()
+    first = of.send(0, FIRST_COPY)
+    of.send(1)
+    for offset, payload, later in again:
+        of.send(0, later=later)
+        of.packets[-1] = replace(of.packets[-1], seq=first.seq + offset, payload=payload)
+    of.close()
+    return of.packets
+
+
+@pytest.mark.parametrize("cuts", [(), range(1, 12)])
+@pytest.mark.parametrize(
+    ("again", "different"),
+    [
+        ([(0, b"the FIRST copy", MILLISECOND)], 5),
+        ([(4, b"FIRST", 200 * MILLISECOND)], 5),
+        ([(10, b"COPY and what follows", MILLISECOND)], 4),
+        ([(0, FIRST_COPY, MILLISECOND), (0, b"the first cop!", MILLISECOND)], 1),
+        ([(0, FIRST_COPY, 200 * MILLISECOND), (4, b"first", MILLISECOND)], 0),
+        ([(13, b"\0", MILLISECOND)], 0),  # a keep-alive
+        ([(0, b"the FIRST copy", 2 * SECOND)], 0),  # too late to be compared
+    ],
+)
+def test_bytes_that_come_again_are_compared_with_their_first_copy(
+    again: list[tuple[int, bytes, int]], different: int, cuts: Iterable[int]
+) -> None:
+    outcome = run(repeated(*again), cuts)
+    assert outcome.data().startswith(FIRST_COPY)
+    found = [issue for issue in outcome.issues if issue.kind == "tcp_conflicting_data"]
+    assert [issue.detail.split(" ")[0] for issue in found] == ([str(different)] if different else [])
+    assert outcome.counts().get("duplicate_packet", 0) == again.count((0, FIRST_COPY, MILLISECOND))
+
+
+@pytest.mark.parametrize("cuts", [(), range(1, 40)])
+def test_what_waits_for_bytes_before_it_is_compared_too(cuts: Iterable[int]) -> None:
+    of = Conversation()
+    of.open()
+    lost = of.send(0, b"lost")
+    of.send(0, b"behind")
+    of.packets.append(replace(of.packets[-1], payload=b"BEHIND", at=of.at + MILLISECOND))
+    of.packets.append(replace(lost, at=of.at + 2 * MILLISECOND))
+    of.packets.remove(lost)
+    of.close()
+    outcome = run(of.packets, cuts)
+    assert outcome.data() == b"lostbehind"
+    assert outcome.counts()["tcp_conflicting_data"] == 1
+
+
+@pytest.mark.parametrize("cuts", [(), range(1, 40)])
+def test_only_the_latest_first_copies_are_kept(cuts: Iterable[int]) -> None:
+    of = Conversation()
+    of.open()
+    sent = [of.send(0, bytes([number]) * 10) for number in range(reassembly.COMPARED_SEGMENTS + 1)]
+    for packet in sent[:2]:
+        of.packets.append(replace(packet, payload=b"other text", at=of.at + MILLISECOND))
+    outcome = run(of.packets, cuts)
+    assert outcome.counts()["tcp_conflicting_data"] == 1
+
+
+def test_first_copies_of_silent_connections_are_dropped() -> None:
+    """Counted in bytes that are kept, for many connections one after the other that stay open."""
+    connections = Connections()
+    kept = []
+    for number in range(40):
+        of = [Conversation(port=20000 + 100 * number + port) for port in range(100)]
+        packets = []
+        for one in of:
+            one.at = number * 20 * SECOND
+            one.open()
+            packets += [*one.packets, one.send(0, bytes(1000))]
+        connections.feed(segments(packets, 1 + 400 * number))
+        totals = connections._state.totals[0]
+        kept.append(connections._kept_filled - int(totals["unkept_bytes"]))
+    assert max(kept) < 1_500_000 < 40 * 100 * 1000

@@ -41,7 +41,7 @@ def damaged(draw: st.DrawFn) -> list[Packet]:
                 source=(packet.source[0], port) if packet.source[1] != 9092 else packet.source,
                 target=(packet.target[0], port) if packet.target[1] != 9092 else packet.target,
             )
-            what = draw(st.integers(0, 19))
+            what = draw(st.integers(0, 20))
             if what == 0:
                 continue
             if what == 1:
@@ -58,6 +58,11 @@ def damaged(draw: st.DrawFn) -> list[Packet]:
                 packets.append(replace(own, flags=draw(st.sampled_from([SYN, RST, FIN | ACK, 0, SYN | ACK, 31]))))
             elif what == 7:
                 packets.append(replace(own, at=own.at + draw(st.sampled_from([-SECOND, 70 * SECOND, 1300 * SECOND]))))
+            elif what == 8:
+                packets += [
+                    own,
+                    replace(own, payload=own.payload[::-1], at=own.at + draw(st.sampled_from([1, SECOND]))),
+                ]
             else:
                 packets.append(own)
     for _ in range(draw(st.integers(0, 12))):
