@@ -67,6 +67,12 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     ),
     "frame_incomplete": IssueKind("the stream ends within a frame", "its body is read in part"),
     "bad_request_header": IssueKind("a frame that should be a request has no credible header", "it is missing"),
+    "plaintext_to_tls": IssueKind(
+        "a client without TLS speaks to a port with TLS, which answers with an alert", "nothing: no request is answered"
+    ),
+    "tls_unanswered": IssueKind(
+        "a client begins TLS and gets no answer before the connection is closed, as by a port without TLS", _NOTHING
+    ),
     "one_way_capture": IssueKind(
         "the requests or the responses of a Kafka connection are not in the capture", "no latency, no matching"
     ),

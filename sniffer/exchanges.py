@@ -59,6 +59,11 @@ EVENTS: dict[int, tuple[str, str]] = {
         "frame_incomplete",
         "the stream ends {value} bytes before the end of the frame at offset {offset}",
     ),
+    pairing.TLS_ALERT: (
+        "plaintext_to_tls",
+        "a request without TLS is answered with a TLS alert: the port takes TLS alone; set the client's "
+        "security.protocol to SSL or SASL_SSL, or give it the port of a plaintext listener",
+    ),
     pairing.BAD_HEADER: ("bad_request_header", "no request header at offset {offset}, in a frame of {value} bytes"),
 }
 

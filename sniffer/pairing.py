@@ -118,7 +118,8 @@ EVENT_COLUMNS = 7
     INCOMPLETE,
     BAD_HEADER,
     SKIPPED_TO_END,
-) = range(9)
+    TLS_ALERT,
+) = range(10)
 
 # Where the kernel is, and what it asks.
 (
@@ -185,6 +186,12 @@ def _row_of(rows: I64, row: Any, last: Any, position: Any) -> Any:
 def _offset(rows: I64, stream: I64, position: int) -> Any:
     row = _row_of(rows, stream[STREAM_ROW], stream[STREAM_LAST], position)
     return rows[row, ROW_OFFSET] + position - rows[row, ROW_START]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_tls_alert(arena: U8, position: int) -> Any:
+    """Whether the head of a TLS record with an alert is here (RFC 8446, 5.1): type 21, version 3.x, a short length."""
+    return arena[position] == 21 and arena[position + 1] == 3 and arena[position + 2] <= 4 and arena[position + 3] == 0
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -908,6 +915,15 @@ def converse(
                             request = nodes[request, NODE_NEXT]
                     if size < least or size > at[SIZE_LIMIT]:
                         row = _row_of(rows, stream[STREAM_ROW], stream[STREAM_LAST], begin)
+                        if (
+                            direction != connection[CLIENT]
+                            and connection[REQUESTS + COUNT] + connection[NUMBER] > 0
+                            and _offset(rows, stream, begin) == 0
+                            and _is_tls_alert(arena, begin)
+                        ):
+                            _event(events, at, slot, direction, TLS_ALERT, 0, 0, rows[row])
+                            stream[STREAM_MODE] = DROPPED
+                            continue
                         _event(
                             events,
                             at,

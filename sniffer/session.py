@@ -153,6 +153,18 @@ class Session:
                             connection,
                         )
                     )
+        if protocol == "tls" and _is_unanswered(summary):
+            self.issues.add(
+                Issue(
+                    "tls_unanswered",
+                    "the client begins TLS, and the connection is closed without a byte of an answer, as ports without "
+                    "TLS do it; if this is one, set the client's security.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
+                    "give it the port of a listener with TLS",
+                    connection,
+                    summary.first_seen,
+                    connection,
+                )
+            )
         return ConnectionRow(
             connection=connection,
             client=endpoint.client,
@@ -173,6 +185,17 @@ class Session:
             gap_bytes=summary.gap_bytes,
             exchanges=exchanges,
         )
+
+
+def _is_unanswered(summary: tcp.TcpConnection) -> bool:
+    """Whether a connection, which the capture has from its opening to its end, brought payload of the opener alone."""
+    return (
+        summary.opened is not None
+        and summary.how_closed != "open"
+        and summary.target_packets > 0
+        and summary.target_bytes == 0
+        and summary.gap_bytes == 0
+    )
 
 
 def _still_open(connections: tcp.Connections, wanted: list[int]) -> dict[int, tcp.TcpConnection]:

@@ -290,3 +290,18 @@ def test_requests_behind_raw_sasl_tokens_may_have_such_a_client_id() -> None:
     )
     assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
     assert exchanges.kind.tolist() == [Kind.KAFKA, Kind.SASL, Kind.KAFKA]
+
+
+ALERT = bytes.fromhex("15030300020250")
+
+
+def test_an_alert_of_tls_to_a_request_says_that_the_client_speaks_without() -> None:
+    outcome, issues, _ = talk((0, request(1, 18)), (1, ALERT[:3]), (1, ALERT[3:]))
+    assert outcome == [(1, Outcome.UNANSWERED)]
+    assert [issue.kind for issue in issues] == ["plaintext_to_tls"]
+    assert issues[0].packet == 2
+
+
+def test_what_looks_like_an_alert_behind_an_answer_is_none() -> None:
+    _, issues, _ = talk((0, request(1) + request(2)), (1, response(1)), (1, ALERT))
+    assert {issue.kind for issue in issues} == {"implausible_size", "bytes_skipped"}

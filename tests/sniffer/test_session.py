@@ -9,6 +9,7 @@ import pytest
 from sniffer.columns import Outcome, Segments
 from sniffer.session import Session, SessionOptions
 from tests.sniffer.capture_segments import PCAPS, cut, exchanges_of, plain, segments_of
+from tests.sniffer.tcp_conversation import Conversation, segments
 
 CAPTURES = sorted(str(path.relative_to(PCAPS)) for path in PCAPS.glob("*/*.pcap") if path.stat().st_size < 1 << 20)
 
@@ -73,3 +74,25 @@ def test_answers_alone_are_no_requests(name: str, with_opening: bool) -> None:
         halves.append(Segments(**{key: column if key == "data" else column[chosen] for key, column in columns.items()}))
     found = exchanges_of(Session(), halves)
     assert {int(outcome) for batch in found for outcome in batch.outcome} <= {Outcome.ORPHAN}
+
+
+CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(506)
+SERVER_HELLO = bytes.fromhex("160303007a02000076") + bytes(118)
+
+
+@pytest.mark.parametrize(
+    ("answer", "closed", "expected"),
+    [(b"", True, ["tls_unanswered"]), (SERVER_HELLO, True, []), (b"", False, [])],
+)
+def test_tls_that_nobody_answers_is_told(answer: bytes, closed: bool, expected: list[str]) -> None:
+    of = Conversation()
+    of.open()
+    of.send(0, CLIENT_HELLO)
+    of.send(1, answer)
+    if closed:
+        of.close()
+    session = Session()
+    session.feed(segments(of.packets))
+    session.finish()
+    assert [issue.kind for issue in session.issues] == expected
+    assert [row.protocol for row in session.ended()] == ["tls"]
