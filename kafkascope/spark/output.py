@@ -50,6 +50,10 @@ _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one fi
 _NO_DICTIONARY = frozenset({"request", "response", "key", "value", "headers"})
 _ROW_GROUP_BYTES = 32 << 20
 COMPRESSION = "snappy"
+# Contents of records are nobody's but their owner's. With secrets shown, messages are as well.
+PRIVATE = frozenset({"records"})
+WITH_SECRETS = frozenset({"exchanges", "errors"})
+_OWNER_ALONE = 0o600
 
 
 class OutputError(Exception):
@@ -214,7 +218,7 @@ class Output:
                         self._system.delete_file(entry.path)
                 if not files:  # a table without rows has its columns all the same
                     empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
-                    pq.write_table(ALL_SCHEMAS[name].empty_table(), empty, filesystem=self._system)
+                    writer_of(name, empty, self._system).close()
             made = [TABLES]
             if (text := report(self._system, staged)) is not None:
                 self._write(posixpath.join(self._staging, REPORT), text)
@@ -296,9 +300,11 @@ class PartWriter:
     Names of files are random, so that several attempts at one task do not meet.
     """
 
-    def __init__(self, staging: str, partition: int) -> None:
+    def __init__(self, staging: str, partition: int, private: frozenset[str] = frozenset()) -> None:
+        """private: tables that only the owner may read, besides `PRIVATE`."""
         self._system, self._staging = locate(staging)
         self._place = posixpath.dirname(staging)
+        self._private = private
         self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes: dict[str, int] = {}
@@ -345,7 +351,7 @@ class PartWriter:
         rows = pa.concat_tables(waiting)
         with writing(self._place):
             if name not in self._writers:
-                self._writers[name] = writer_of(name, self._path(name), self._system)
+                self._writers[name] = writer_of(name, self._path(name), self._system, name in self._private)
             self._writers[name].write_table(rows, row_group_size=max(1, rows.num_rows))
         self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
@@ -357,8 +363,14 @@ def _directory(staging: str, name: str) -> str:
     return posixpath.join(staging, TABLES if name in ALL_SCHEMAS else _VIEWS, name)
 
 
-def writer_of(table: str, path: str, system: fs.FileSystem) -> pq.ParquetWriter:
-    """A Parquet writer with the settings of a table."""
+def writer_of(table: str, path: str, system: fs.FileSystem, private: bool = False) -> pq.ParquetWriter:
+    """A Parquet writer with the settings of a table. The file is made by it.
+
+    Only the owner may read it, from its first byte on, if private or the table is in ``PRIVATE``. That goes for local
+    files; elsewhere the rules of that file system hold.
+    """
+    if (private or table in PRIVATE) and isinstance(system, fs.LocalFileSystem):
+        Path(path).touch(mode=_OWNER_ALONE, exist_ok=False)
     schema = SCHEMAS_WITH_VIEWS[table]
     dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
     return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
@@ -382,8 +394,11 @@ def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table]) -> Part:
     """Write a part anew with other row groups of as many rows; the old file stays until the commit."""
     system, path = locate(staging)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
-    target = posixpath.join(_directory(path, part.table), file)
-    with writing(posixpath.dirname(staging)), writer_of(part.table, target, system) as new:
+    directory = _directory(path, part.table)
+    old = Path(directory, part.file)
+    private = isinstance(system, fs.LocalFileSystem) and old.stat().st_mode & 0o777 == _OWNER_ALONE
+    target = posixpath.join(directory, file)
+    with writing(posixpath.dirname(staging)), writer_of(part.table, target, system, private) as new:
         for rows in groups:
             new.write_table(rows, row_group_size=max(1, rows.num_rows))
     return replace(part, file=file)

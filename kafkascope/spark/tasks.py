@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.spark import parcels
-from kafkascope.spark.output import Part, PartWriter, resolve_part, rewrite_part, stored
+from kafkascope.spark.output import WITH_SECRETS, Part, PartWriter, resolve_part, rewrite_part, stored
 from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary
 from reports.tables import REREADS
@@ -139,7 +139,7 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
     first = next(rows, None)
     if first is None:
         return
-    writer = PartWriter(staging, first[0])
+    writer = PartWriter(staging, first[0], WITH_SECRETS if options.reveal_secrets else frozenset())
     written = Written(summary=writer.summary)
     try:
         engine = Engine(options)

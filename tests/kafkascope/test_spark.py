@@ -43,7 +43,7 @@ from kafkascope.spark import (
     view_rows,
 )
 from kafkascope.spark.analysis import StoppedError
-from kafkascope.spark.output import Output, Part, PartWriter, WriteError, resolve_part
+from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, resolve_part
 from reports.tables import SCHEMAS
 from sniffer.columns import NO_TIME, Segments
 from sniffer.issues import Issue
@@ -204,6 +204,40 @@ def test_tables_are_in_place_as_a_whole_at_commit(tmp_path: Path) -> None:
     empty = pq.read_table(out / "tables" / "connections")
     assert empty.num_rows == 0
     assert empty.schema.equals(SCHEMAS["connections"])
+
+
+def a_row(name: str, topic: str) -> pa.Table:
+    nulls = {field.name: pa.nulls(1, field.type) for field in SCHEMAS[name]}
+    return pa.table({**nulls, "topic": pa.array([topic])}, schema=SCHEMAS[name])
+
+
+@pytest.mark.parametrize("revealed", [False, True])
+def test_files_with_contents_of_records_are_their_owners_alone(tmp_path: Path, revealed: bool) -> None:
+    """From the moment on that they are there, also when they are written anew, or have no rows."""
+    names = ("batches", "records", "errors")
+    modes = {"batches": 0o644, "records": 0o600, "errors": 0o600 if revealed else 0o644}
+
+    def found(place: Path) -> set[tuple[str, int]]:
+        return {(file.parent.name, stat.S_IMODE(file.stat().st_mode)) for file in place.rglob("*.parquet")}
+
+    before = os.umask(0o022)
+    try:
+        output = Output(str(tmp_path / "out"), overwrite=False)
+        staging = output.begin(names)
+        writer = PartWriter(staging, 0, WITH_SECRETS if revealed else frozenset())
+        writer.write({name: a_row(name, "id:a") for name in names})
+        parts = writer.finish()
+        assert found(Path(staging)) == set(modes.items())
+        anew = [resolve_part(staging, part, {"id:a": "orders"}) for part in parts]
+        assert found(Path(staging)) == set(modes.items())
+        output.commit(anew, names)
+        assert found(tmp_path / "out") == set(modes.items())
+        empty = Output(str(tmp_path / "empty"), overwrite=False)
+        empty.begin(names)
+        empty.commit([], names)
+        assert ("records", 0o600) in found(tmp_path / "empty")
+    finally:
+        os.umask(before)
 
 
 def test_abort_leaves_what_was_there(tmp_path: Path) -> None:
