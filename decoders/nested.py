@@ -22,6 +22,7 @@ class Knowledge:
     protocol_name: str | None = None  # the assignor the group chose: range, cooperative-sticky, stream
     mechanism: str | None = None  # of the connection's SaslHandshake
     reveal_secrets: bool = False
+    secret_names: tuple[str, ...] = ()  # more than redaction knows; see redaction.checked_names
 
 
 NOTHING_KNOWN = Knowledge()
@@ -45,11 +46,16 @@ def decode_nested(api_key: int, body: Body, *, response: bool, known: Knowledge 
         body = decoder(body, known)
     if known.reveal_secrets or api_key in (apis.SASL_AUTHENTICATE, apis.ENVELOPE):
         return body
-    return redaction.redact(api_key, body, response=response)
+    return redaction.redact(api_key, body, response=response, more=known.secret_names)
 
 
 def decode_nested_record(
-    topic: str, key: bytes | None, value: bytes | None, *, reveal_secrets: bool = False
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    *,
+    reveal_secrets: bool = False,
+    secret_names: tuple[str, ...] = (),
 ) -> Body | None:
     """Key and value of a record of an internal topic as dicts; None for a record of any other topic.
 
@@ -68,7 +74,7 @@ def decode_nested_record(
         path = "classicMemberMetadata.supportedProtocols[].metadata"
         fields = replaced(fields, path, _metadata(Knowledge("consumer"), name_field="name"))
     if not reveal_secrets:
-        fields = redaction.redact_record(fields["_definition"], fields)
+        fields = redaction.redact_record(fields["_definition"], fields, more=secret_names)
     return record | {"value": fields}
 
 
@@ -117,21 +123,26 @@ def _described_groups(body: Body, known: Knowledge) -> Body:
 
 def _token(body: Body, known: Knowledge, *, response: bool) -> Body:
     """SaslAuthenticate."""
+    if not known.reveal_secrets:
+        return redaction.redact(apis.SASL_AUTHENTICATE, body, response=response, mechanism=known.mechanism)
 
     def replacement(_: Body, data: bytes) -> Body:
-        return sasl.decode_token(known.mechanism, data, from_client=not response, reveal_secrets=known.reveal_secrets)
+        return sasl.decode_token(known.mechanism, data, from_client=not response, reveal_secrets=True)
 
     return replaced(body, "authBytes", replacement)
 
 
 def _forwarded_request(body: Body, known: Knowledge) -> Body:
-    """Envelope: header and body of the request a broker passes on, and for whom (KIP-590)."""
+    """Envelope: header and body of the request a broker passes on, and for whom (KIP-590).
+
+    What brokers never pass on, or in no form that is known, is as secret as the rest of what may be in there.
+    """
 
     def request(_: Body, data: bytes) -> Any:
         api_key = int.from_bytes(data[0:2], "big", signed=True)
         api_version = int.from_bytes(data[2:4], "big", signed=True)
         undecoded = data if known.reveal_secrets else REDACTED
-        if api_key == apis.ENVELOPE or not apis.is_known(api_key, api_version):
+        if api_key in (apis.ENVELOPE, apis.PRODUCE) or not apis.is_known(api_key, api_version):
             return undecoded
         try:
             header, at = decode(schema.request_header(), apis.request_header_version(api_key, api_version), data)
@@ -141,7 +152,8 @@ def _forwarded_request(body: Body, known: Knowledge) -> Body:
         return {"header": header, "body": decode_nested(api_key, inner, response=False, known=known)}
 
     def principal(_: Body, data: bytes) -> Any:
-        return _or_bytes(data, lambda: payloads.decode_principal(data))
+        shown = _or_bytes(data, lambda: payloads.decode_principal(data))
+        return shown if known.reveal_secrets or (isinstance(shown, dict) and "_rest" not in shown) else REDACTED
 
     return replaced(replaced(body, "requestData", request), "requestPrincipal", principal)
 
@@ -149,6 +161,23 @@ def _forwarded_request(body: Body, known: Knowledge) -> Body:
 def _forwarded_response(body: Body, known: Knowledge) -> Body:
     """Envelope: the bytes alone do not say to which request they answer."""
     return body if known.reveal_secrets else replaced(body, "responseData", lambda _, data: REDACTED)
+
+
+def _metadata_log(topics: str, records: str) -> Callable[[Body, Knowledge], Body]:
+    """A message with the records of topics: those of the metadata log may have secrets, compressed or not."""
+
+    def of_topic(topic: Body) -> Body:
+        named = (topic.get("name"), topic.get("topic"), topic.get("topicId"))
+        if payloads.CLUSTER_METADATA_TOPIC not in named and payloads.CLUSTER_METADATA_ID not in named:
+            return topic
+        return replaced(topic, f"partitions[].{records}", lambda _, data: REDACTED)
+
+    def shown(body: Body, known: Knowledge) -> Body:
+        if known.reveal_secrets:
+            return body
+        return replaced(body, topics, lambda _, found: [of_topic(topic) for topic in found])
+
+    return shown
 
 
 _DECODERS: Mapping[tuple[int, bool], Callable[[Body, Knowledge], Body]] = {
@@ -159,6 +188,8 @@ _DECODERS: Mapping[tuple[int, bool], Callable[[Body, Knowledge], Body]] = {
     (apis.DESCRIBE_GROUPS, True): _described_groups,
     (apis.SASL_AUTHENTICATE, False): lambda body, known: _token(body, known, response=False),
     (apis.SASL_AUTHENTICATE, True): lambda body, known: _token(body, known, response=True),
+    (apis.FETCH, True): _metadata_log("responses", "records"),
+    (apis.FETCH_SNAPSHOT, True): _metadata_log("topics", "unalignedRecords"),
     (apis.ENVELOPE, False): _forwarded_request,
     (apis.ENVELOPE, True): _forwarded_response,
 }

@@ -33,6 +33,7 @@ class Payload:
 
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_ID = "A" * 21 + "Q"  # in every cluster (KIP-631; org.apache.kafka.common.Uuid)
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 # Topics whose records have a key with the record type, by the family that defines them.
 COORDINATOR_TOPICS: Mapping[str, str] = {

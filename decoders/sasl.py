@@ -49,6 +49,8 @@ def decode_token(
 ) -> dict[str, Any]:
     """The fields of a token, after its mechanism; passwords, SCRAM proofs and salts, bearer tokens read [redacted].
 
+    So does all that is not known to be harmless: of extensions and of a broker's errors only known values are shown.
+
     mechanism: as in SaslHandshake; None if the handshake was not seen, then the token's look decides. A token that
     cannot be read has the single field opaque: its size, or its bytes if secrets are to be revealed.
     """
@@ -60,7 +62,7 @@ def decode_token(
             name = mechanism or ("SCRAM" if candidate in SCRAM else candidate)
             shown = {field: value for field, value in fields.items() if value is not None}
             if not reveal_secrets:
-                shown = {field: value if field in _SHOWN else REDACTED for field, value in shown.items()}
+                shown = _without_secrets(shown)
             return {"mechanism": name, **shown}
     if mechanism is None and token[:1] == b"\x60" and _KERBEROS in token[:24]:
         mechanism = GSSAPI
@@ -231,17 +233,60 @@ _DECODERS: Mapping[str, Callable[[bytes, bool], dict[str, Any] | None]] = {
 }
 # All other fields are hidden: passwords and bearer tokens, of SCRAM what lets a listener guess the password or be the
 # client (salt, proof, signature), and attributes that nobody knows.
-_SHOWN = frozenset(
-    {
-        "message",
-        "authorizationId",
-        "username",
-        "nonce",
-        "channelBinding",
-        "iterations",
-        "tokenauth",
-        "claims",
-        "extensions",
-        "error",
-    }
+_SHOWN = frozenset({"message", "authorizationId", "username", "nonce", "channelBinding", "claims"})
+# These are shown with such values; what else they hold may be what the client sent.
+_SHOWN_VALUES: Mapping[str, re.Pattern[str]] = {
+    "iterations": re.compile("[0-9]+"),
+    "tokenauth": re.compile("true|false"),
+    "error": re.compile(  # of SCRAM: server-error-value in RFC 5802, section 7
+        "invalid-encoding|extensions-not-supported|invalid-proof|channel-bindings-dont-match"
+        "|server-does-support-channel-binding|channel-binding-not-supported|unsupported-channel-binding-type"
+        "|unknown-user|invalid-username-encoding|no-resources|other-error"
+    ),
+}
+_HARMLESS_EXTENSIONS = ("logicalCluster", "identityPoolId")  # Confluent's: which cluster, which pool of identities
+_ERROR_FIELDS = ("status", "scope", "openid-configuration")  # RFC 7628, section 3.2.2
+_STATUSES = ("invalid_request", "invalid_token", "insufficient_scope")  # RFC 6750, section 3.1
+
+SHOWN_ERRORS = (
+    r"^(?:Authentication failed: (?:Invalid username or password\.?|Invalid user credentials"
+    r"|username not specified|password not specified"
+    r"|Client requested an authorization id that is different from username)"
+    r"|Authentication failed during (?:re-)?authentication due to invalid credentials with SASL mechanism "
+    r"(?:PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER|GSSAPI)"
+    r"|Request is not valid given the current SASL state\."
+    r"|SaslAuthenticate request received after successful authentication"
+    rf'|\{{"status":"(?:{"|".join(_STATUSES)})"\}})?$'
 )
+"""The texts of errors in answers to SaslAuthenticate that are shown: Kafka's own (PlainSaslServer, ScramSaslServer,
+OAuthBearerSaslServer, SaslServerAuthenticator, KafkaApis). Others come from plug-ins, and may quote what the client
+sent. In a syntax that Python and Arrow (RE2) both read."""
+_SHOWN_ERRORS = re.compile(SHOWN_ERRORS)
+# Of fields; an attribute of SCRAM that has another one may be anything.
+_NAMES = frozenset({*_SHOWN, *_SHOWN_VALUES, *_SCRAM_FIELDS.values(), "password", "token"})
+
+
+def shown_error(text: str) -> str:
+    """The text of an error as it may be shown."""
+    return text if _SHOWN_ERRORS.match(text) else REDACTED
+
+
+def _without_secrets(fields: Mapping[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name == "extensions":
+            # What has no value is no extension: its name may be anything.
+            shown[name] = {
+                key if text else REDACTED: text if key in _HARMLESS_EXTENSIONS else REDACTED
+                for key, text in value.items()
+            }
+        elif name == "error" and isinstance(value, dict):
+            shown[name] = {
+                key if key in _ERROR_FIELDS else REDACTED: text if key == "status" and text in _STATUSES else REDACTED
+                for key, text in value.items()
+            }
+        elif name in _SHOWN or (name in _SHOWN_VALUES and _SHOWN_VALUES[name].fullmatch(str(value))):
+            shown[name] = value
+        else:
+            shown[name if name in _NAMES or len(name) == 1 else REDACTED] = REDACTED
+    return shown

@@ -37,6 +37,7 @@ def run(
     ports: frozenset[int],
     decode_as: frozenset[int],
     reveal_secrets: bool,
+    secret_names: tuple[str, ...],
     remark: Remark,
 ) -> int:
     """Analyze captures into out and print the summary; returns the exit status."""
@@ -44,6 +45,7 @@ def run(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(ports=ports, decode_as=decode_as),
         reveal_secrets=reveal_secrets,
+        secret_names=secret_names,
     )
     try:
         with ProgressBar("start Spark") as shown:

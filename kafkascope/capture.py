@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from decoders.characters import safe_text
+from decoders.redaction import checked_names
 from kafkascope.answering import Answering
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
 from kafkascope.frames import ordered, to_frame
@@ -234,6 +235,7 @@ def read(
     ports: Iterable[int] = (),
     decode_as: Iterable[int] = (),
     reveal_secrets: bool = False,
+    secret_names: Iterable[str] = (),
 ) -> Any:
     """Read captures (files, directories, globs) into tables.
 
@@ -241,6 +243,9 @@ def read(
     tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read. Answers (findings,
     rebalances, latency and so on) are made when they are first asked for, out of the files, which must still be there
     as they were: if not, ``SourceError`` names the file.
+
+    secret_names are regular expressions for names of configurations whose values are hidden too, besides those that
+    are known (``decoders.redaction.SECRET_NAMES``); ValueError if one is none. reveal_secrets shows all.
 
     >>> import kafkascope
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
@@ -251,6 +256,7 @@ def read(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(ports=frozenset(ports), decode_as=frozenset(decode_as)),
         reveal_secrets=reveal_secrets,
+        secret_names=checked_names(secret_names),
     )
     if spark is not None:
         from kafkascope.spark import read as read_on_spark

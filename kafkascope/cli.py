@@ -52,6 +52,15 @@ def _ports(values: list[str] | None) -> frozenset[int]:
     return frozenset(ports)
 
 
+def _secret_names(values: list[str] | None) -> tuple[str, ...]:
+    from decoders.redaction import checked_names
+
+    try:
+        return checked_names(values or [])
+    except ValueError as error:
+        raise typer.BadParameter(f"--secret-name {error}") from error
+
+
 PortOption = Annotated[
     list[str] | None,
     typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
@@ -64,6 +73,15 @@ DecodeAsOption = Annotated[
 ]
 SecretsOption = Annotated[
     bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
+]
+
+SecretNamesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret-name",
+        metavar="REGEX",
+        help="Hide the values of configurations with such names too; may be repeated. Case does not matter.",
+    ),
 ]
 
 SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
@@ -138,6 +156,7 @@ def sniff(
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
     ] = None,
     show_secrets: SecretsOption = False,
+    secret_name: SecretNamesOption = None,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
     from kafkascope import sniffing
@@ -164,7 +183,17 @@ def sniff(
         slower_than_ms=slower_than,
     )
     raise typer.Exit(
-        sniffing.run(sources, iface or [], view, wanted, _ports(port), _ports(decode_as), show_secrets, remark)
+        sniffing.run(
+            sources,
+            iface or [],
+            view,
+            wanted,
+            _ports(port),
+            _ports(decode_as),
+            show_secrets,
+            _secret_names(secret_name),
+            remark,
+        )
     )
 
 
@@ -193,6 +222,7 @@ def analyze(
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     show_secrets: SecretsOption = False,
+    secret_name: SecretNamesOption = None,
 ) -> None:
     """Decode captures on Spark into tables (Parquet) and print a summary.
 
@@ -223,6 +253,7 @@ def analyze(
             ports=_ports(port),
             decode_as=_ports(decode_as),
             reveal_secrets=show_secrets,
+            secret_names=_secret_names(secret_name),
             remark=remark,
         )
     )
@@ -262,6 +293,7 @@ def decode(
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
     frame: Annotated[bool, typer.Option("--frame", help="The bytes are a whole frame: size, header, body.")] = False,
     show_secrets: SecretsOption = False,
+    secret_name: SecretNamesOption = None,
 ) -> None:
     """Decode the body of one message and print it as JSON.
 
@@ -272,7 +304,8 @@ def decode(
     """
     from kafkascope import messages
 
-    raise typer.Exit(messages.decode(file, api, version, response, frame, show_secrets, remark))
+    names = _secret_names(secret_name)
+    raise typer.Exit(messages.decode(file, api, version, response, frame, show_secrets, names, remark))
 
 
 @app.command()

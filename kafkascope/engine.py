@@ -32,6 +32,7 @@ class EngineOptions:
     exchange_columns: frozenset[str] | None = None  # None: all; without bodies far less work is done
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
+    secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
     views: frozenset[str] = ALL_VIEWS  # whose rows come out beside the tables, under the view's name
 
     @property
@@ -52,7 +53,10 @@ class Engine:
         if columns is not None and "exchanges" in needed:
             columns |= frozenset(EXCHANGES.names)
         self._builder = TableBuilder(
-            options.tables | needed, exchange_columns=columns, reveal_secrets=options.reveal_secrets
+            options.tables | needed,
+            exchange_columns=columns,
+            reveal_secrets=options.reveal_secrets,
+            secret_names=options.secret_names,
         )
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last

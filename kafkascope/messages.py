@@ -30,7 +30,16 @@ def find_api(name: str) -> Api | None:
     return None
 
 
-def decode(file: str, name: str, version: int, response: bool, frame: bool, show_secrets: bool, remark: Remark) -> int:
+def decode(
+    file: str,
+    name: str,
+    version: int,
+    response: bool,
+    frame: bool,
+    show_secrets: bool,
+    secret_names: tuple[str, ...],
+    remark: Remark,
+) -> int:
     """Decode the bytes of a file (raw, or hex text) as one message; print JSON. Returns the exit status."""
     api = find_api(name)
     if api is None:
@@ -44,7 +53,7 @@ def decode(file: str, name: str, version: int, response: bool, frame: bool, show
     except OSError as error:
         remark(f"{file}: {error.strerror or error}")
         return 1
-    known = Knowledge(reveal_secrets=show_secrets)
+    known = Knowledge(reveal_secrets=show_secrets, secret_names=secret_names)
     header: dict[str, Any] = {}
     try:
         if frame:

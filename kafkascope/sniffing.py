@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -122,13 +122,14 @@ def run(
     ports: frozenset[int],
     decode_as: frozenset[int],
     show_secrets: bool,
+    secret_names: tuple[str, ...],
     remark: Remark,
 ) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
     show_all = _show_groups if view.groups else _show_exchanges
     try:
         make_options = _group_options if view.groups else _options
-        options = make_options(view, filters, ports, decode_as, show_secrets)
+        options = replace(make_options(view, filters, ports, decode_as, show_secrets), secret_names=secret_names)
     except WrongUse as error:
         remark(str(error))
         return 2

@@ -64,8 +64,8 @@ class BodyText:
 class BodyTexts:
     """Writes bodies as text. Keeps what connections told that their later bodies need."""
 
-    def __init__(self, *, reveal_secrets: bool = False) -> None:
-        self._nothing_known = replace(NOTHING_KNOWN, reveal_secrets=reveal_secrets)
+    def __init__(self, *, reveal_secrets: bool = False, secret_names: tuple[str, ...] = ()) -> None:
+        self._nothing_known = replace(NOTHING_KNOWN, reveal_secrets=reveal_secrets, secret_names=secret_names)
         self._known: dict[int, Knowledge] = {}
         self._texts: OrderedDict[tuple[int, int, bool, Knowledge, bytes], tuple[Knowledge, str | None]] = OrderedDict()
 
@@ -109,7 +109,7 @@ class BodyTexts:
             return self._token(bodies, index, response, known)
         partial = (damage.responses if response else damage.requests).get(index)
         if partial is not None:
-            return to_json(_records_by_size(decode_nested(key, partial, response=response, known=known)))
+            return to_json(decode_nested(key, _records_by_size(partial), response=response, known=known))
         if (key, response) not in _ONE_BY_ONE | _TELLING:
             return None
         if not (bodies.response_decoded if response else bodies.request_decoded)[index]:

@@ -65,6 +65,7 @@ class TableBuilder:
         *,
         exchange_columns: frozenset[str] | None = None,
         reveal_secrets: bool = False,
+        secret_names: tuple[str, ...] = (),
     ) -> None:
         columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
         self._wanted = wanted
@@ -73,8 +74,11 @@ class TableBuilder:
         self._needs_bodies = needs_bodies(self._columns) or self._topics or bool(wanted & _FROM_BODIES)
         self._decoder = BodyDecoder() if self._needs_bodies or "connections" in wanted else None
         self._damage = DamageReader()
-        self._texts = BodyTexts(reveal_secrets=reveal_secrets)
-        self._partitions = PartitionTables(wanted & _FROM_PARTITIONS)
+        self._reveal_secrets = reveal_secrets
+        self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names)
+        self._partitions = PartitionTables(
+            wanted & _FROM_PARTITIONS, reveal_secrets=reveal_secrets, secret_names=secret_names
+        )
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
         self._introductions: dict[int, Introduction] = {}
@@ -162,7 +166,7 @@ class TableBuilder:
                 tables["exchanges"] = tables["exchanges"].append_column(TOPICS, topics)
             if "errors" in self._wanted:
                 brokers = {connection: address(end.broker, end.broker_port) for connection, end in endpoints.items()}
-                tables["errors"] = error_table(bodies, api, client_id, brokers)
+                tables["errors"] = error_table(bodies, api, client_id, brokers, reveal_secrets=self._reveal_secrets)
             if self._terms is not None:
                 tables["terms"] = self._terms.table(bodies)
             if "told_offsets" in self._wanted:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from decoders import errors
+from decoders import apis, errors, sasl
 from decoders.program import KIND_ELEMENT, FieldTable
 from decoders.tape import Tape
 from reports import tape_rows
@@ -20,7 +20,9 @@ from reports.tables import ERRORS
 from sniffer.columns import I64
 
 
-def error_table(bodies: Bodies, api: pa.Array, client_id: pa.Array, brokers: Mapping[int, str]) -> pa.Table | None:
+def error_table(
+    bodies: Bodies, api: pa.Array, client_id: pa.Array, brokers: Mapping[int, str], *, reveal_secrets: bool = False
+) -> pa.Table | None:
     """One row an error code; api and client_id are columns of the exchanges. None if there is no error."""
     tape, exchanges = bodies.responses, bodies.exchanges
     frames = np.flatnonzero(bodies.first_in_responses[:, tape_rows.ERRORS] > 0)
@@ -36,6 +38,13 @@ def error_table(bodies: Bodies, api: pa.Array, client_id: pa.Array, brokers: Map
     distinct, place = np.unique(connection, return_inverse=True)
     broker = pa.array([brokers.get(int(one)) for one in distinct], pa.string()).take(pa.array(place.reshape(-1)))
     partition = found[:, PARTITION]
+    messages = _messages(bodies, rows, found)
+    if not reveal_secrets:
+        hidden = pc.and_(
+            pa.array(exchanges.api_key[exchange] == apis.SASL_AUTHENTICATE),
+            pc.invert(pc.match_substring_regex(messages, sasl.SHOWN_ERRORS)),
+        )
+        messages = pc.if_else(pc.fill_null(hidden, False), sasl.REDACTED, messages)
     columns = {
         "connection": numbers(connection, pa.int64()),
         "number": numbers(exchanges.number[exchange], pa.int64()),
@@ -47,7 +56,7 @@ def error_table(bodies: Bodies, api: pa.Array, client_id: pa.Array, brokers: Map
         "path": _paths(tape, rows, bodies.programs.fields),
         "code": numbers(code, pa.int16()),
         "error": error_names(code),
-        "message": _messages(bodies, rows, found),
+        "message": messages,
         "topic": topics_of_rows(tape, found[:, TOPIC], found[:, TOPIC_ID]),
         "partition": numbers(tape.numbers(partition, -1), pa.int32(), partition >= 0),
         "group_id": _told_or_asked(bodies, exchange, found, GROUP_ID),

@@ -40,8 +40,11 @@ _WITH_RECORDS = (*_LISTED, apis.FETCH_SNAPSHOT)
 class PartitionTables:
     """Makes those of its tables that are wanted. Keeps what fetch sessions asked for, and what was told them."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
+    def __init__(
+        self, wanted: frozenset[str], *, reveal_secrets: bool = False, secret_names: tuple[str, ...] = ()
+    ) -> None:
         self._wanted = wanted
+        self._secret_names = None if reveal_secrets else secret_names
         self._positions = FetchPositions()
         self._ready = ReadyData()
         self._codes = TopicCodes()
@@ -71,7 +74,9 @@ class PartitionTables:
             parts: list[pa.Table | None] = []
             before = np.zeros(len(fields), np.int64)
             for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
-                parts.append(record_table(bodies.exchanges, fields, chunk, before, client_id, issues))
+                parts.append(
+                    record_table(bodies.exchanges, fields, chunk, before, client_id, issues, self._secret_names)
+                )
                 batches.append(chunk.batches)
                 del chunk
             tables["records"] = _joined(parts)

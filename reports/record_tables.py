@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from decoders.compression import CODECS
 from decoders.record_columns import OK, STATUSES, TIMESTAMP_TYPES, TOO_LARGE, BatchColumns, Fields, RecordChunk
+from decoders.stored_secrets import redact_stored
 from reports.arrow_columns import numbers, times, times_of_milliseconds, times_too_far
 from reports.damage import count_issues
 from reports.record_fields import RecordFields
 from reports.tables import BATCHES, RECORDS
+from reports.topics import RESERVED
 from sniffer.columns import I64, Exchanges
 from sniffer.issues import IssueLog
 
 DIRECTIONS = ("fetch", "produce")
+# By name or by id: at this point names are not known yet.
+_METADATA_LOG = pa.array([*RESERVED, *RESERVED.values()], pa.string())
 _LOG_APPEND_TIME = TIMESTAMP_TYPES.index("log_append_time")
 
 
@@ -95,9 +100,18 @@ def batch_table(
 
 
 def record_table(
-    exchanges: Exchanges, fields: RecordFields, chunk: RecordChunk, before: I64, client_id: pa.Array, issues: IssueLog
+    exchanges: Exchanges,
+    fields: RecordFields,
+    chunk: RecordChunk,
+    before: I64,
+    client_id: pa.Array,
+    issues: IssueLog,
+    secret_names: tuple[str, ...] | None = (),
 ) -> pa.Table | None:
-    """One row a record, those of control batches too. before: as in `batch_table`."""
+    """One row a record, those of control batches too. before: as in `batch_table`.
+
+    secret_names: see `stored_secrets.redact_stored`; None: secrets are shown.
+    """
     records, batches = chunk.records, chunk.batches
     if not len(records):
         return None
@@ -112,6 +126,10 @@ def record_table(
     kind = np.where(appended >= 0, _LOG_APPEND_TIME, batches.timestamp_type[records.batch].astype(np.int64))
     far = times_too_far(timestamp)
     _count(issues, exchanges, fields, field[far], "record_time_out_of_range", "a time that no table can hold")
+    keys, values = records.keys(), records.values()
+    if secret_names is not None:
+        of_metadata = pc.is_in(fields.topic, _METADATA_LOG).to_numpy(zero_copy_only=False)
+        values = redact_stored(keys, values, of_metadata[field] & ~records.control, more=secret_names)
     return pa.table(
         {
             "connection": exchanges.connection[exchange],
@@ -124,8 +142,8 @@ def record_table(
             "offset": numbers(np.where(produced, told + running, records.offset), pa.int64(), ~produced | (told >= 0)),
             "timestamp": times_of_milliseconds(timestamp),
             "timestamp_type": _labels(kind, TIMESTAMP_TYPES),
-            "key": records.keys(),
-            "value": records.values(),
+            "key": keys,
+            "value": values,
             "headers": records.headers(),
         },
         schema=RECORDS,

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from decoders.payloads import CLUSTER_METADATA_ID, CLUSTER_METADATA_TOPIC
 from reports.arrow_columns import dictionary_codes
 
 ID_PREFIX = "id:"
 NO_ID = "A" * 22
-# The one id that is the same in every cluster (KIP-631; org.apache.kafka.common.Uuid).
-RESERVED = {f"{ID_PREFIX}{'A' * 21}Q": "__cluster_metadata"}
+# The one id that is the same in every cluster.
+RESERVED = {ID_PREFIX + CLUSTER_METADATA_ID: CLUSTER_METADATA_TOPIC}
 
 
 class TopicNames:

@@ -78,6 +78,35 @@ def test_a_forwarded_request_that_cannot_be_read_is_not_shown() -> None:
     assert decode_nested(apis.ENVELOPE, {"responseData": b"secret"}, response=True)["responseData"] == REDACTED
 
 
+def test_what_brokers_do_not_pass_on_is_not_shown() -> None:
+    produce = struct.pack(">hhih", apis.PRODUCE, 3, 7, -1) + struct.pack(">hhii", -1, 1, 1, 0)
+    assert decode_nested(apis.ENVELOPE, envelope(produce), response=False)["requestData"] == REDACTED
+    for principal in (b"secret", envelope(b"")["requestPrincipal"] + b"secret"):  # type: ignore[operator]
+        body = envelope(b"") | {"requestPrincipal": principal}
+        assert decode_nested(apis.ENVELOPE, body, response=False)["requestPrincipal"] == REDACTED
+        revealed = decode_nested(apis.ENVELOPE, body, response=False, known=Knowledge(reveal_secrets=True))
+        assert revealed["requestPrincipal"] != REDACTED
+
+
+def test_texts_of_errors_are_shown_if_they_are_known() -> None:
+    body = {"errorCode": 58, "errorMessage": "no such password: hunter2", "authBytes": b""}
+    assert decode_nested(apis.SASL_AUTHENTICATE, body, response=True)["errorMessage"] == REDACTED
+    revealed = decode_nested(apis.SASL_AUTHENTICATE, body, response=True, known=Knowledge(reveal_secrets=True))
+    assert revealed["errorMessage"] == body["errorMessage"]
+
+
+def test_records_of_the_metadata_log_are_not_shown() -> None:
+    partitions = [{"partitionIndex": 0, "records": b"secret"}]
+    for topic in ({"topic": "__cluster_metadata"}, {"topicId": "A" * 21 + "Q"}):
+        body = {"responses": [topic | {"partitions": partitions}, {"topic": "t", "partitions": partitions}]}
+        log, other = decode_nested(apis.FETCH, body, response=True)["responses"]
+        assert (log["partitions"][0]["records"], other["partitions"][0]["records"]) == (REDACTED, b"secret")
+        assert decode_nested(apis.FETCH, body, response=True, known=Knowledge(reveal_secrets=True)) == body
+    piece = {"name": "__cluster_metadata", "partitions": [{"index": 0, "unalignedRecords": b"secret"}]}
+    (shown,) = decode_nested(apis.FETCH_SNAPSHOT, {"topics": [piece]}, response=True)["topics"]
+    assert shown["partitions"][0]["unalignedRecords"] == REDACTED
+
+
 def test_members_of_a_stored_group() -> None:
     member = b"\0\1m" + b"\0\1c" + b"\0\1h" + struct.pack(">i", 9)
     member += struct.pack(">i", len(SUBSCRIPTION)) + SUBSCRIPTION + struct.pack(">i", len(ASSIGNMENT)) + ASSIGNMENT

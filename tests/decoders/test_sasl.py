@@ -1,12 +1,14 @@
 import base64
 import json
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from decoders import to_json
-from decoders.sasl import REDACTED, SCRAM, decode_token
+from decoders.sasl import REDACTED, SCRAM, SHOWN_ERRORS, decode_token, shown_error
 
 # RFC 7677, section 3: the example of SCRAM-SHA-256.
 CLIENT_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
@@ -65,7 +67,7 @@ def test_scram_with_secrets_names_extensions_and_errors() -> None:
 def test_oauthbearer() -> None:
     claims = {"sub": "alice", "exp": 99, "private": "x"}
     middle = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
-    token = f"n,a=me,\x01auth=Bearer head.{middle}.signature\x01traceId=7\x01\x01".encode()
+    token = f"n,a=me,\x01auth=Bearer head.{middle}.signature\x01traceId=7\x01logicalCluster=lkc-1\x01\x01".encode()
     decoded = decode_token("OAUTHBEARER", token, from_client=True)
     assert decoded == {
         "mechanism": "OAUTHBEARER",
@@ -73,12 +75,46 @@ def test_oauthbearer() -> None:
         "authorizationId": "me",
         "token": REDACTED,
         "claims": {"sub": "alice", "exp": 99},
-        "extensions": {"traceId": "7"},
+        "extensions": {"traceId": REDACTED, "logicalCluster": "lkc-1"},
     }
-    assert decode_token("OAUTHBEARER", token, from_client=True, reveal_secrets=True)["token"].startswith("head.")
+    revealed = decode_token("OAUTHBEARER", token, from_client=True, reveal_secrets=True)
+    assert revealed["token"].startswith("head.")
+    assert revealed["extensions"]["traceId"] == "7"
+    nameless = decode_token("OAUTHBEARER", b"n,,\x01auth=Bearer t\x01hunter2\x01\x01", from_client=True)
+    assert nameless["extensions"] == {REDACTED: REDACTED}
     refused = decode_token("OAUTHBEARER", b'{"status":"invalid_token"}', from_client=False)
     assert (refused["message"], refused["error"]) == ("server-error", {"status": "invalid_token"})
     assert decode_token("OAUTHBEARER", b"\x01", from_client=True)["message"] == "client-abort"
+
+
+def test_of_errors_only_what_is_known_is_shown() -> None:
+    error = {"status": "token hunter2 is no good", "scope": "hunter2", "hunter2": ["hunter2"]}
+    shown = decode_token("OAUTHBEARER", json.dumps(error).encode(), from_client=False)
+    assert shown["error"] == {"status": REDACTED, "scope": REDACTED, REDACTED: REDACTED}
+    revealed = decode_token("OAUTHBEARER", json.dumps(error).encode(), from_client=False, reveal_secrets=True)
+    assert revealed["error"] == error
+    assert decode_token(SCRAM[0], b"e=hunter2 is wrong", from_client=False)["error"] == REDACTED
+    strange = decode_token(SCRAM[0], b"r=1,s=2,i=hunter2,hunter2=x", from_client=False)
+    assert "hunter2" not in json.dumps(strange)
+    assert decode_token(SCRAM[0], b"n,,n=a,r=1,tokenauth=hunter2", from_client=True)["tokenauth"] == REDACTED
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", True),
+        ("Authentication failed: Invalid username or password", True),
+        ("Authentication failed during re-authentication due to invalid credentials with SASL mechanism PLAIN", True),
+        ('{"status":"invalid_token"}', True),
+        ("Authentication failed: Invalid username or password: hunter2", False),
+        ("Authentication failed during authentication due to invalid credentials with SASL mechanism hunter2", False),
+        ('{"status":"hunter2"}', False),
+        ("hunter2\nRequest is not valid given the current SASL state.", False),
+    ],
+)
+def test_texts_of_errors_are_shown_if_they_are_kafkas_own(text: str, shown: bool) -> None:
+    assert shown_error(text) == (text if shown else REDACTED)
+    assert pc.match_substring_regex(pa.array([text]), SHOWN_ERRORS).to_pylist() == [shown]
 
 
 def test_gssapi_and_broken_tokens_are_opaque() -> None:
@@ -127,12 +163,14 @@ def test_what_is_kept_of_json_can_be_written_as_json(text: str) -> None:
     expected = ODD_JSON[text]
     claimed = decode_token("OAUTHBEARER", bearer(text.encode()), from_client=True)
     assert claimed.get("claims") == expected
-    answered = decode_token("OAUTHBEARER", text.encode(), from_client=False)
+    answered = decode_token("OAUTHBEARER", text.encode(), from_client=False, reveal_secrets=True)
     assert answered.get("error") == expected
     if expected is None and text:
-        assert answered["opaque"] == f"{len(text)} bytes"
-    for shown in (claimed, answered):
+        assert answered["opaque"] == text.encode()
+    hidden = decode_token("OAUTHBEARER", text.encode(), from_client=False)
+    for shown in (claimed, hidden):
         assert json.loads(to_json(shown).encode()) == shown
+    assert json.loads(to_json(answered).encode()).get("error") == expected
 
 
 def test_claims_that_are_not_utf_8_are_left_out() -> None:

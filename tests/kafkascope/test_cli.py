@@ -245,6 +245,21 @@ def test_decode_prints_json_from_hex_and_from_raw_bytes(tmp_path: Path) -> None:
     assert "topics[0].name" in less.stderr
 
 
+def test_decode_hides_what_more_names_say(command: Command, tmp_path: Path) -> None:
+    name, value = b"my.code", b"4711"
+    config = len(name).to_bytes(2, "big") + name + b"\0" + len(value).to_bytes(2, "big") + value
+    (tmp_path / "body").write_bytes(b"\0\0\0\1\2\0\1t\0\0\0\1" + config + b"\0")
+    decode = ("kafkascope", "decode", "--api", "IncrementalAlterConfigs", "--version", "0", str(tmp_path / "body"))
+    assert "4711" in command(*decode).stdout
+    hidden = command(*decode, "--secret-name", "CODE$")
+    assert "4711" not in hidden.stdout
+    assert "[redacted]" in hidden.stdout
+    assert "4711" in command(*decode, "--secret-name", "CODE$", "--show-secrets").stdout
+    wrong = command(*decode, "--secret-name", "(")
+    assert wrong.returncode == 2
+    assert "no regular expression" in wrong.stderr
+
+
 def test_apis_lists_every_api_and_shows_one(command: Command) -> None:
     rows = command("kafkascope", "apis").stdout.splitlines()
     assert len(rows) == 94

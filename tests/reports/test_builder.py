@@ -459,6 +459,75 @@ SCRAM = [
 ]
 
 
+USER = b"\1\x0b\0" + b"\3bo" + b"\1" + b"\7secret" * 3 + bytes(5)  # a UserScramCredentialRecord
+TOPIC_RECORD = b"\1\2\0" + b"\6named" + urlsafe_b64decode(ID + "==") + b"\0"
+CONFIG = b"\1\4\0\4\2" + b"1" + b"\x08my.code" + b"\5code" + b"\0"
+METADATA_LOG = {
+    "by id": Written(
+        apis.FETCH,
+        13,
+        {"topics": []},
+        {
+            "responses": [
+                {
+                    "topicId": "A" * 21 + "Q",
+                    "partitions": [{"partitionIndex": 0, "records": batch(USER, TOPIC_RECORD, CONFIG)}],
+                }
+            ]
+        },
+    ),
+    "by name": Written(
+        apis.FETCH,
+        12,
+        {"topics": []},
+        {
+            "responses": [
+                {
+                    "topic": "__cluster_metadata",
+                    "partitions": [{"partitionIndex": 0, "records": batch(USER, TOPIC_RECORD, CONFIG)}],
+                }
+            ]
+        },
+    ),
+    "snapshot": Written(
+        apis.FETCH_SNAPSHOT,
+        0,
+        {"topics": []},
+        {
+            "topics": [
+                {
+                    "name": "__cluster_metadata",
+                    "partitions": [{"index": 0, "unalignedRecords": batch(USER, TOPIC_RECORD, CONFIG)}],
+                }
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("way", METADATA_LOG)
+def test_records_of_the_metadata_log_show_no_secrets(way: str) -> None:
+    def values(**options: Any) -> list[bytes]:
+        found = tables_of(exchanges(METADATA_LOG[way]), frozenset({"records"}), **options)["records"]
+        return found.column("value").to_pylist()  # type: ignore[no-any-return]
+
+    assert values() == [b"[redacted]", TOPIC_RECORD, CONFIG]
+    assert values(secret_names=("^my.code$",)) == [b"[redacted]", TOPIC_RECORD, b"[redacted]"]
+    assert values(reveal_secrets=True, secret_names=("^my.code$",)) == [USER, TOPIC_RECORD, CONFIG]
+
+
+@pytest.mark.parametrize("reveal", [False, True])
+def test_texts_of_errors_that_may_quote_a_client_are_shown_only_on_demand(reveal: bool) -> None:
+    said = ("bad password: hunter2", "Authentication failed: Invalid username or password", "")
+    refused = [Written(apis.SASL_AUTHENTICATE, 1, {}, {"errorCode": 58, "errorMessage": text}) for text in said]
+    other = Written(38, 0, {}, {"errorCode": 61})
+    tables = tables_of(exchanges(*refused, other), reveal_secrets=reveal)
+    shown = [said[0] if reveal else "[redacted]", *said[1:]]
+    assert tables["errors"].column("message").to_pylist() == [*shown, None]
+    bodies = [json.loads(text) for text in tables["exchanges"].column("response").to_pylist()[:3]]
+    assert [body["errorMessage"] for body in bodies] == shown
+
+
 @pytest.mark.parametrize("reveal", [False, True])
 def test_secrets_are_shown_only_on_demand(reveal: bool) -> None:
     table = tables_of(exchanges(*SCRAM), reveal_secrets=reveal)["exchanges"]

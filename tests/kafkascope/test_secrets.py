@@ -1,0 +1,225 @@
+"""No secret of a capture is in what comes out, in whatever form: raw, base64, hex, escaped for JSON or a URL."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow.parquet as pq
+import pytest
+
+import kafkascope
+from decoders import apis, schema
+from tests.decoders.written_batches import GZIP, batch, record
+from tests.kafkascope.conftest import Command
+from tests.kafkascope.test_bad_input import ethernet
+from tests.reports.written_exchanges import body, uvarint
+from tests.sniffer.tcp_conversation import Conversation
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+# Each is in one place of the capture; they have what JSON, URLs, HTML and Markdown escape.
+PLACES = (
+    "config",
+    "synonym",
+    "in a url",
+    "more names",
+    "scram salt",
+    "token",
+    "extension",
+    "error text",
+    "stored user",
+    "stored config",
+    "stored config compressed",
+    "snapshot",
+    "connector",
+)
+SECRETS = {place: f'<geheim> "{number:02}" & ü=|*#\\{number:02}' for number, place in enumerate(PLACES, 10)}
+
+
+def forms(secret: bytes) -> Iterator[bytes]:
+    """What a secret looks like in texts; in base64 it may begin at any byte of three, and the edges are not its own."""
+    yield secret
+    yield secret.hex().encode()
+    yield secret.hex().upper().encode()
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + secret)
+        inner = encoded[(0, 2, 3)[before] : len(encoded) - 4]
+        yield inner
+        yield inner.replace(b"+", b"-").replace(b"/", b"_")
+    try:
+        text = secret.decode()
+    except UnicodeDecodeError:
+        return
+    for ascii_only in (True, False):
+        escaped = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        yield escaped.encode()
+        yield escaped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
+        yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1].encode()  # JSON in JSON
+    yield quote(text, safe="").encode()
+    yield html.escape(text).encode()
+    yield html.escape(text, quote=False).encode()
+
+
+def leaked(secrets: dict[str, bytes], shown: bytes) -> list[str]:
+    return [place for place, secret in secrets.items() if any(form in shown for form in forms(secret))]
+
+
+def compact(text: str) -> bytes:
+    return uvarint(len(text.encode()) + 1) + text.encode()
+
+
+def stored_config(name: str, value: str) -> bytes:
+    return b"\1\4\0\4" + compact("1") + compact(name) + compact(value) + b"\0"
+
+
+def made() -> bytes:
+    """A capture file: a connection that authenticates, alters, fetches the metadata log, stores a connector."""
+    s = SECRETS
+    user = b"\1\x0b\0" + compact("bo") + b"\1" + compact(s["stored user"]) * 3 + bytes(5)
+    log = batch(record(value=user) + record(1, value=stored_config("ssl.key.password", s["stored config"])), 2)
+    log += batch(record(value=stored_config("db.pin", s["stored config compressed"])), 1, codec=GZIP)
+    snapshot = batch(record(value=stored_config("x", f"https://u:{s['snapshot']}@h")), 1)
+    connector = json.dumps({"properties": {"topics": "a", "connection.pwd": s["connector"]}}, ensure_ascii=False)
+    properties = batch(record(key=b"connector-sink", value=connector.encode()), 1)
+    synonyms = [{"name": "plain.name", "value": s["synonym"]}]
+    described = [
+        {"name": "ssl.keystore.password", "value": s["config"], "isSensitive": False},
+        {"name": "x", "value": s["synonym"], "isSensitive": True, "synonyms": synonyms},
+        {"name": "connection.url", "value": f"jdbc:postgresql://h/?user=u&password={s['in a url']}"},
+    ]
+    altered = [{"name": "my.code", "value": s["more names"]}]
+    scram = {"name": "bo", "salt": s["scram salt"].encode(), "saltedPassword": s["scram salt"].encode()}
+    bearer = f"n,,\x01auth=Bearer {s['token']}\x01traceId={s['extension']}\x01\x01".encode()
+    of = Conversation()
+    of.open()
+    exchanges: list[tuple[int, int, dict[str, Any], dict[str, Any]]] = [
+        (apis.METADATA, 1, {"topics": []}, {"brokers": [], "topics": []}),
+        (apis.SASL_HANDSHAKE, 1, {"mechanism": "OAUTHBEARER"}, {"mechanisms": ["OAUTHBEARER"]}),
+        (apis.SASL_AUTHENTICATE, 1, {"authBytes": bearer}, {"errorCode": 58, "errorMessage": s["error text"]}),
+        (32, 4, {"resources": []}, {"results": [{"resourceName": "1", "configs": described}]}),
+        (44, 1, {"resources": [{"resourceName": "1", "configs": altered}]}, {}),
+        (51, 0, {"upsertions": [scram]}, {}),
+        (39, 1, {"hmac": s["token"].encode()}, {}),
+        (
+            apis.FETCH,
+            13,
+            {"topics": [{"topicId": "A" * 21 + "Q", "partitions": [{"partition": 0}]}]},
+            {"responses": [{"topicId": "A" * 21 + "Q", "partitions": [{"partitionIndex": 0, "records": log}]}]},
+        ),
+        (
+            apis.FETCH_SNAPSHOT,
+            0,
+            {"topics": [{"name": "__cluster_metadata", "partitions": [{"partition": 0}]}]},
+            {"topics": [{"name": "__cluster_metadata", "partitions": [{"index": 0, "unalignedRecords": snapshot}]}]},
+        ),
+        (
+            apis.PRODUCE,
+            7,
+            {"acks": 1, "topicData": [{"name": "configs", "partitionData": [{"index": 0, "records": properties}]}]},
+            {"responses": [{"name": "configs", "partitionResponses": [{"index": 0}]}]},
+        ),
+    ]
+    for correlation, (key, version, asked, told) in enumerate(exchanges, 1):
+        api = schema.apis()[key]
+        header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big") + b"\0\1c"
+        request = header + b"\0" * (apis.request_header_version(key, version) == 2) + body(api.request, version, asked)
+        response = correlation.to_bytes(4, "big") + b"\0" * (apis.response_header_version(key, version) == 1)
+        response += body(api.response, version, told)
+        of.send(0, len(request).to_bytes(4, "big") + request)
+        of.send(1, len(response).to_bytes(4, "big") + response)
+    of.close()
+    return ethernet(of.packets)
+
+
+@lru_cache
+def recorded(name: str) -> dict[str, bytes]:
+    truth = json.loads((PCAPS / name / "truth.json").read_text())
+    texts = {secret: secret.encode() for secret in truth["secrets"]}
+    return texts | {secret: bytes.fromhex(secret) for secret in truth.get("secrets_raw_hex", [])}
+
+
+@pytest.fixture(params=["made", "clients_sasl", "clients_sasl_v0"])
+def capture(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
+    """A capture file, and its secrets."""
+    if request.param != "made":
+        return PCAPS / request.param / "capture.pcap", recorded(request.param)
+    (tmp_path / "made.pcap").write_bytes(made())
+    return tmp_path / "made.pcap", {place: secret.encode() for place, secret in SECRETS.items()}
+
+
+MORE = ("--secret-name", "^my[.]code$")
+STYLES = [
+    [],
+    ["-v"],
+    ["-V"],
+    ["--json"],
+    ["--records"],
+    ["-V", "--records"],
+    ["--json", "--records"],
+    ["--fields", "api,client_id,request,response,issue"],
+]
+
+
+@pytest.mark.parametrize("style", STYLES, ids=" ".join)
+def test_no_secret_is_printed(command: Command, capture: tuple[Path, dict[str, bytes]], style: list[str]) -> None:
+    path, secrets = capture
+    done = command("sniff", "-r", str(path), *style, *MORE)
+    assert done.returncode == 0
+    assert done.stdout
+    assert leaked(secrets, (done.stdout + done.stderr).encode(errors="surrogateescape")) == []
+
+
+def test_what_would_leak_is_found(command: Command, tmp_path: Path) -> None:
+    """Each secret of the made capture is where it should be: this is what the other tests would see."""
+    (tmp_path / "made.pcap").write_bytes(made())
+    secrets = {place: secret.encode() for place, secret in SECRETS.items()}
+    shown = command("sniff", "-r", str(tmp_path / "made.pcap"), "--json", "--records", "--show-secrets", *MORE).stdout
+    assert sorted(leaked(secrets, shown.encode())) == sorted(secrets)
+    without = command("sniff", "-r", str(tmp_path / "made.pcap"), "--json").stdout
+    assert leaked(secrets, without.encode()) == ["more names"]
+
+
+def test_no_secret_is_in_a_notebook(capture: tuple[Path, dict[str, bytes]]) -> None:
+    path, secrets = capture
+    cap = kafkascope.read(path, records=True, secret_names=[MORE[1]])
+    assert len(cap.records)
+    shown = [repr(cap), cap._repr_html_()]
+    for name in cap.tables:
+        frame = cap.frame(name)
+        shown += [frame.to_string(), frame.to_html(), repr(frame.to_dict()), str(cap.arrow(name).to_pylist())]
+    for number in range(len(cap.exchanges)):
+        view = cap.exchange(number)
+        shown += [repr(view), view._repr_html_()]
+    assert leaked(secrets, "\n".join(shown).encode(errors="surrogateescape")) == []
+    # Shown as text, bytes have escapes of Python's.
+    values = [value for column in ("key", "value") for value in cap.arrow("records")[column].to_pylist() if value]
+    assert leaked(secrets, b"\n".join(values)) == []
+
+
+def test_no_secret_is_in_what_an_analysis_leaves(
+    command: Command, capture: tuple[Path, dict[str, bytes]], spark: Any, tmp_path: Path
+) -> None:
+    path, secrets = capture
+    out = tmp_path / "out"
+    done = command("kafkascope", "analyze", str(path), "-o", str(out), "--records", *MORE)
+    assert done.returncode == 0, done.stderr
+    shown = [(done.stdout + done.stderr).encode(errors="surrogateescape")]
+    for form in ("html", "md", "json"):
+        shown.append(command("kafkascope", "report", str(out), "--format", form, "-o", "-").stdout.encode())
+    for file in filter(Path.is_file, out.rglob("*")):
+        of_records = file.parent.name == "records"
+        assert (file.stat().st_mode & 0o777 == 0o600) == of_records
+        if file.suffix != ".parquet":
+            shown.append(file.read_bytes())
+            continue
+        table = pq.read_table(file)
+        shown.append(str(table.to_pylist()).encode(errors="surrogateescape"))
+        if of_records:  # shown as text, bytes have escapes of Python's
+            shown += [value for column in ("key", "value") for value in table[column].to_pylist() if value]
+    assert leaked(secrets, b"\n".join(shown)) == []
