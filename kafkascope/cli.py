@@ -287,7 +287,7 @@ def report(
 
 @app.command()
 def decode(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: raw, or as hex text.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: hex digits, or as they are.")],
     api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],
     version: Annotated[int, typer.Option("--version", metavar="N", help="Version of the API.")],
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
@@ -296,6 +296,9 @@ def decode(
     secret_name: SecretNamesOption = None,
 ) -> None:
     """Decode the body of one message and print it as JSON.
+
+    Text is taken for hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything
+    else is refused. What is no text is taken as it is.
 
     Examples:
 

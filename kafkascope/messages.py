@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import binascii
+import re
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -40,7 +40,7 @@ def decode(
     secret_names: tuple[str, ...],
     remark: Remark,
 ) -> int:
-    """Decode the bytes of a file (raw, or hex text) as one message; print JSON. Returns the exit status."""
+    """Decode the bytes of a file (see bytes_meant) as one message; print JSON. Returns the exit status."""
     api = find_api(name)
     if api is None:
         remark(f"no API is called {name!r}; `kafkascope apis` lists them")
@@ -49,10 +49,13 @@ def decode(
         remark(f"{api.name} has versions {api.versions}, not {version}")
         return 2
     try:
-        data = _bytes(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+        data = bytes_meant(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
     except OSError as error:
         remark(f"{file}: {error.strerror or error}")
         return 1
+    except ValueError as error:
+        remark(f"{file}: {error}")
+        return 2
     known = Knowledge(reveal_secrets=show_secrets, secret_names=secret_names)
     header: dict[str, Any] = {}
     try:
@@ -147,10 +150,32 @@ def _branches(tree: Tree, fields: tuple[Field, ...], version: int) -> None:
         _branches(tree.add(" ".join(words)), field.fields, version)
 
 
-def _bytes(data: bytes) -> bytes:
-    """The bytes meant by a file's content: hex text (any white space, 0x, colons between) or the bytes themselves."""
+_WHITE_SPACE = " \t\n\r\v\f"
+_NOT_HEX = re.compile(rf"[^0-9a-fA-F{_WHITE_SPACE}]")
+# What may stand between or before bytes in hex; only there, lest the offsets of a dump be taken for bytes.
+_DECORATION = re.compile(r"(?<![0-9a-fA-FxX])0[xX](?=[0-9a-fA-F])|(?<=[0-9a-fA-F]{2}):(?=[0-9a-fA-F]{2})")
+
+
+def bytes_meant(data: bytes) -> bytes:
+    """The bytes that a file's content means: those of hex digits if it is text, else the content itself.
+
+    In hex there may be white space anywhere, colons between bytes, and 0x before them. Raises ValueError for text that
+    is anything else: no message is all text, so it was not meant as it is.
+    """
     try:
-        text = "".join(data.decode("ascii").replace("0x", "").replace(":", "").split())
-        return binascii.unhexlify(text) if text else data
-    except (UnicodeDecodeError, binascii.Error):
+        text = data.decode()
+    except UnicodeDecodeError:
         return data
+    if not all(character.isprintable() or character in _WHITE_SPACE for character in text):
+        return data
+    digits = _DECORATION.sub(lambda found: " " * len(found[0]), text)
+    if wrong := _NOT_HEX.search(digits):
+        before = text[: wrong.start()].split("\n")
+        raise ValueError(
+            f"not hex: {wrong[0]!r} at line {len(before)}, column {len(before[-1]) + 1}, and not a message either, for "
+            "it is all text; give hex digits, or the bytes as they are"
+        )
+    digits = "".join(digits.split())
+    if len(digits) % 2:
+        raise ValueError(f"not hex: {len(digits)} digits, and each byte has two")
+    return bytes.fromhex(digits)

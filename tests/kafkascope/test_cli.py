@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkascope.messages import bytes_meant
 from tests.kafkascope.conftest import Command
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
@@ -243,6 +244,37 @@ def test_decode_prints_json_from_hex_and_from_raw_bytes(tmp_path: Path) -> None:
     less = run("kafkascope", "decode", "--api", "3", "--version", "0", "-", data=body.hex().encode()[:-2])
     assert less.returncode == 1
     assert "topics[0].name" in less.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("0000 0g01", "not hex: 'g' at line 1, column 7"),
+        ("0000\n00 zz", "not hex: 'z' at line 2, column 4"),
+        ("00000000: 0000 0001", "not hex: ':' at line 1, column 9"),  # a dump with offsets, which are no bytes
+        ("0000 0", "not hex: 5 digits, and each byte has two"),
+        ("hello, wörld\n", "not hex: 'h' at line 1, column 1"),
+    ],
+)
+def test_decode_says_where_text_is_not_hex(command: Command, tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "body").write_text(text)
+    done = command("kafkascope", "decode", "--api", "Metadata", "--version", "0", str(tmp_path / "body"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "meant"),
+    [
+        (b"", b""),
+        (b" \n", b""),
+        (b"0x00 0X01 0aFF\r\n02:03", bytes.fromhex("0001 0aff 0203")),
+        (b"\0abc", b"\0abc"),
+        (b"\xffab", b"\xffab"),
+    ],
+)
+def test_text_is_hex_and_all_else_is_bytes_as_they_are(content: bytes, meant: bytes) -> None:
+    assert bytes_meant(content) == meant
 
 
 def test_decode_hides_what_more_names_say(command: Command, tmp_path: Path) -> None:
