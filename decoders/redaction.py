@@ -36,7 +36,7 @@ class SecretField:
 
 @dataclass(frozen=True, slots=True)
 class Configs:
-    """An array of configurations, whose fields name and value are a string each; see is_secret_config.
+    """An array of configurations, whose fields name and value are a string each.
 
     In answers they have isSensitive, and may have synonyms: the values that other places give to the same.
     """
@@ -110,9 +110,9 @@ def _compiled(more: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(expression(more), re.IGNORECASE)
 
 
-def is_secret_config(name: str | None, is_sensitive: bool = False, *, more: tuple[str, ...] = ()) -> bool:
-    """Whether the value of a configuration is secret: the broker says so, or its name does. more: see checked_names."""
-    return is_sensitive or (name is not None and _compiled(more).search(name) is not None)
+def is_secret_config(name: str | None, *, more: tuple[str, ...] = ()) -> bool:
+    """Whether the value of a configuration is secret by its name. more: see checked_names."""
+    return name is not None and _compiled(more).search(name) is not None
 
 
 def holds_secret(value: str | None, *, more: tuple[str, ...] = ()) -> bool:

@@ -32,6 +32,7 @@ _SCRAM_FIELDS: Mapping[str, str] = {
     "e": "error",
     "m": "mandatoryExtension",
 }
+_TOKEN_AUTHENTICATION = "tokenauth"  # Kafka's extension: the one attribute of more than a letter
 _SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_client: first letters -> name of the message
     True: (("c=", "client-final"),),
     False: (("r=", "server-first"), ("v=", "server-final"), ("e=", "server-final")),
@@ -111,7 +112,7 @@ def _scram(token: bytes, from_client: bool) -> dict[str, Any] | None:
         return None
     for attribute in text.split(","):
         letter, equals, value = attribute.partition("=")
-        if not equals:
+        if not equals or (len(letter) > 1 and letter != _TOKEN_AUTHENTICATION):
             return None
         name = _SCRAM_FIELDS.get(letter, letter)
         fields[name] = _unescaped(value) if letter in ("n", "a") else value
@@ -237,7 +238,7 @@ _SHOWN = frozenset({"message", "authorizationId", "username", "nonce", "channelB
 # These are shown with such values; what else they hold may be what the client sent.
 _SHOWN_VALUES: Mapping[str, re.Pattern[str]] = {
     "iterations": re.compile("[0-9]+"),
-    "tokenauth": re.compile("true|false"),
+    _TOKEN_AUTHENTICATION: re.compile("true|false"),
     "error": re.compile(  # of SCRAM: server-error-value in RFC 5802, section 7
         "invalid-encoding|extensions-not-supported|invalid-proof|channel-bindings-dont-match"
         "|server-does-support-channel-binding|channel-binding-not-supported|unsupported-channel-binding-type"
@@ -262,8 +263,6 @@ SHOWN_ERRORS = (
 OAuthBearerSaslServer, SaslServerAuthenticator, KafkaApis). Others come from plug-ins, and may quote what the client
 sent. In a syntax that Python and Arrow (RE2) both read."""
 _SHOWN_ERRORS = re.compile(SHOWN_ERRORS)
-# Of fields; an attribute of SCRAM that has another one may be anything.
-_NAMES = frozenset({*_SHOWN, *_SHOWN_VALUES, *_SCRAM_FIELDS.values(), "password", "token"})
 
 
 def shown_error(text: str) -> str:
@@ -288,5 +287,5 @@ def _without_secrets(fields: Mapping[str, Any]) -> dict[str, Any]:
         elif name in _SHOWN or (name in _SHOWN_VALUES and _SHOWN_VALUES[name].fullmatch(str(value))):
             shown[name] = value
         else:
-            shown[name if name in _NAMES or len(name) == 1 else REDACTED] = REDACTED
+            shown[name] = REDACTED
     return shown
