@@ -101,7 +101,7 @@ def _value(column: Any, field: pa.Field) -> Any:
     elif pa.types.is_timestamp(field.type):
         text = pc.binary_join_element_wise('"', iso_times(column), '"', "")
     elif pa.types.is_list(field.type):
-        text = pa.array([to_json(value) for value in column.to_pylist()], pa.string())
+        text = _quoted_lists(column)
     elif pa.types.is_string(field.type):
         text = _quoted(column)
     else:
@@ -117,6 +117,15 @@ def _quoted(column: Any) -> pa.Array:
         encoded = encoded.unify_dictionaries().combine_chunks()
     texts = [to_json(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _quoted_lists(column: Any) -> Any:
+    """Lists of text of few distinct values as JSON arrays."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    ends = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
+    listed = pc.binary_join(pa.ListArray.from_arrays(ends, _quoted(column.flatten())), ", ")
+    return pc.if_else(column.is_valid(), pc.binary_join_element_wise("[", listed, "]", ""), None)
 
 
 def _large(texts: Any) -> Any:
