@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pyarrow.compute as pc
 from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
+from kafkascope.rehearsal import Rehearsal
 from reports.capture_points import clock_issues
 from reports.connection_table import issue_table
 from reports.issue_kinds import ISSUE_KINDS
@@ -26,6 +29,12 @@ from sniffer.link import dissect
 from sniffer.session import Endpoint
 from sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
 from sniffer.sources.live import LiveSource
+
+BETWEEN_NEWS_S = 1
+_WHAT_HELPS = (
+    "they come faster than they can be shown. Leave out what is not needed (--port; no --records, -V or --json), or "
+    "write a file with `tcpdump -w` and read that"
+)
 
 # Tables by which topics are shown, and so those that must wait for the names of ids.
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
@@ -211,14 +220,20 @@ class Reading:
 
 
 class Listening:
-    """Interfaces, listened to until ``stop`` is called. Raises ``sniffer.sources.SourceError``."""
+    """Interfaces, listened to until ``stop`` is called."""
 
-    def __init__(self, interfaces: Sequence[str], options: EngineOptions) -> None:
+    def __init__(
+        self, source: LiveSource | Rehearsal, options: EngineOptions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """The source is closed at the end; clock tells seconds."""
         self._options = options
         self._engine = Engine(options)
         self._issues = IssueLog()
         self._faults = IssueLog()
-        self._source = LiveSource(interfaces, ports=sorted(options.session.ports))
+        self._source = source
+        self._clock = clock
+        self._told = 0  # of the packets that were dropped
+        self._told_at = -math.inf
         self.packets = 0
 
     @property
@@ -249,6 +264,17 @@ class Listening:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
+
+    def news(self) -> Iterator[str]:
+        """What has to be known at once: that the kernel dropped packets since this was told, once a second at most."""
+        seen, dropped = self._source.statistics()
+        now = self._clock()
+        if dropped == self._told or now - self._told_at < BETWEEN_NEWS_S:
+            return
+        share = 100 * dropped / seen
+        advice = "" if self._told else f": {_WHAT_HELPS}"
+        new, self._told, self._told_at = dropped - self._told, dropped, now
+        yield f"the kernel dropped {counted(new, 'packet')} ({dropped:,} in all, {share:.1f} %){advice}"
 
     def remarks(self) -> Iterator[str]:
         """What was captured, what the kernel dropped, and what could not be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -20,6 +21,7 @@ from decoders.characters import safe_text
 from kafkascope import watching
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
+from kafkascope.rehearsal import Rehearsal
 from reports.faults import INTERNAL_ERROR, isolated
 from reports.groups.history import GroupHistory
 from reports.json_lines import glued, joined, json_lines
@@ -30,6 +32,7 @@ from reports.text import address, json_members
 from sniffer.issues import Issue
 from sniffer.session import Endpoint, SessionOptions
 from sniffer.sources.errors import SourceError
+from sniffer.sources.live import LiveSource
 
 Remark = Callable[[str], None]
 Part = TypeVar("Part")
@@ -138,7 +141,12 @@ def run(
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
     try:
         if interfaces:
-            with Listening(interfaces, options) as listening, _ended_by_signals(listening):
+            of_ports = sorted(ports)
+            with LiveSource(interfaces, of_ports):
+                pass  # it can be captured: worth the time that kernels may take
+            with _ended_at_once():
+                rehearse(view, options)
+            with Listening(LiveSource(interfaces, of_ports), options) as listening, _ended_by_signals(listening):
                 remark(f"listening on {', '.join(interfaces)}; Ctrl-C ends it")
                 return show_all(listening, view, filters, remark, out)
         with Reading(files, options, names_ahead=True) as reading:
@@ -151,6 +159,13 @@ def run(
         # The reader has gone (`| head`): let nothing be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def rehearse(view: View, options: EngineOptions) -> None:
+    """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
+    show_all = _show_groups if view.groups else _show_exchanges
+    listening = Listening(Rehearsal(), replace(options, session=SessionOptions()))
+    show_all(listening, replace(view, limit=None), Filters(), lambda _: None, io.BytesIO())
 
 
 def _show_exchanges(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
@@ -187,11 +202,24 @@ def _show(
         out.flush()
         if limit is not None and shown >= limit:
             break
-        if isinstance(source, Listening) and _reader_is_gone():
-            return 0
+        if isinstance(source, Listening):
+            for line in source.news():
+                remark(line)
+            if _reader_is_gone():
+                return 0
     for line in source.remarks():
         remark(line)
     return 1 if source.is_partial else 0
+
+
+@contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Ctrl-C ends the program as the shell expects, without waiting for the compiler to hand control back."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ PROMPT_MS = 100  # after which the kernel hands over a block that is not full
 SETTLED_MS = 2 * PROMPT_MS  # after which a packet has been handed over for certain
 BLOCK_BYTES = 1 << 20
 BLOCKS = 64
+BLOCK_HEADER_BYTES = 48
 MOST_PORTS = 100  # in the kernel's filter: its jumps reach 255 instructions; more ports: all of TCP
 
 # linux/if_packet.h, linux/if_ether.h, linux/if_arp.h, asm-generic/socket.h
@@ -165,20 +166,20 @@ class LiveSource:
             self.stop()
 
     def statistics(self) -> tuple[int, int]:
-        """Packets that passed the filter so far, and how many of them the kernel had to drop."""
+        """Packets that passed the filter so far, and how many of them the kernel had to drop (an issue, too)."""
+        before = self.dropped
         for ring in self._rings:
             received, dropped = ring.statistics()
             self.received += received
             self.dropped += dropped
+        if new := self.dropped - before:
+            detail = "packets that the kernel dropped: reading was too slow"
+            self.issues.add(Issue("kernel_drops", detail, at=time.time_ns(), packet=self.number, count=new))
         return self.received, self.dropped
 
     def close(self) -> None:
-        """Take the last statistics (drops become an issue) and close the sockets; again is harmless."""
-        if self._rings:
-            self.statistics()
-            if self.dropped:
-                detail = f"the kernel dropped {self.dropped} of {self.received} packets: reading was too slow"
-                self.issues.add(Issue("kernel_drops", detail, count=self.dropped))
+        """Take the last statistics and close the sockets; again is harmless."""
+        self.statistics()
         for ring in self._rings:
             ring.close()
         self._rings = []
@@ -282,6 +283,11 @@ class _Ring:
     def close(self) -> None:
         self.socket.close()
         self._memory = None  # unmapped when the last view is gone
+
+
+def rehearse() -> None:
+    """Have the kernel compiled, or loaded from its cache, before there are blocks that wait for it."""
+    _index(np.zeros(BLOCK_HEADER_BYTES, np.uint8), False)
 
 
 def _interfaces() -> list[str]:

@@ -64,6 +64,35 @@ print(json.dumps([listener.getsockname()[1] for listener in listeners]), flush=T
 sys.stdin.read()
 """
 
+# A ring of two pages, and more packets than it can hold before anybody looks into it.
+BURST = """
+import json, socket, struct, sys, time
+from kafkascope.engine import EngineOptions
+from kafkascope.reading import Listening
+from sniffer.sources import live
+live.BLOCK_BYTES, live.BLOCKS = 4096, 2
+ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1040, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
+tcp = struct.pack(">HHIIBBHHH", 40000, 9092, 1, 1, 0x50, 16, 65535, 0, 0)
+packet = bytes(12) + b"\\x08\\x00" + ip + tcp + bytes(1000)
+clock = iter([0, 0.5, 1]).__next__
+with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind(("veth1", 0))
+    listening = Listening(source, EngineOptions(), clock)
+    told = []
+    def burst(total):
+        for _ in range(100):
+            sender.send(packet)
+        while source.statistics()[0] < total:
+            pass
+        told.append(list(listening.news()))
+    burst(100)
+    burst(200)
+    burst(300)
+    dropped = source.dropped
+    issues = [[issue.kind, issue.count, issue.at is not None] for issue in source.issues]
+print(json.dumps([dropped, told, issues]))
+"""
+
 MISSING = _missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 
@@ -85,7 +114,10 @@ class Host:
     def sniff(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
         """Started, and listening."""
         process = self.start(str(BIN / "sniff"), *arguments, **more)
-        assert b"listening on" in line_of(process.stderr), arguments
+        line = line_of(process.stderr)
+        if b"compiling kernels" in line:
+            line = line_of(process.stderr)
+        assert b"listening on" in line, arguments
         return process
 
     def tcpdump(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
@@ -327,6 +359,27 @@ def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
     _, remarks = sniff.communicate(timeout=DEADLINE_S)
     assert sniff.returncode == 1
     assert b"veth0: the interface is gone; effect: later packets of it are missing" in remarks
+
+
+def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:
+    subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
+    process = host.start(sys.executable, "-c", BURST)
+    output, errors = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, errors.decode()
+    dropped, (first, soon, later), issues = json.loads(output)
+    assert 270 < dropped < 300  # two blocks hold three packets each
+    assert re.match(r"the kernel dropped 9\d packets \(9\d in all, 9\d\.0 %\): they come faster", first[0])
+    assert soon == []
+    assert re.fullmatch(r"the kernel dropped 200 packets \(29\d in all, 9\d\.\d %\)", later[0])
+    assert issues == [["kernel_drops", dropped, True]]
+
+
+def test_kernels_are_compiled_before_it_listens_and_an_interrupt_ends_that(host: Host, tmp_path: Path) -> None:
+    sniff = host.start(str(BIN / "sniff"), "--iface", "lo", env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)})
+    assert b"compiling kernels" in line_of(sniff.stderr)
+    sniff.send_signal(signal.SIGINT)
+    assert sniff.communicate(timeout=DEADLINE_S) == (b"", b"")
+    assert sniff.returncode == -signal.SIGINT  # for a shell: 130
 
 
 def test_without_the_right_it_says_what_to_do(host: Host) -> None:

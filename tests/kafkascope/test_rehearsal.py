@@ -1,0 +1,142 @@
+"""After the rehearsal no kernel is left that an interface's packets would have to wait for."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import decoders
+import reports
+import sniffer
+
+ROOT = Path(__file__).parent.parent.parent
+# Between them they need every kernel that showing a recording needs.
+CAPTURES = (
+    "clients_admin/capture.pcap",
+    "kip848/capture.pcap",
+    "mixed-versions/capture.pcap",
+    "net_odd_tcp/capture.pcap",
+    "rolling-restart/capture-k1.pcap.gz",
+)
+VIEWS = (
+    "View()",
+    "View(style=JSON, records=True)",
+    "View(style=JSON, records=True, payload=False)",
+    "View(style=TREE, records=True)",
+    "View(style=FIELDS, fields=('requested', 'response', 'latency_ms'))",
+    "View(groups=True)",
+    "View(groups=True, style=JSON)",
+)
+
+# Rehearses a view, then shows captures as if they came from an interface in small batches; prints which kernels there
+# were after the one and after the other, with their signatures.
+SHOW = """
+import io, json, sys
+from numba.core.dispatcher import Dispatcher
+from kafkascope import sniffing
+from kafkascope.reading import Listening
+from kafkascope.rehearsal import Rehearsal
+from sniffer.columns import Packets
+from sniffer.sources.files import open_capture
+
+class Small(Rehearsal):
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def __iter__(self):
+        for whole in open_capture([self.path]):
+            for begin in range(0, len(whole.number), 500):
+                rows = slice(begin, begin + 500)
+                yield Packets(whole.data, *(getattr(whole, name)[rows].copy() for name in Packets.__slots__[1:]))
+
+def kernels():
+    return {
+        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}": sorted(map(str, kernel.signatures))
+        for name, module in list(sys.modules.items()) if name.startswith(("decoders.", "sniffer.", "reports."))
+        for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and kernel.signatures
+    }
+
+view = eval(sys.argv[1], vars(sniffing))
+nothing = sniffing.Filters()
+make_options = sniffing._group_options if view.groups else sniffing._options
+show_all = sniffing._show_groups if view.groups else sniffing._show_exchanges
+options = make_options(view, nothing, frozenset(), frozenset(), False)
+sniffing.rehearse(view, options)
+rehearsed = kernels()
+out = io.BytesIO()
+for path in sys.argv[2:]:
+    show_all(Listening(Small(path), options), view, nothing, lambda line: None, out)
+assert out.getvalue()
+print(json.dumps([rehearsed, kernels()]))
+"""
+
+
+# Kernels that nothing which `sniff` shows has a use for.
+NOT_SHOWN = {
+    "decoders.tape._climb",
+    "decoders.tape._index",
+    "decoders.tape._last_child",
+    "reports.tape_rows.error_rows",
+    "reports.text._write_epoch",
+}
+OF_FILES = ("sniffer.sources.pcap.", "sniffer.sources.pcapng.")
+
+Kernels = dict[str, list[str]]
+
+
+@cache
+def rehearsed_and_shown(view: str) -> tuple[Kernels, Kernels]:
+    """Signatures by kernel, after the rehearsal of a view, and after it has shown captures."""
+    captures = [str(ROOT / "pcaps" / name) for name in CAPTURES]
+    done = subprocess.run([sys.executable, "-c", SHOW, view, *captures], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rehearsed, shown = json.loads(done.stdout)
+    return rehearsed, shown
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_is_compiled_or_loaded_after_it(view: str) -> None:
+    rehearsed, shown = rehearsed_and_shown(view)
+    assert {name: shown[name] for name in shown if not name.startswith(OF_FILES)} == rehearsed
+
+
+def called_by_python() -> Iterator[str]:
+    """Kernels whose name stands in a function that is no kernel."""
+    for package in (decoders, sniffer, reports):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            names = vars(module)
+            kernels = {names[name].py_func.__code__ for name in names if isinstance(names[name], Dispatcher)}
+            near = [names, *(vars(other) for other in names.values() if isinstance(other, ModuleType))]
+            for code in functions(compile(inspect.getsource(module), str(module.__file__), "exec")):
+                if code in kernels:
+                    continue
+                for name, there in itertools.product(code.co_names, near):
+                    if isinstance(there.get(name), Dispatcher):
+                        yield f"{there[name].py_func.__module__}.{name}"
+
+
+def functions(code: CodeType) -> Iterator[CodeType]:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from functions(inner)
+
+
+def test_no_kernel_is_forgotten_because_no_capture_here_needs_it() -> None:
+    rehearsed = {name for view in VIEWS for name in rehearsed_and_shown(view)[0]}
+    called = {name for name in called_by_python() if not name.startswith(OF_FILES)}
+    assert called - rehearsed == NOT_SHOWN
