@@ -22,10 +22,12 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
+from kafkascope.reading import Listening
+from kafkascope.rehearsal import Rehearsal
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter, WriteError
 from kafkascope.spark.parcels import SPARK_SCHEMA
-from kafkascope.spark.sessions import close_session, is_remote, open_session, own_session, tail
+from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, tail
 from kafkascope.spark.source import PacketsSource, encode
 from kafkascope.spark.stored import datasets
 from reports.answers.answers import Answers, answers
@@ -37,6 +39,7 @@ from reports.topics import TopicNames
 from sniffer.capture_points import FileClock, Joined
 from sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from sniffer.issues import Issue, IssueLog
+from sniffer.session import SessionOptions
 from sniffer.sources import SourceError
 from sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, growth
 from sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
@@ -121,6 +124,8 @@ def analyze(
         try:
             if session is None:
                 session, log = open_session(master, settings)
+            if is_local(session):
+                _rehearse(options)
             run = _Run(own_session(session), staging, options, progress, stop)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
         finally:  # before its files are removed: what still runs would write others
@@ -158,6 +163,12 @@ def _failure(error: BaseException, log: Path | None, stop: threading.Event) -> B
         advice = "make room there, or name another place with --conf spark.local.dir=DIRECTORY"
         return AnalysisError(f"Spark's directory for what it puts aside: {full}; {advice}")
     return AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)])))
+
+
+def _rehearse(options: EngineOptions) -> None:
+    """Have kernels compiled in this process, which tells it: not by all workers at once, which nobody listens to."""
+    for _ in Listening(Rehearsal(), replace(options, session=SessionOptions())).batches():
+        pass
 
 
 class _Reporting:

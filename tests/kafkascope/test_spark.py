@@ -32,6 +32,7 @@ from pandas.testing import assert_frame_equal
 
 import kafkascope
 from kafkascope.engine import EngineOptions
+from kafkascope.rehearsal import Rehearsal
 from kafkascope.spark import (
     AnalysisError,
     OutputError,
@@ -45,7 +46,7 @@ from kafkascope.spark import (
 from kafkascope.spark.analysis import StoppedError
 from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, resolve_part
 from reports.tables import SCHEMAS
-from sniffer.columns import NO_TIME, Segments
+from sniffer.columns import NO_TIME, Packets, Segments
 from sniffer.issues import Issue
 from sniffer.session import SessionOptions
 from sniffer.sources import SourceError
@@ -702,6 +703,22 @@ def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
     assert all(0 <= done <= total for _, done, total in seen)
     for before, after in pairwise(seen):
         assert before[0] != after[0] or before[1] <= after[1]
+
+
+def test_kernels_are_compiled_before_workers_need_them(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def packets(_: Rehearsal) -> Iterator[Packets]:
+        happened.append("rehearsal")
+        return iter(())
+
+    monkeypatch.setattr(Rehearsal, "__iter__", packets)
+    kafkascope.spark.analyze(
+        [str(CAPTURE)], str(tmp_path / "out"), spark=spark, progress=lambda what, *_: happened.append(what)
+    )
+    assert happened[:2] == ["rehearsal", "find packets"]
 
 
 def test_nothing_that_can_be_read_is_said_so(spark: Any, tmp_path: Path) -> None:
