@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -88,13 +88,11 @@ class Engine:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""
         return self._tables(self._session.feed(segments))
 
-    def finish(self) -> Tables:
-        """The rows of all that was still open."""
-        tables = self._tables(self._session.finish())
+    def finish(self) -> Iterator[Tables]:
+        """The rows of all that was still open, those of some connections at a time."""
+        yield from map(self._tables, self._session.finish())
         if "issues" in self._wanted and len(self.faults_of_views):
-            rows = issue_table(self.faults_of_views)
-            tables["issues"] = pa.concat_tables([tables["issues"], rows]) if "issues" in tables else rows
-        return tables
+            yield {"issues": issue_table(self.faults_of_views)}
 
     def _tables(self, exchanges: Exchanges) -> Tables:
         self.endpoints = self._session.endpoints(exchanges.connection)

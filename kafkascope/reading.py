@@ -126,7 +126,7 @@ class Reading:
             for issue in dissected.issues:
                 self._issues.add(issue)
             yield self._named(self._engine.feed(dissected.segments))
-        yield self._named(self._engine.finish())
+        yield from map(self._named, self._engine.finish())
         if "issues" in self._options.tables and (rows := self.issues()):
             yield Batch({"issues": issue_table(rows)}, {})
 
@@ -144,7 +144,8 @@ class Reading:
             for packets in again:
                 ahead.feed(dissect(packets).segments)
         self.capture.expect(again.contents)
-        ahead.finish()
+        for _ in ahead.finish():
+            pass
         self._engine.topic_names.merge(ahead.topic_names)
 
     @property
@@ -249,7 +250,8 @@ class Listening:
             for issue in dissected.issues:
                 self._issues.add(issue)
             yield Batch(self._engine.feed(dissected.segments), self._engine.endpoints)
-        yield Batch(self._engine.finish(), self._engine.endpoints)
+        for tables in self._engine.finish():
+            yield Batch(tables, self._engine.endpoints)
 
     @property
     def is_partial(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ _TOLD = (
     (apis.API_VERSIONS, "clientSoftwareVersion", "software_version"),
     (apis.SASL_HANDSHAKE, "mechanism", "mechanism"),
 )
-_FROM_ROW = frozenset(CONNECTIONS.names) & frozenset(ConnectionRow.__dataclass_fields__)
+_FROM_ROW = tuple(name for name in CONNECTIONS.names if name in ConnectionRow.__dataclass_fields__)
 
 
 @dataclass(slots=True)
@@ -39,35 +39,27 @@ def connection_table(
     counts: dict[int | None, int] = {}
     for issue in issues:
         counts[issue.connection] = counts.get(issue.connection, 0) + issue.count
-    return pa.Table.from_pylist(
-        [
-            {name: value for name, value in asdict(row).items() if name in _FROM_ROW}
-            | _introduced(row, introductions.get(row.connection, Introduction()))
-            | {"issues": counts.get(row.connection, 0)}
-            for row in rows
-        ],
-        schema=CONNECTIONS,
-    )
-
-
-def _introduced(row: ConnectionRow, introduction: Introduction) -> dict[str, str | None]:
-    if row.protocol == "tls":
-        security: str | None = "tls"
-    elif row.protocol == "kafka":
-        security = introduction.mechanism or "plaintext"
-    else:
-        security = None
-    return {
-        "software": introduction.software,
-        "software_version": introduction.software_version,
-        "security": security,
+    unknown = Introduction()
+    told = [introductions.get(row.connection, unknown) for row in rows]
+    columns = {name: [getattr(row, name) for row in rows] for name in _FROM_ROW} | {
+        "software": [introduction.software for introduction in told],
+        "software_version": [introduction.software_version for introduction in told],
+        "security": [_security(row, introduction) for row, introduction in zip(rows, told, strict=True)],
+        "issues": [counts.get(row.connection, 0) for row in rows],
     }
+    return pa.Table.from_pydict(columns, schema=CONNECTIONS)
+
+
+def _security(row: ConnectionRow, introduction: Introduction) -> str | None:
+    if row.protocol == "kafka":
+        return introduction.mechanism or "plaintext"
+    return "tls" if row.protocol == "tls" else None
 
 
 def issue_table(issues: Iterable[Issue]) -> pa.Table:
     """One row a kind of issue at one connection (or none), by connection and packet."""
     ordered = sorted(issues, key=lambda issue: (issue.connection or 0, issue.packet or 0, issue.kind))
-    return pa.Table.from_pylist([asdict(issue) for issue in ordered], schema=ISSUES)
+    return pa.Table.from_pydict({name: [getattr(issue, name) for issue in ordered] for name in ISSUES.names}, ISSUES)
 
 
 def introduce_bare(exchanges: Exchanges, introductions: dict[int, Introduction]) -> None:

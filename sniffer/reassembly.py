@@ -64,7 +64,7 @@ KINDS = 7
 # Why absorb stopped.
 DONE, NEEDS_ROOM, NEEDS_SWEEP, NEEDS_END = 0, 1, 2, 3
 
-# The fields that nearly every segment touches come first, so that they share cache lines.
+# The fields that nearly every segment touches come first, so that they share cache lines; small ones fill up a word.
 CONNECTION = np.dtype(
     [
         # The two endpoints, the smaller one is side 0.
@@ -73,51 +73,55 @@ CONNECTION = np.dtype(
         ("low_0", "u8"),
         ("high_1", "u8"),
         ("low_1", "u8"),
-        ("ports", "u8"),  # of side 0, and of side 1 in the low 16 bits
+        ("ports", "u4"),  # of side 0, and of side 1 in the low 16 bits
+        ("used", "i1"),
+        ("how_closed", "i1"),
+        ("first_side", "i1"),  # the side whose stream is direction 0
+        ("opened_by", "i1"),  # 0: unknown, 1: shown by a SYN and ACK, 2: by the SYN
         ("now", "i8"),  # latest time of its packets
-        ("how_closed", "i8"),
         ("packets", "i8"),
         ("packets_0", "i8"),
         ("packets_1", "i8"),
         ("bytes_0", "i8"),
         ("bytes_1", "i8"),
-        ("first_side", "i8"),  # the side whose stream is direction 0
         ("batch", "i8"),  # the latest one that it has rows in
-        ("ordinal", "i8"),  # its number among the connections with rows in that batch
-        ("used", "i8"),
-        ("next_free", "i8"),  # slot
+        ("ordinal", "i4"),  # its number among the connections with rows in that batch
+        ("marks", "i4"),  # where its issues are counted; -1: it has none
         ("id", "i8"),
         ("opened", "i8"),
-        ("opened_by", "i8"),  # 0: unknown, 1: shown by a SYN and ACK, 2: by the SYN
         ("first_seen", "i8"),
         ("closed", "i8"),
-        ("retransmits", "i8"),
-        ("out_of_order", "i8"),
-        ("duplicates", "i8"),
+        ("next_free", "i4"),  # slot
+        ("retransmits", "i4"),
+        ("out_of_order", "i4"),
+        ("duplicates", "i4"),
         ("gap_bytes", "i8"),
     ]
 )
 STREAM = np.dtype(
     [
-        ("known", "i8"),
         ("base", "i8"),  # position of offset 0
         ("next", "i8"),  # position of the first byte that was not emitted yet
         ("highest", "i8"),  # position behind the last byte seen
         ("fin", "i8"),  # position of the FIN
-        ("first_piece", "i8"),  # pending pieces, a list by position; -1: none
-        ("wild_count", "i8"),
-        ("recent_next", "i8"),
-        ("firsts", "i8"),  # row of its first copies; -1: none
-        ("firsts_next", "i8"),
-        ("firsts_fresh", "i8"),  # 1: some of them lie in the batch
-        ("piece_count", "i8"),
+        ("known", "i1"),
+        ("rank", "i1"),  # of the file that the stream goes by
+        ("recent_next", "i2"),
+        ("wild_count", "i4"),
+        ("first_piece", "i4"),  # pending pieces, a list by position; -1: none
+        ("last_piece", "i4"),
+        ("piece_count", "i4"),
+        ("ring", "i4"),  # of its latest segments; -1: it has had one at most, which is
+        ("firsts", "i4"),  # row of its first copies; -1: none
+        ("firsts_next", "i2"),
+        ("firsts_fresh", "i2"),  # 1: some of them lie in the batch
+        ("identity", "i8"),
         ("proof", "i8"),  # an earlier value of acked that showed bytes to be missing; waits for them to come late
         ("acked", "i8"),  # position up to which the other side acknowledged, by this packet:
         ("acked_number", "i8"),
         ("acked_at", "i8"),
         ("acked_count", "i8"),
         ("acked_now", "i8"),
-        ("last_piece", "i8"),
         ("piece_bytes", "i8"),
         ("fin_number", "i8"),
         ("fin_at", "i8"),
@@ -128,8 +132,7 @@ STREAM = np.dtype(
         ("gap_start", "i8"),  # positions of the latest gap
         ("gap_end", "i8"),
         ("wild_next", "i8"),  # sequence number that would continue the latest implausible segment
-        ("rank", "i8"),  # of the file that the stream goes by
-        ("rank_at", "i8"),  # latest time in it
+        ("rank_at", "i8"),  # latest time in the file of that rank
     ]
 )
 FIRST = np.dtype(
@@ -178,6 +181,11 @@ TOTALS = np.dtype(
         ("piece_slots", "i8"),  # ever used
         ("free_piece", "i8"),
         ("freed_bytes", "i8"),  # of the held ones, no longer needed
+        ("rings", "i8"),  # ever used
+        ("free_ring", "i8"),
+        ("marks", "i8"),  # ever used
+        ("free_marks", "i8"),
+        ("sweep_from", "i8"),  # slot at which the next sweep begins
         ("ending", "i8"),  # slot of the connection to be ended, for the next segment uses its ports anew
         ("since_sweep", "i8"),
         ("earliest", "i8"),  # time of the segments since the latest sweep
@@ -198,9 +206,9 @@ class State(NamedTuple):
 
     connections: Records
     streams: Records  # two for each connection
-    recent: I64  # fingerprints and times of each stream's latest segments
+    recent: I64  # rings: fingerprints and times of a stream's latest segments; of a free one the next free one
     firsts: Records  # by row and place: the first copies of the latest bytes of a stream
-    marks: Records  # issues by connection and kind
+    marks: Records  # issues by kind, of connections that have some; of free ones the first value is the next free one
     pieces: Records  # segments, or parts of them, that wait for what comes before
     table: I64  # open addressing: slot of a connection, -1 empty
     rows: Records
@@ -280,8 +288,21 @@ def rehash(state: State) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _mark(mark: Record, at: Integer, number: Integer, value: Integer) -> None:
-    """Count an issue; the one with the lowest packet number is told in full."""
+def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integer, value: Integer) -> None:
+    """Count an issue of a connection; the one with the lowest packet number is told in full."""
+    connection = state.connections[slot]
+    if connection.marks < 0:
+        totals = state.totals[0]
+        place = totals.free_marks
+        if place >= 0:
+            totals.free_marks = state.marks[place, 0].value
+        else:
+            place = totals.marks
+            totals.marks += 1
+        for index in range(KINDS):
+            state.marks[place, index].count = 0
+        connection.marks = place
+    mark = state.marks[connection.marks, kind]
     mark.count += 1
     if mark.count == 1 or number < mark.number:
         mark.at = at
@@ -450,7 +471,7 @@ def _gap(state: State, slot: Integer, side: Integer, end: Integer, number: Integ
     stream.gap_start = stream.next
     stream.gap_end = end
     state.connections[slot].gap_bytes += length
-    _mark(state.marks[slot, GAP], at, number, length)
+    _mark(state, slot, GAP, at, number, length)
     totals, connection = state.totals[0], state.connections[slot]
     _emit(state.rows, state.order, totals, connection, stream, side, np.int64(-1), length, number, at)
 
@@ -473,7 +494,7 @@ def _deliver(
     if captured < length:
         lacking = length - captured
         connection.gap_bytes += lacking
-        _mark(state.marks[slot, SNAPPED], at, number, lacking)
+        _mark(state, slot, SNAPPED, at, number, lacking)
         _emit(state.rows, state.order, totals, connection, stream, side, np.int64(-1), lacking, number, at)
 
 
@@ -662,8 +683,19 @@ def _end(state: State, slot: Integer) -> None:
         _forget_firsts(state, 2 * slot + side)
     state.ended[totals.ended] = connection
     for kind in range(KINDS):
-        state.ended_marks[totals.ended, kind] = state.marks[slot, kind]
+        if connection.marks < 0:
+            state.ended_marks[totals.ended, kind].count = 0
+        else:
+            state.ended_marks[totals.ended, kind] = state.marks[connection.marks, kind]
     totals.ended += 1
+    if connection.marks >= 0:
+        state.marks[connection.marks, 0].value = totals.free_marks
+        totals.free_marks = connection.marks
+    for index in range(2 * slot, 2 * slot + 2):
+        ring = state.streams[index].ring
+        if ring >= 0:
+            state.recent[ring, 0] = totals.free_ring
+            totals.free_ring = ring
     _leave(state, slot)
     connection.used = 0
     connection.next_free = totals.free_slot
@@ -672,28 +704,37 @@ def _end(state: State, slot: Integer) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def sweep(state: State, only: Integer, everything: bool) -> None:
-    """End the connection in the slot ``only``, or (-1) those to which no packet can belong any more, or all.
+def end(state: State, slots: I64) -> None:
+    """End the connections in these slots."""
+    for index in range(slots.shape[0]):
+        _end(state, slots[index])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def sweep(state: State, most: Integer) -> None:
+    """End connections to which no packet can belong any more, at most so many; the next sweep goes on behind them.
 
     The clock is the earliest time among the segments since the latest sweep: one packet with a wrong time stamp does
     not end the others' connections.
     """
     totals = state.totals[0]
-    first, last = np.int64(0), totals.slots
-    if only >= 0:
-        first, last = only, only + 1
-    for slot in range(first, last):
+    ended = 0
+    for _ in range(totals.slots):
+        slot = totals.sweep_from
+        totals.sweep_from = (slot + 1) % totals.slots
         connection = state.connections[slot]
         if not connection.used:
             continue
-        if everything or only >= 0 or _is_over(connection, totals.earliest):
+        if _is_over(connection, totals.earliest):
             _end(state, slot)
+            ended += 1
+            if ended == most:
+                break
         elif _elapsed(totals.earliest, connection.now) > FORGOTTEN_TIME:
             _forget_firsts(state, 2 * slot)
             _forget_firsts(state, 2 * slot + 1)
-    if only < 0:
-        totals.since_sweep = 0
-        totals.earliest = NO_TIME
+    totals.since_sweep = 0
+    totals.earliest = NO_TIME
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -742,12 +783,7 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
     connection.gap_bytes = 0
     connection.batch = -1
     connection.ordinal = -1
-    for kind in range(KINDS):
-        mark = state.marks[slot, kind]
-        mark.count = 0
-        mark.at = 0
-        mark.number = 0
-        mark.value = 0
+    connection.marks = -1
     for index in range(2 * slot, 2 * slot + 2):
         stream = state.streams[index]
         stream.known = UNKNOWN
@@ -767,10 +803,10 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
         stream.recent_next = 0
         stream.firsts = -1
         stream.firsts_fresh = 0
+        stream.ring = -1
+        stream.identity = 0
         stream.rank = NO_RANK
         stream.rank_at = NO_TIME
-        for place in range(RECENT):
-            state.recent[index, place] = 0
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -794,29 +830,55 @@ def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: I
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _is_known_again(recent: I64, index: Integer, identity: Integer) -> bool:
-    """Whether one of the stream's latest segments looked just like this one, shortly before."""
-    for place in range(RECENT):
-        other = recent[index, place]
-        if (other ^ identity) >> 32 != 0:
-            continue
-        distance = (identity - other) & 0xFFFFFFFF
-        if distance <= SOON // 1000 or distance >= 0x100000000 - SOON // 1000:
-            return True
-    return False
+def _is_like(other: Integer, identity: Integer) -> Any:
+    """Whether two segments of a stream look alike, and the times between them are short."""
+    if (other ^ identity) >> 32 != 0:
+        return False
+    distance = (identity - other) & 0xFFFFFFFF
+    return distance <= SOON // 1000 or distance >= 0x100000000 - SOON // 1000
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _remember(recent: I64, index: Integer, stream: Record, identity: Integer) -> None:
-    recent[index, stream.recent_next] = identity
+def _is_known_again(state: State, index: Integer, identity: Integer) -> Any:
+    """Whether one of the stream's latest segments looked just like this one, shortly before."""
+    stream = state.streams[index]
+    if stream.ring < 0:
+        return _is_like(stream.identity, identity)
+    known = False
+    for place in range(RECENT):
+        known |= _is_like(state.recent[stream.ring, place], identity)
+    return known
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _remember(state: State, index: Integer, identity: Integer) -> None:
+    """Keep what tells a segment from others. A ring is for the second one on: many streams never have two."""
+    stream = state.streams[index]
+    if stream.ring < 0:
+        if stream.recent_next == 0:
+            stream.identity = identity
+            stream.recent_next = 1
+            return
+        totals = state.totals[0]
+        ring = totals.free_ring
+        if ring >= 0:
+            totals.free_ring = state.recent[ring, 0]
+        else:
+            ring = totals.rings
+            totals.rings += 1
+        stream.ring = ring
+        state.recent[ring, 0] = stream.identity
+        for place in range(1, RECENT):
+            state.recent[ring, place] = 0
+    state.recent[stream.ring, stream.recent_next] = identity
     stream.recent_next = (stream.recent_next + 1) % RECENT
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _classify_old(
-    connection: Record,
-    stream: Record,
-    late: Record,
+    state: State,
+    slot: Integer,
+    side: Integer,
     position: Integer,
     length: Integer,
     number: Integer,
@@ -824,11 +886,12 @@ def _classify_old(
     is_copy: bool,
 ) -> None:
     """Count a segment with bytes that were emitted before, or given up as a gap."""
+    stream = state.streams[2 * slot + side]
     end = min(position + length, stream.next)
     if position < stream.base or (position < stream.gap_end and end > stream.gap_start):
-        _mark(late, at, number, end - position)
+        _mark(state, slot, LATE, at, number, end - position)
     elif not is_copy:
-        connection.retransmits += 1
+        state.connections[slot].retransmits += 1
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -865,11 +928,11 @@ def _take_payload(
     if position < stream.highest and (length > 1 or end != stream.next):
         different = _differing(state, data, kept, index, position, start, captured, at)
         if different > 0:
-            _mark(state.marks[slot, CONFLICTING], at, number, different)
+            _mark(state, slot, CONFLICTING, at, number, different)
     if stream.first_piece < 0 and position <= stream.next and end > stream.next:
         skipped = stream.next - position
         if skipped > 0:
-            _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at, is_copy)
+            _classify_old(state, slot, side, position, length, number, at, is_copy)
         elif stream.acked > position and not is_copy and stream.rank <= state.streams[index ^ 1].rank:
             connection.out_of_order += 1
         added = length - skipped
@@ -892,14 +955,14 @@ def _take_payload(
                 _note_first(state, index, position, start, captured, at)
             _release(state, slot, side)
         if added == 0:
-            if different == 0 and _is_known_again(state.recent, index, identity):
+            if different == 0 and _is_known_again(state, index, identity):
                 connection.duplicates += 1
-                _mark(state.marks[slot, DUPLICATE], at, number, length)
+                _mark(state, slot, DUPLICATE, at, number, length)
                 return
             # One byte that was there before is a keep-alive; one that was given up is what it is.
             if length > 1 or end != stream.next or position < stream.gap_end:
-                _classify_old(connection, stream, state.marks[slot, LATE], position, length, number, at, is_copy)
-    _remember(state.recent, index, stream, identity)
+                _classify_old(state, slot, side, position, length, number, at, is_copy)
+    _remember(state, index, identity)
     stream.highest = max(stream.highest, end)
     if side:
         connection.bytes_1 += added
@@ -909,22 +972,17 @@ def _take_payload(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _take_repeated_flag(
-    connection: Record,
-    stream: Record,
-    duplicate: Record,
-    recent: I64,
-    index: Integer,
-    identity: Integer,
-    number: Integer,
-    at: Integer,
+    state: State, slot: Integer, side: Integer, identity: Integer, number: Integer, at: Integer
 ) -> None:
     """Count a SYN or FIN without payload that was seen before."""
-    if _is_known_again(recent, index, identity):
+    connection = state.connections[slot]
+    index = 2 * slot + side
+    if _is_known_again(state, index, identity):
         connection.duplicates += 1
-        _mark(duplicate, at, number, np.int64(0))
+        _mark(state, slot, DUPLICATE, at, number, np.int64(0))
     else:
         connection.retransmits += 1
-        _remember(recent, index, stream, identity)
+        _remember(state, index, identity)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -991,16 +1049,15 @@ def _believe(
         stream.highest = max(stream.highest, position)
         stream.wild_count = 0
         return True
-    _mark(state.marks[slot, WILD], at, number, position - stream.next)
+    _mark(state, slot, WILD, at, number, position - stream.next)
     return False
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _take_reset(
-    connection: Record,
-    stream: Record,
-    other: Record,
-    wild: Record,
+    state: State,
+    slot: Integer,
+    side: Integer,
     seq: Integer,
     ack: Integer,
     flags: Integer,
@@ -1008,31 +1065,34 @@ def _take_reset(
     at: Integer,
 ) -> None:
     """End a connection, if the RST can be one of its own."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
+    other = state.streams[2 * slot + 1 - side]
     distance = np.int64(0)
     if stream.known != UNKNOWN:
         distance = _unwrap(seq, stream.next) - stream.next
     elif flags & ACK and other.known != UNKNOWN:
         distance = _unwrap(ack, other.next) - other.next
     if not -WINDOW <= distance <= WINDOW:
-        _mark(wild, at, number, distance)
+        _mark(state, slot, WILD, at, number, distance)
     elif connection.how_closed == OPEN:
         connection.how_closed = BY_RST
         connection.closed = at
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _take_fin(
-    connection: Record, stream: Record, other: Record, wild: Record, position: Integer, number: Integer, at: Integer
-) -> None:
+def _take_fin(state: State, slot: Integer, side: Integer, position: Integer, number: Integer, at: Integer) -> None:
     """Note where a stream ends; the second of the two FINs closes the connection."""
+    connection = state.connections[slot]
+    stream = state.streams[2 * slot + side]
     if position < stream.next:
-        _mark(wild, at, number, position - stream.next)
+        _mark(state, slot, WILD, at, number, position - stream.next)
         return
     stream.fin = position
     stream.fin_number = number
     stream.fin_at = at
     stream.highest = max(stream.highest, position)
-    if other.fin > 0 and connection.how_closed == OPEN:
+    if state.streams[2 * slot + 1 - side].fin > 0 and connection.how_closed == OPEN:
         connection.how_closed = BY_FIN
         connection.closed = at
 
@@ -1059,7 +1119,7 @@ def _take(
     index = 2 * slot + side
     stream = state.streams[index]
     if flags & RST:
-        _take_reset(connection, stream, state.streams[index ^ 1], state.marks[slot, WILD], seq, ack, flags, number, at)
+        _take_reset(state, slot, side, seq, ack, flags, number, at)
         return
     identity = _identity(seq, ack, flags, length, at)
     if flags & SYN:
@@ -1068,11 +1128,9 @@ def _take(
             if known and is_copy:
                 pass
             elif known:
-                _take_repeated_flag(
-                    connection, stream, state.marks[slot, DUPLICATE], state.recent, index, identity, number, at
-                )
+                _take_repeated_flag(state, slot, side, identity, number, at)
             else:
-                _remember(state.recent, index, stream, identity)
+                _remember(state, index, identity)
         seq = (seq + 1) & 0xFFFFFFFF
     elif stream.known == UNKNOWN:
         _place(stream, seq)
@@ -1083,7 +1141,7 @@ def _take(
     position = _unwrap(seq, stream.next)
     end = position + length
     if stream.fin > 0 and length > 0 and end > stream.fin:
-        _mark(state.marks[slot, AFTER_FIN], at, number, end - max(position, stream.fin))
+        _mark(state, slot, AFTER_FIN, at, number, end - max(position, stream.fin))
         length = max(stream.fin - position, 0)
         captured = min(captured, length)
     if length > 0:
@@ -1091,12 +1149,10 @@ def _take(
     if flags & FIN:
         if stream.fin == 0:
             if length == 0:
-                _remember(state.recent, index, stream, identity)
-            _take_fin(connection, stream, state.streams[index ^ 1], state.marks[slot, WILD], end, number, at)
+                _remember(state, index, identity)
+            _take_fin(state, slot, side, end, number, at)
         elif length == 0 and end == stream.fin and not is_copy:
-            _take_repeated_flag(
-                connection, stream, state.marks[slot, DUPLICATE], state.recent, index, identity, number, at
-            )
+            _take_repeated_flag(state, slot, side, identity, number, at)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -1202,6 +1258,8 @@ def absorb(
             or totals.slots >= state.connections.shape[0]
             or totals.ended >= state.ended.shape[0]
             or (totals.free_firsts < 0 and totals.firsts >= state.firsts.shape[0])
+            or (totals.free_ring < 0 and totals.rings >= state.recent.shape[0])
+            or (totals.free_marks < 0 and totals.marks >= state.marks.shape[0])
         ):
             return i, NEEDS_ROOM
         # The smaller endpoint is side 0.
@@ -1318,7 +1376,7 @@ def absorb(
                 _take_ack(connection, other, 1 - side, np.int64(ack[i]), number[i], at[i])
             if wire > 0:
                 identity = _identity(np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, at[i])
-                _remember(state.recent, 2 * slot + side, stream, identity)
+                _remember(state, 2 * slot + side, identity)
                 _note_first(state, 2 * slot + side, stream.next, start[i], present, at[i])
                 if present == wire:
                     _emit(state.rows, state.order, totals, connection, stream, side, start[i], wire, number[i], at[i])

@@ -261,7 +261,7 @@ SIGNATURES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
 
 def signature(data: bytes) -> str | None:
     """The protocol that the first bytes of a stream show beyond doubt, or None."""
-    return next((name for name, matches in SIGNATURES if matches(data)), None)
+    return next((name for name, matches in SIGNATURES if matches(data)), None) if data else None
 
 
 def other_protocol(streams: tuple[bytes, bytes]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -59,9 +59,9 @@ class Session:
             segments = _with_ports(segments, self.options.ports)
         return self._take(self._tcp.feed(segments))
 
-    def finish(self) -> Exchanges:
-        """End the capture: whatever is open is completed as it is."""
-        return self._take(self._tcp.finish())
+    def finish(self) -> Iterator[Exchanges]:
+        """End the capture: whatever is open is completed as it is, the exchanges of some connections at a time."""
+        return map(self._take, self._tcp.finish())
 
     def ended(self) -> list[ConnectionRow]:
         """Return the connections that ended since the last call; no later exchanges or issues are of them."""
@@ -103,7 +103,7 @@ class Session:
         found = {c: self._ended_now[c] for c in connections if c in self._ended_now}
         missing = [connection for connection in connections if connection not in found]
         if missing:
-            found |= _still_open(self._tcp, missing)
+            found |= self._tcp.still_open(missing)
         return found
 
     def _starts(self, connections: list[int]) -> dict[int, Start]:
@@ -196,15 +196,6 @@ def _is_unanswered(summary: tcp.TcpConnection) -> bool:
         and summary.target_bytes == 0
         and summary.gap_bytes == 0
     )
-
-
-def _still_open(connections: tcp.Connections, wanted: list[int]) -> dict[int, tcp.TcpConnection]:
-    """Summaries so far of those connections that have not ended, by id."""
-    table = connections._state.connections
-    rows = table[(table["used"] != 0) & np.isin(table["id"], np.array(wanted, np.int64))]
-    names = rows.dtype.names or ()
-    summaries = [tcp._summary(dict(zip(names, row, strict=True))) for row in rows.tolist()]
-    return {summary.connection: summary for summary in summaries}
 
 
 def _with_ports(segments: Segments, ports: frozenset[int]) -> Segments:

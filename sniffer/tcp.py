@@ -7,7 +7,7 @@ long and how much the reassembly waits for. Every decision is a function of the 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sniffer import reassembly
 from sniffer.capture_points import Ranks
-from sniffer.columns import NO_TIME, U8, Runs, Segments
+from sniffer.columns import I64, NO_TIME, U8, Runs, Segments
 from sniffer.issues import Issue, IssueLog
 from sniffer.reassembly import State
 
@@ -41,6 +41,7 @@ ISSUES = {
 Element = TypeVar("Element", bound=np.generic)
 
 LEAST_HELD = 1 << 20  # held bytes that are not worth to be compacted
+ENDED_AT_ONCE = 8192  # connections, at the end of the capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Connections:
         self._state = State(
             connections=np.zeros(64, reassembly.CONNECTION),
             streams=np.zeros(128, reassembly.STREAM),
-            recent=np.zeros((128, reassembly.RECENT), np.int64),
+            recent=np.zeros((64, reassembly.RECENT), np.int64),
             firsts=np.zeros((64, reassembly.COMPARED_SEGMENTS), reassembly.FIRST),
             marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
             pieces=np.zeros(64, reassembly.PIECE),
@@ -100,7 +101,8 @@ class Connections:
             secret=secret,
         )
         totals = self._state.totals
-        totals["free_slot"] = totals["free_piece"] = totals["free_firsts"] = -1
+        for name in ("free_slot", "free_piece", "free_ring", "free_marks", "free_firsts"):
+            totals[name] = -1
         totals["earliest"] = NO_TIME
         if ranks:
             totals["window"] = ranks.window
@@ -146,16 +148,24 @@ class Connections:
             if why == reassembly.NEEDS_SWEEP:
                 self._sweep()
             elif why == reassembly.NEEDS_END:
-                self._sweep(only=int(self._state.totals["ending"][0]))
+                self._end(self._state.totals["ending"].copy())
             else:
                 self._make_room()
         return self._finish_batch(data)
 
-    def finish(self) -> Runs:
-        """End the capture: every connection ends as it is; return what was still pending, and the gaps in it."""
-        self._begin_batch(0, 0)
-        self._sweep(everything=True)
-        return self._finish_batch(np.empty(0, np.uint8))
+    def finish(self) -> Iterator[Runs]:
+        """End the capture: every connection ends as it is. What was still pending comes with the gaps in it.
+
+        The connections end some at a time, those that began first first, so that what is made of them does not take
+        memory for all at once.
+        """
+        connections = self._state.connections
+        slots = np.flatnonzero(connections["used"])
+        slots = slots[np.argsort(connections["id"][slots])]
+        for begin in range(0, len(slots), ENDED_AT_ONCE):
+            self._begin_batch(0, 0)
+            self._end(slots[begin : begin + ENDED_AT_ONCE])
+            yield self._finish_batch(np.empty(0, np.uint8))
 
     def ended(self) -> list[TcpConnection]:
         """Return the connections that ended since the last call; no later rows, and no later issues, are of them."""
@@ -183,19 +193,29 @@ class Connections:
         if not wanted <= len(self._state.rows) <= 8 * wanted:
             self._state = self._state._replace(rows=np.zeros(wanted, reassembly.ROW))
 
-    def _sweep(self, only: int = -1, everything: bool = False) -> None:
-        """End the connections that are over, or all, or the one in a slot; make room for the rows they may give."""
+    def _sweep(self) -> None:
+        """End connections that are over: no more than twice as many as came segments, so that they are not too many."""
+        most = 2 * int(self._state.totals["since_sweep"][0])
+        self._make_room_to_end(min(most, int(self._state.totals["live"][0])))
+        reassembly.sweep(self._state, most)
+
+    def _end(self, slots: I64) -> None:
+        self._make_room_to_end(len(slots))
+        reassembly.end(self._state, slots)
+
+    def _make_room_to_end(self, count: int) -> None:
+        """Enlarge whatever may be too small for so many connections to end."""
         state = self._state
-        live, pieces, rows, ordinals, ended = (
-            int(state.totals[name][0]) for name in ("live", "pieces", "rows", "ordinals", "ended")
+        pieces, rows, ordinals, ended, marks = (
+            int(state.totals[name][0]) for name in ("pieces", "rows", "ordinals", "ended", "marks")
         )
         self._state = state._replace(
-            rows=_grown(state.rows, rows + 3 * pieces + 4 * live),
-            order=_grown(state.order, ordinals + live),
-            ended=_grown(state.ended, ended + live),
-            ended_marks=_grown(state.ended_marks, ended + live),
+            rows=_grown(state.rows, rows + 3 * pieces + 4 * count),
+            order=_grown(state.order, ordinals + count),
+            ended=_grown(state.ended, ended + count),
+            ended_marks=_grown(state.ended_marks, ended + count),
+            marks=_grown(state.marks, marks + 1),  # the issues of one that has ended are free for the next
         )
-        reassembly.sweep(self._state, only, everything)
 
     def _make_room(self) -> None:
         """Enlarge whatever may be too small for the next segment."""
@@ -206,9 +226,9 @@ class Connections:
         self._state = state._replace(
             connections=_grown(state.connections, slots),
             streams=_grown(state.streams, 2 * slots),
-            recent=_grown(state.recent, 2 * slots),
+            recent=_grown(state.recent, totals["rings"] + 1),
             firsts=_grown(state.firsts, totals["firsts"] + 1),
-            marks=_grown(state.marks, slots),
+            marks=_grown(state.marks, totals["marks"] + 1),
             pieces=_grown(state.pieces, 2 * pieces + 2),
             rows=_grown(state.rows, totals["rows"] + 6 * pieces + 16),
             order=_grown(state.order, totals["ordinals"] + 2),
@@ -216,7 +236,7 @@ class Connections:
             ended_marks=_grown(state.ended_marks, totals["ended"] + 1),
         )
         if 2 * (totals["live"] + 1) > len(state.table):
-            self._state = self._state._replace(table=np.full(4 * len(state.table), -1, np.int64))
+            self._state = self._state._replace(table=np.full(2 * len(state.table), -1, np.int64))
             reassembly.rehash(self._state)
 
     def _finish_batch(self, data: U8) -> Runs:

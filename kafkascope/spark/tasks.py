@@ -146,7 +146,8 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
         remaining = _take_remarks(chain([first], rows), written)
         for segments in parcels.merged(remaining, _FEED_BYTES):
             writer.write(engine.feed(segments))
-        writer.write(engine.finish())
+        for tables in engine.finish():
+            writer.write(tables)
         for issue in engine.issues:
             written.issues.add(issue)
         written.summary.packets -= engine.copies

@@ -164,7 +164,7 @@ def analyze(segments: Segments, sizes: Iterable[int] = ()) -> Tables:
             begin += size
         if begin < len(segments.number):
             yield engine.feed(rows_of(segments, begin, len(segments.number)))
-        yield engine.finish()
+        yield from engine.finish()
 
     tables = concluded(joined(steps()), engine.topic_names)
     return {name: engine.topic_names.resolve(table) for name, table in tables.items()}

@@ -25,7 +25,7 @@ def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     with open_capture([str(file)], batch_bytes=20_000) as capture:
         for packets in capture:
             tables.append(engine.feed(dissect(packets).segments))
-    tables.append(engine.finish())
+    tables += engine.finish()
     names = dict(Known.of(engine.topic_names.learned()).topics)
     return pa.concat_tables([batch[ROWS] for batch in tables if ROWS in batch]), names
 

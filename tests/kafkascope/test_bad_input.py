@@ -13,12 +13,13 @@ import pytest
 import zstandard
 
 import kafkascope
-from kafkascope.engine import Engine
+from kafkascope.engine import Engine, Tables
 from reports.issue_kinds import ISSUE_KINDS
 from sniffer.sources import SourceError
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, PCAPS, Row, beginning, joined, record_offsets
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments
+from tests.steps import steps
 
 HEARTBEAT, METADATA, PRODUCE = 12, 3, 0
 MEMBER = b"\0\1g" + bytes(4) + b"\0\1m"
@@ -49,7 +50,7 @@ def talk(*parts: bytes) -> tuple[list[Row], list[Row]]:
             conversation.send(side % 2, part[begin : begin + 60_000])
     conversation.close()
     engine = Engine(OPTIONS)
-    tables = joined([engine.feed(segments(conversation.packets)), engine.finish()])
+    tables = joined([engine.feed(segments(conversation.packets)), *engine.finish()])
     rows = tables["exchanges"].to_pylist()
     around = [row for row in rows if row["correlation_id"] in (1, 3)]
     assert [(row["outcome"], row["decoded"], row["issue"]) for row in around] == [("answered", "full", None)] * 2
@@ -174,7 +175,7 @@ def test_a_first_request_in_two_packets_is_no_other_protocol(size: int) -> None:
     of.send(1, response(number(4, 0) + number(4, 0)))
     engine = Engine(OPTIONS)
     rows = [engine.feed(segments([packet], at)) for at, packet in enumerate(of.packets, 1) if packet.payload or at < 4]
-    (row,) = joined([*rows, engine.finish()])["exchanges"].to_pylist()
+    (row,) = joined([*rows, *engine.finish()])["exchanges"].to_pylist()
     assert (row["api"], row["decoded"]) == ("Metadata", "full")
 
 
@@ -326,3 +327,18 @@ def test_connections_on_a_port_of_kafka_that_are_not_taken_for_it_are_told(comma
     assert "1 connection on ports of Kafka not taken for Kafka" in repr(kafkascope.read(path, ports=[9092]))
     noise = command("sniff", "-r", str(PCAPS / "net_noise" / "capture.pcap")).stderr
     assert "not taken for Kafka: 14 to port 9092 (4 of HTTP, 4 of an unknown protocol whose messages begin" in noise
+
+
+def test_connections_of_one_packet_cost_the_same_however_many_there_are() -> None:
+    def steps_for(count: int) -> int:
+        asked = request(HEARTBEAT, 0, MEMBER)
+        batch = segments([Packet(("10.0.0.2", 1000 + i), ("10.0.0.1", 9092), 7, asked, at=i) for i in range(count)])
+        engine = Engine(OPTIONS)
+        found: list[Tables] = []
+        taken = steps(lambda: found.extend([engine.feed(batch), *engine.finish()]))
+        tables = joined(found)
+        assert len(tables["connections"]) == len(tables["exchanges"]) == len(tables["issues"]) / 2 == count
+        return taken
+
+    steps_for(10)  # makes what is made when it is first asked for
+    assert steps_for(1000) < 4.2 * steps_for(250)

@@ -26,7 +26,7 @@ def cut(batches: Iterable[Segments], size: int) -> Iterator[Segments]:
 
 
 def exchanges_of(session: Session, batches: Iterable[Segments]) -> list[Exchanges]:
-    return [*(session.feed(batch) for batch in batches), session.finish()]
+    return [*(session.feed(batch) for batch in batches), *session.finish()]
 
 
 def plain(batches: Iterable[Exchanges]) -> list[tuple[object, ...]]:

@@ -131,7 +131,8 @@ def run(packets: Sequence[Packet], cuts: Iterable[int] = ()) -> Outcome:
         ended += connections.ended()
         data[:] = 0xEE  # a batch's bytes may be overwritten by the next
         begin = end
-    read_runs(connections.finish(), streams)
+    for runs in connections.finish():
+        read_runs(runs, streams)
     ended += connections.ended()
     issues = sorted(connections.issues, key=lambda issue: (issue.connection or 0, issue.kind))
     return Outcome(streams, ended, issues)

@@ -65,7 +65,8 @@ def captured(*points: Sequence[Packet], batches: int = 1) -> Seen:
     edges = np.linspace(0, len(order), batches + 1).astype(int).tolist()
     for begin, end in pairwise(edges):
         read_runs(connections.feed(cut(merged, begin, end)), streams)
-    read_runs(connections.finish(), streams)
+    for runs in connections.finish():
+        read_runs(runs, streams)
     ended = connections.ended()
     return Seen(streams, ended, connections.copies, {issue.kind for issue in connections.issues})
 

@@ -43,7 +43,8 @@ def conversations(name: str) -> list[list[Part]]:
     streams: dict[tuple[int, int], list[Piece]] = {}
     for batch in segments_of(f"{name}/capture.pcap"):
         read_runs(connections.feed(replace(batch, data=batch.data.copy())), streams)
-    read_runs(connections.finish(), streams)
+    for runs in connections.finish():
+        read_runs(runs, streams)
     found = []
     for connection in sorted({connection for connection, _ in streams}):
         parts = [

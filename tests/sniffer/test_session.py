@@ -93,6 +93,6 @@ def test_tls_that_nobody_answers_is_told(answer: bytes, closed: bool, expected: 
         of.close()
     session = Session()
     session.feed(segments(of.packets))
-    session.finish()
+    list(session.finish())
     assert [issue.kind for issue in session.issues] == expected
     assert [row.protocol for row in session.ended()] == ["tls"]

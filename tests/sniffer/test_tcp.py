@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from sniffer import reassembly
-from sniffer.columns import NO_TIME
+from sniffer.columns import NO_TIME, Segments
 from sniffer.link import dissect
 from sniffer.sources.files import open_capture
 from sniffer.tcp import Connections
@@ -421,7 +422,7 @@ def test_gap_in_a_one_way_capture(by_time: bool) -> None:
     assert runs.start.tolist().count(-1) == 1
     assert runs.number.tolist()[:3] == [1, 2, 2]
     assert runs.offset.tolist()[:3] == [0, 6, 10]
-    assert len(connections.finish().number) == 0
+    assert not sum(len(runs.number) for runs in connections.finish())
     assert [issue.kind for issue in connections.issues] == ["tcp_gap", "tcp_one_way"]
 
 
@@ -508,7 +509,7 @@ def test_ended_connections_come_out_before_the_capture_ends() -> None:
     ended = connections.ended()
     assert [one.connection for one in ended] == [5 * i + 1 for i in range(300)]
     assert connections.ended() == []
-    connections.finish()
+    list(connections.finish())
     assert [one.connection for one in connections.ended()] == [1501]
 
 
@@ -524,7 +525,7 @@ def test_many_connections_at_once() -> None:
     runs = connections.feed(again)
     assert np.array_equal(runs.connection, batch.number)
     assert runs.offset.tolist() == [1] * count
-    connections.finish()
+    list(connections.finish())
     assert len(connections.ended()) == count
 
 
@@ -535,7 +536,7 @@ def test_ipv6_and_a_connection_to_itself() -> None:
     connections = Connections()
     runs = connections.feed(batch)
     assert runs.length.tolist() == [3, 3]
-    connections.finish()
+    list(connections.finish())
     assert {one.source for one in connections.ended()} == {"2001:db8::2"}
 
 
@@ -546,7 +547,7 @@ def test_packets_without_a_time() -> None:
     connections = Connections()
     runs = connections.feed(replace(batch, at=np.full(len(batch.at), NO_TIME, np.int64)))
     assert runs.length.tolist() == [7]
-    connections.finish()
+    list(connections.finish())
     (one,) = connections.ended()
     assert (one.opened, one.first_seen) == (None, NO_TIME)
 
@@ -568,7 +569,7 @@ def test_connections_that_are_open() -> None:
     connections.feed(segments(conversation.packets))
     found = connections.still_open([1, 2])
     assert [(one.connection, one.source, one.source_bytes) for one in found.values()] == [(1, CLIENT[0], 7)]
-    connections.finish()
+    list(connections.finish())
     assert connections.still_open([1]) == {}
 
 
@@ -589,7 +590,7 @@ def test_kernels_are_compiled_once() -> None:
 def test_no_segments() -> None:
     connections = Connections()
     assert len(connections.feed(segments([])).number) == 0
-    assert len(connections.finish().number) == 0
+    assert not sum(len(runs.number) for runs in connections.finish())
     assert connections.ended() == []
 
 
@@ -624,7 +625,8 @@ def read_capture(name: str, batch_bytes: int) -> tuple[list[bytes], Connections]
     streams: dict[tuple[int, int], list[Piece]] = {}
     for packets in open_capture(str(CAPTURES / name), batch_bytes=batch_bytes):
         read_runs(connections.feed(dissect(packets).segments), streams)
-    read_runs(connections.finish(), streams)
+    for runs in connections.finish():
+        read_runs(runs, streams)
     whole = [
         b"".join(b"?" * piece.length if piece.data is None else piece.data for piece in streams[key])
         for key in sorted(streams)
@@ -666,7 +668,7 @@ def test_a_flood_of_connections_that_never_answer_is_forgotten() -> None:
         connections.feed(segments(syns[first : first + 2000], first + 1))
         ended += len(connections.ended())
         assert first + 2000 - ended < 10_000
-    connections.finish()
+    list(connections.finish())
     assert ended + len(connections.ended()) == len(syns)
 
 
@@ -750,3 +752,43 @@ def test_first_copies_of_silent_connections_are_dropped() -> None:
         totals = connections._state.totals[0]
         kept.append(connections._kept_filled - int(totals["unkept_bytes"]))
     assert max(kept) < 1_500_000 < 40 * 100 * 1000
+
+
+def unanswered(count: int, later: int) -> Segments:
+    """SYNs of as many connections, so much time between them."""
+    sources = [(f"10.1.{i // 50_000}.{i // 200 % 250}", 1000 + i % 50_000) for i in range(count)]
+    return segments([Packet(source, BROKER, 7, flags=SYN, at=i * later) for i, source in enumerate(sources)])
+
+
+def bytes_for(batch: Segments) -> int:
+    """What connections take after a batch, without the batch."""
+    tracemalloc.start()
+    connections = Connections()
+    connections.feed(batch)
+    connections.ended()
+    now, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return now
+
+
+def test_a_connection_of_one_syn_takes_some_hundred_bytes() -> None:
+    few, many = 4_096, 32_768  # as many as there is room for when room is doubled
+    assert bytes_for(unanswered(many, 1000)) - bytes_for(unanswered(few, 1000)) < 700 * (many - few)
+
+
+def test_connections_end_some_at_a_time() -> None:
+    count = 20_000
+    flood, later = unanswered(count, 1000), [Packet(CLIENT, BROKER, i, at=60 * SECOND) for i in range(count)]
+    connections = Connections()
+    connections.feed(flood)
+    seen = []
+    for begin in range(0, count, 5_000):
+        connections.feed(segments(later[begin : begin + 5_000], count + begin + 1))
+        seen.append(len(connections.ended()))
+    assert sum(seen) == count
+    assert max(seen) <= 12_000
+    connections = Connections()
+    connections.feed(flood)
+    parts = [[one.connection for one in connections.ended()] for _ in connections.finish()]
+    assert max(map(len, parts)) < count / 2
+    assert [one for part in parts for one in part] == list(range(1, count + 1))
