@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from decoders import program as layouts
@@ -63,6 +64,10 @@ _TAGS_TEXT = np.frombuffer(b'"_tags": {', np.uint8)
 
 _LONGEST_FIXED = 64
 """No number, uuid or word of the kernel with its separators is longer."""
+
+
+LONGEST_TEXT = 100 << 20
+"""Bytes of the text of one body. That of a Metadata answer of 200,000 topics with names of 60 bytes is 68 million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +209,15 @@ def _write(
     float_row: Int64s,
     float_text: Bytes,
     float_end: Int64s,
+    longest: Int64s,
     first: Integer,
     offset: Int64s,
     text: Bytes,
 ) -> Integer:
-    """Write frames from `first` on, each from offset[frame]. Returns the first that did not fit, or their number."""
+    """Write frames from `first` on, each from offset[frame]. Returns the first that did not fit, or their number.
+
+    A frame whose text would be longer than its `longest` gets none, and is no longer wanted.
+    """
     capacity = np.int64(text.shape[0]) - _LONGEST_FIXED
     # What is open: an array or struct (program row of its first member, elements left, enclosing row), or a tag section
     # (its TAGS row, tags done, first row of the section, and the row behind it).
@@ -231,6 +240,8 @@ def _write(
         text[target] = 0x7B
         target += 1
         while True:
+            if target - offset[frame] > longest[frame]:
+                break
             operation = rows[pc, 0]
             next_tag = False
             if operation <= _COMPACT_ARRAY or operation == _STRUCT:
@@ -395,6 +406,9 @@ def _write(
                     pc = np.int64(rows[tags, 3])
             if target > capacity:
                 return np.int64(frame)
+        if target - offset[frame] > longest[frame]:
+            wanted[frame] = False
+            target = np.int64(offset[frame])
         offset[frame + 1] = target
     return np.int64(frame_start.shape[0] - 1)
 
@@ -431,8 +445,10 @@ def secret_fields(using: Programs) -> list[int]:
     return [using.field_id(entry.api_key, entry.response, entry.path) for entry in SECRET_FIELDS]
 
 
-def bodies_as_json(tape: Tape, secret: Iterable[int] = ()) -> pa.Array:
+def bodies_as_json(tape: Tape, secret: Iterable[int] = (), longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Array:
     """The JSON text of every body of the tape, one string for each frame; null for a frame that is not whole.
+
+    A text of more than `longest` bytes (of all frames, or of each) is null too, so that what is held is bounded.
 
     secret: ids of fields of strings or bytes in whose place `sasl.REDACTED` is written, unless null or empty (see
     `secret_fields`). Field names are Kafka's, bytes are base64, absent tagged fields have their default, unknown tagged
@@ -450,8 +466,10 @@ def bodies_as_json(tape: Tape, secret: Iterable[int] = ()) -> pa.Array:
     np.cumsum([len(number) for number in floats], out=float_end[1:])
     wanted = tape.whole
     entry = np.where(wanted, using.entry[tape.program], -1)
+    limits = np.full(len(tape), longest, np.int64)
     offset = np.zeros(len(tape) + 1, np.int64)
-    text = np.empty(64 * len(tape.field) + 1024 * _LONGEST_FIXED, np.uint8)
+    expected = 64 * int(np.diff(tape.frame_start)[wanted].sum())
+    text = np.empty(expected + 1024 * _LONGEST_FIXED, np.uint8)
     frame = 0
     while True:
         frame = _write(
@@ -472,6 +490,7 @@ def bodies_as_json(tape: Tape, secret: Iterable[int] = ()) -> pa.Array:
             float_row,
             np.frombuffer(b"".join(floats), np.uint8),
             float_end,
+            limits,
             frame,
             offset,
             text,

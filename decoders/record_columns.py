@@ -36,6 +36,7 @@ from decoders.records import (
     MOST_RECORDS,
     TRANSACTIONAL_BIT,
     UP_TO_MAGIC_BYTES,
+    most_records,
 )
 
 Bytes = NDArray[np.uint8]
@@ -48,6 +49,9 @@ _kernel = cast(Callable[[_Function], _Function], njit(cache=True, nogil=True))
 
 CHUNK_BYTES = 32 << 20
 """Bytes in the clear whose records read_records gives at a time; a single batch may exceed it, up to the limit."""
+
+RECORDS_AT_ONCE = 1 << 18
+"""Records, and headers, that read_records gives at a time: as columns they are many times the bytes of small ones."""
 
 TIMESTAMP_TYPES = ("none", "create_time", "log_append_time")
 
@@ -91,8 +95,10 @@ OK, UNKNOWN_CODEC, NOT_DECOMPRESSED, TOO_LARGE, DAMAGED_RECORD, RECORD_COUNT, BY
     _CLEAR_START,
     _CLEAR_END,
     _STATUS,
-) = range(27)
-_BATCH_ROWS = 27
+    _OFFSETS_FROM,  # of messages in a wrapper: what is added to their offsets
+    _OFFSETS_COUNTED,  # ... 1: which count from 0
+) = range(29)
+_BATCH_ROWS = 29
 _BATCH, _OFFSET, _TIMESTAMP, _KEY_START, _KEY_LENGTH, _VALUE_START, _VALUE_LENGTH, _FIRST_HEADER = range(8)
 _RECORD_ROWS = 8
 _HEADER_ROWS = 4  # key start, key length, value start, value length
@@ -203,10 +209,11 @@ class RecordColumns:
 
 @dataclass(frozen=True, slots=True)
 class RecordChunk:
-    """Some batches and all of their records."""
+    """Some batches and their records; of very many records, the first."""
 
     batches: BatchColumns
     records: RecordColumns
+    is_continued: bool = False  # the batches are those of the chunk before, the records those behind its own
 
 
 def scan(data: Bytes, start: Integers, end: Integers) -> Fields:
@@ -242,19 +249,26 @@ def read_batches(fields: Fields, *, limit: int = OUTPUT_LIMIT, chunk_bytes: int 
     """Everything about the batches; their payloads are decompressed and walked, in chunks, but no record is kept."""
     parts = []
     for batches, data in _clear_chunks(fields, limit, chunk_bytes):
-        _count(data, batches)
+        _walk(data, batches)
         parts.append(batches)
     return _batch_columns(np.concatenate(parts, axis=1) if parts else fields._batches)
 
 
-def read_records(fields: Fields, *, limit: int = OUTPUT_LIMIT, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RecordChunk]:
+def read_records(
+    fields: Fields,
+    *,
+    limit: int = OUTPUT_LIMIT,
+    chunk_bytes: int = CHUNK_BYTES,
+    records_at_once: int = RECORDS_AT_ONCE,
+) -> Iterator[RecordChunk]:
     """Batches with their records, in order, a chunk of at most chunk_bytes in the clear (or a single batch) at a time.
 
-    limit: bytes that one batch may hold in the clear; see also compression.output_limit. How the batches are cut into
-    chunks changes nothing but the chunks.
+    A chunk has at most records_at_once records, and as many headers (or a single record's); where the batches have
+    more, further chunks with the same batches follow. limit: bytes that one batch may hold in the clear; see also
+    compression.output_limit. How the batches are cut into chunks changes nothing but the chunks.
     """
     for chunk in _clear_chunks(fields, limit, chunk_bytes):
-        yield _record_chunk(*chunk)
+        yield from _record_chunks(*chunk, records_at_once)
         del chunk  # so that there is never more than one
 
 
@@ -344,39 +358,42 @@ def _batch_columns(batches: Integers) -> BatchColumns:
     return BatchColumns(**columns)
 
 
-def _count(data: Bytes, batches: Integers) -> tuple[int, int]:
-    """Complete batches in the clear by what their payloads say; how many records and headers there are."""
-    records, headers = _walk(
-        False, data, batches, np.empty((_RECORD_ROWS, 0), np.int64), np.empty((_HEADER_ROWS, 0), np.int64)
-    )
-    return int(records), int(headers)
-
-
-def _record_chunk(batches: Integers, data: Bytes) -> RecordChunk:
-    record_count, header_count = _count(data, batches)
-    records = np.empty((_RECORD_ROWS, record_count), np.int64)
-    headers = np.empty((_HEADER_ROWS, header_count), np.int64)
-    _walk(True, data, batches, records, headers)
+def _record_chunks(batches: Integers, data: Bytes, at_once: int) -> Iterator[RecordChunk]:
+    """Complete batches in the clear by what their payloads say, and give their records."""
+    left, headers_left = map(int, _walk(data, batches))
     columns = _batch_columns(batches)
-    return RecordChunk(
-        columns,
-        RecordColumns(
-            data,
-            batch=records[_BATCH],
-            offset=records[_OFFSET],
-            timestamp=records[_TIMESTAMP],
-            key_start=records[_KEY_START],
-            key_length=records[_KEY_LENGTH],
-            value_start=records[_VALUE_START],
-            value_length=records[_VALUE_LENGTH],
-            control=columns.control[records[_BATCH]],
-            header_offsets=np.append(records[_FIRST_HEADER], header_count),
-            header_key_start=headers[0],
-            header_key_length=headers[1],
-            header_value_start=headers[2],
-            header_value_length=headers[3],
-        ),
-    )
+    place = np.zeros(3, np.int64)
+    is_continued, header_room = False, at_once
+    while left or not is_continued:
+        records = np.empty((_RECORD_ROWS, min(left, at_once)), np.int64)
+        headers = np.empty((_HEADER_ROWS, min(headers_left, header_room)), np.int64)
+        taken, headers_taken = map(int, _take(data, batches, place, records, headers))
+        if left and not taken:  # a record with very many headers
+            header_room *= 2
+            continue
+        left, headers_left = left - taken, headers_left - headers_taken
+        records, headers = records[:, :taken], headers[:, :headers_taken]
+        yield RecordChunk(
+            columns,
+            RecordColumns(
+                data,
+                batch=records[_BATCH],
+                offset=records[_OFFSET],
+                timestamp=records[_TIMESTAMP],
+                key_start=records[_KEY_START],
+                key_length=records[_KEY_LENGTH],
+                value_start=records[_VALUE_START],
+                value_length=records[_VALUE_LENGTH],
+                control=columns.control[records[_BATCH]],
+                header_offsets=np.append(records[_FIRST_HEADER], headers_taken),
+                header_key_start=headers[0],
+                header_key_length=headers[1],
+                header_value_start=headers[2],
+                header_value_length=headers[3],
+            ),
+            is_continued,
+        )
+        is_continued, header_room = True, at_once
 
 
 def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tuple[Integers, Bytes]]:
@@ -479,6 +496,9 @@ def _laid_out(data: Bytes, batches: Integers, pieces: list[tuple[int, bytes]]) -
     batches[_CLEAR_START] = offsets[:-1]
     batches[_CLEAR_END] = offsets[1:]
     return _as_bytes(out)
+
+
+_most_records = _kernel(most_records)
 
 
 # ---- kernels; all of them check a length against what is left before they read
@@ -681,41 +701,30 @@ def _check_small_crcs(data: Bytes, batches: Integers, tables: NDArray[np.uint32]
 
 
 @_kernel
-def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers: Integers) -> tuple[Integer, Integer]:
-    """Read the records of batches in the clear; how many records and headers there are.
+def _walk(data: Bytes, batches: Integers) -> tuple[Integer, Integer]:
+    """Count the records and headers of batches in the clear.
 
-    Completes the batches: number of records, status, base offset of a wrapper. With fill writes records and headers
-    too, which must be as wide as the numbers that a call without it gave.
+    Completes the batches: number of records that are whole, status, base offset of a wrapper, offsets in it.
     """
     total = np.int64(0)
     header_total = np.int64(0)
-    header_room = headers.shape[1]
     parts = np.zeros(7, np.int64)
     for row in range(batches.shape[1]):
         status = batches[_STATUS, row]
-        if fill:
-            # What the first walk found out: so many records, and all of them are whole.
-            said = batches[_RECORDS, row]
-            if said == 0:
-                continue
-        elif status != OK:
+        if status != OK:
             batches[_RECORDS, row] = 0
             continue
-        else:
-            said = batches[_RECORDS, row]
+        said = batches[_RECORDS, row]
         at = batches[_CLEAR_START, row]
         end = batches[_CLEAR_END, row]
-        log_append_time = batches[_TIMESTAMP_TYPE, row] == 2
-        max_timestamp = batches[_MAX_TIMESTAMP, row]
         count = np.int64(0)
         damaged = False
         if batches[_MAGIC, row] == 2:
-            base_offset = batches[_BASE_OFFSET, row]
-            base_timestamp = batches[_FIRST_TIMESTAMP, row]
+            most = _most_records(batches[_CODEC, row], batches[_PAYLOAD_END, row] - batches[_PAYLOAD_START, row])
             headers_left = np.int64(MOST_RECORDS)
             too_many = False
-            while at < end and not (fill and count == said):
-                if count == MOST_RECORDS:
+            while at < end:
+                if count == most:
                     too_many = True
                     break
                 damaged = True  # until the record is read to its end
@@ -723,21 +732,19 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
                 if at < 0 or length <= 0 or length > end - at:
                     break
                 stop = at + length
-                timestamp, at = _varint(data, at + 1, stop, 64)
+                _, at = _varint(data, at + 1, stop, 64)
                 if at < 0:
                     break
-                offset, at = _varint(data, at, stop, 32)
+                _, at = _varint(data, at, stop, 32)
                 if at < 0:
                     break
                 key_length, at = _varint(data, at, stop, 32)
                 if at < 0 or key_length > stop - at:
                     break
-                key_start = at
                 at += max(key_length, np.int64(0))
                 value_length, at = _varint(data, at, stop, 32)
                 if at < 0 or value_length > stop - at:
                     break
-                value_start = at
                 at += max(value_length, np.int64(0))
                 header_count, at = _varint(data, at, stop, 32)
                 if at < 0 or header_count < 0 or header_count > (stop - at) >> 1:
@@ -746,39 +753,21 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
                 if headers_left < 0:
                     too_many = True
                     break
-                header = header_total
                 for _ in range(header_count):
                     name_length, at = _varint(data, at, stop, 32)
                     if at < 0 or name_length < 0 or name_length > stop - at:
                         at = np.int64(-1)
                         break
-                    name_start = at
                     at += name_length
                     content_length, at = _varint(data, at, stop, 32)
                     if at < 0 or content_length > stop - at:
                         at = np.int64(-1)
                         break
-                    if fill and header < header_room:
-                        headers[0, header] = name_start
-                        headers[1, header] = name_length
-                        headers[2, header] = at
-                        headers[3, header] = max(content_length, np.int64(-1))
-                    header += 1
                     at += max(content_length, np.int64(0))
                 if at != stop:
                     break
                 damaged = False
-                if fill:
-                    records[_BATCH, total] = row
-                    records[_OFFSET, total] = base_offset + offset
-                    records[_TIMESTAMP, total] = max_timestamp if log_append_time else base_timestamp + timestamp
-                    records[_KEY_START, total] = key_start
-                    records[_KEY_LENGTH, total] = max(key_length, np.int64(-1))
-                    records[_VALUE_START, total] = value_start
-                    records[_VALUE_LENGTH, total] = max(value_length, np.int64(-1))
-                    records[_FIRST_HEADER, total] = header_total
-                header_total = header
-                total += 1
+                header_total += header_count
                 count += 1
             if too_many:
                 status = np.int64(TOO_LARGE)
@@ -792,10 +781,9 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
             first_offset = np.int64(0)
             last_offset = np.int64(0)
             all_zero = True
-            place = at
-            while place < end:
-                place = _message(data, place, end, parts)
-                if place < 0 or (packed and parts[1] & CODEC_BITS != 0):
+            while at < end:
+                at = _message(data, at, end, parts)
+                if at < 0 or (packed and parts[1] & CODEC_BITS != 0):
                     damaged = True
                     break
                 if count == 0:
@@ -811,23 +799,88 @@ def _walk(fill: bool, data: Bytes, batches: Integers, records: Integers, headers
                 base = max(outer - last_offset, np.int64(0))
             if packed and count > 0:
                 batches[_BASE_OFFSET, row] = base + first_offset
+            batches[_OFFSETS_FROM, row] = base
+            batches[_OFFSETS_COUNTED, row] = 1 if counted else 0
             if damaged:
                 status = np.int64(DAMAGED_RECORD)
-            for number in range(count):
+        total += count
+        batches[_RECORDS, row] = count
+        batches[_STATUS, row] = status
+    return total, header_total
+
+
+@_kernel
+def _take(
+    data: Bytes, batches: Integers, place: Integers, records: Integers, headers: Integers
+) -> tuple[Integer, Integer]:
+    """Read records that `_walk` has counted, and so found whole: as many as there is room for, with their headers.
+
+    place: the batch, the record's number in it, and where it begins; it is moved behind what was read. Returns how many
+    records and headers these are.
+    """
+    total = np.int64(0)
+    header_total = np.int64(0)
+    parts = np.zeros(7, np.int64)
+    row, number, at = place[0], place[1], place[2]
+    while row < batches.shape[1]:
+        count = batches[_RECORDS, row]
+        if number == 0:
+            at = batches[_CLEAR_START, row]
+        end = batches[_CLEAR_END, row]
+        magic = batches[_MAGIC, row]
+        packed = batches[_CODEC, row] != 0
+        log_append_time = batches[_TIMESTAMP_TYPE, row] == 2
+        max_timestamp = batches[_MAX_TIMESTAMP, row]
+        base_timestamp = batches[_FIRST_TIMESTAMP, row]
+        base_offset = batches[_BASE_OFFSET, row]
+        while number < count and total < records.shape[1]:
+            if magic == 2:
+                length, behind = _varint(data, at, end, 32)
+                stop = behind + length
+                timestamp, behind = _varint(data, behind + 1, stop, 64)
+                offset, behind = _varint(data, behind, stop, 32)
+                key_length, behind = _varint(data, behind, stop, 32)
+                key_start = behind
+                value_length, behind = _varint(data, behind + max(key_length, np.int64(0)), stop, 32)
+                value_start = behind
+                header_count, behind = _varint(data, behind + max(value_length, np.int64(0)), stop, 32)
+                if header_count > headers.shape[1] - header_total:
+                    break
+                records[_OFFSET, total] = base_offset + offset
+                records[_TIMESTAMP, total] = max_timestamp if log_append_time else base_timestamp + timestamp
+                records[_KEY_START, total] = key_start
+                records[_KEY_LENGTH, total] = max(key_length, np.int64(-1))
+                records[_VALUE_START, total] = value_start
+                records[_VALUE_LENGTH, total] = max(value_length, np.int64(-1))
+                records[_FIRST_HEADER, total] = header_total
+                for _ in range(header_count):
+                    name_length, behind = _varint(data, behind, stop, 32)
+                    headers[0, header_total] = behind
+                    headers[1, header_total] = name_length
+                    content_length, behind = _varint(data, behind + name_length, stop, 32)
+                    headers[2, header_total] = behind
+                    headers[3, header_total] = max(content_length, np.int64(-1))
+                    behind += max(content_length, np.int64(0))
+                    header_total += 1
+                at = stop
+            else:
                 at = _message(data, at, end, parts)
-                if fill:
-                    records[_BATCH, total] = row
-                    records[_OFFSET, total] = base + (number if counted else parts[0])
-                    records[_TIMESTAMP, total] = max_timestamp if packed and log_append_time else parts[2]
-                    records[_KEY_START, total] = parts[3]
-                    records[_KEY_LENGTH, total] = parts[4]
-                    records[_VALUE_START, total] = parts[5]
-                    records[_VALUE_LENGTH, total] = parts[6]
-                    records[_FIRST_HEADER, total] = header_total
-                total += 1
-        if not fill:
-            batches[_RECORDS, row] = count
-            batches[_STATUS, row] = status
+                counted = batches[_OFFSETS_COUNTED, row] != 0
+                records[_OFFSET, total] = batches[_OFFSETS_FROM, row] + (number if counted else parts[0])
+                records[_TIMESTAMP, total] = max_timestamp if packed and log_append_time else parts[2]
+                records[_KEY_START, total] = parts[3]
+                records[_KEY_LENGTH, total] = parts[4]
+                records[_VALUE_START, total] = parts[5]
+                records[_VALUE_LENGTH, total] = parts[6]
+                records[_FIRST_HEADER, total] = header_total
+            records[_BATCH, total] = row
+            total += 1
+            number += 1
+        if number < count:
+            break
+        row += 1
+        number = np.int64(0)
+    place[0], place[1], place[2] = row, number, at
     return total, header_total
 
 

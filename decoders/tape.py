@@ -11,7 +11,7 @@ import base64
 import enum
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -45,7 +45,7 @@ class Status(enum.IntEnum):
     BAD_COUNT = 6  # negative, or more elements than bytes are left for
     BAD_TAG = 7  # a tagged field that does not end where its size says
     LEFT_OVER = 8  # bytes behind the last field
-    TOO_MANY = 9  # more rows than a sane frame of this size makes; the tape has none of them
+    TOO_MANY = 9  # more rows, or structs in arrays, than a frame may make; the tape has those before
     AMBIGUOUS = 10  # the version has two layouts, both fit the bytes and they differ in what they read
 
 
@@ -57,6 +57,16 @@ ROWS_PER_BYTE = 64
 ROWS_PER_FRAME = 1024
 """A frame may make ROWS_PER_BYTE for each of its bytes and ROWS_PER_FRAME more. Elements take a byte or more and are a
 few rows, so that only a schema with a mistake comes near."""
+
+MOST_ROWS = 5_000_000
+"""Rows that any frame may make. The largest that brokers send tell of all partitions of a cluster: 200,000 of them,
+each in a topic of its own and with three replicas, are 4.2 million rows of a Metadata answer, and 120 MB of tape."""
+
+MOST_ELEMENTS = 500_000
+"""Structs in arrays that any frame may have, for tables have rows of those: that answer has 400,000."""
+
+ROWS_AT_ONCE = 2_000_000
+"""Rows of a tape of several frames that `decode_bodies` is to make at once, where the caller asks for a bound."""
 
 _INT8, _INT16, _INT32, _INT64 = layouts.INT8, layouts.INT16, layouts.INT32, layouts.INT64
 _UINT16, _UINT32, _BOOL, _FLOAT64, _UUID = layouts.UINT16, layouts.UINT32, layouts.BOOL, layouts.FLOAT64, layouts.UUID
@@ -103,6 +113,8 @@ def _decode(
     end_of: Int64s,
     entry: Int64s,
     rows: Int32s,
+    most_rows: Integer,
+    most_elements: Integer,
     first: Integer,
     used: Integer,
     field: Int32s,
@@ -129,8 +141,9 @@ def _decode(
         pc: Integer = entry[frame]
         above: Integer = np.int64(-1)
         depth = 0
+        elements_left = np.int64(most_elements)
         bad = _OK
-        most = used + ROWS_PER_BYTE * (end - position) + ROWS_PER_FRAME
+        most = used + min(ROWS_PER_BYTE * (end - position) + ROWS_PER_FRAME, np.int64(most_rows))
         room = min(capacity, most) - 2
         if pc < 0:
             bad = _UNKNOWN
@@ -139,7 +152,6 @@ def _decode(
             if used > room:
                 if used + 2 > most:
                     bad = _TOO_MANY
-                    used = frame_start[frame]
                     break
                 return np.int64(frame), frame_start[frame]
             next_tag = False
@@ -248,6 +260,10 @@ def _decode(
                         depth += 1
                         above = used - 1
                         if flags & _SCALARS == 0:
+                            if elements_left == 0:
+                                bad = _TOO_MANY
+                                break
+                            elements_left -= 1
                             field[used] = field[used - 1] + 1
                             at[used] = position
                             value[used] = 0
@@ -261,6 +277,10 @@ def _decode(
                     pc = resume[top]
                     array = opened[top]
                     if above != array:
+                        if elements_left == 0:
+                            bad = _TOO_MANY
+                            break
+                        elements_left -= 1
                         field[used] = field[array] + 1
                         at[used] = position
                         value[used] = value[array] - left[top]
@@ -337,7 +357,6 @@ def _decode(
                 if used > room:  # the outer loop looks again, at an operation that it has not executed yet
                     if used + 2 > most:
                         bad = _TOO_MANY
-                        used = frame_start[frame]
                         break
                     return np.int64(frame), frame_start[frame]
                 left[top] -= 1
@@ -390,7 +409,22 @@ def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: In
     frame: Integer = np.int64(0)
     while frame < count:
         following, _ = _decode(
-            data, start, end, entry, rows, frame, 0, field, at, value, parent, frame_start, status, stopped_at
+            data,
+            start,
+            end,
+            entry,
+            rows,
+            MOST_ROWS,
+            MOST_ELEMENTS,
+            frame,
+            0,
+            field,
+            at,
+            value,
+            parent,
+            frame_start,
+            status,
+            stopped_at,
         )
         if following == frame:
             capacity *= 2
@@ -604,6 +638,9 @@ def string_array(offset: Int64s, text: Bytes, null: Bools | None = None) -> pa.A
     )
 
 
+_LAYOUT_BYTES = 1 << 20
+
+
 @dataclass(frozen=True)
 class Tape:
     """Values of a batch of bodies; every column but those by frame has an entry for each row.
@@ -646,6 +683,10 @@ class Tape:
         if len(parts) == 1:
             return parts[0]
         return np.sort(np.concatenate([np.empty(0, np.int64), *parts]), kind="stable")
+
+    def rows_in(self, frame: int) -> int:
+        """How many rows a frame has."""
+        return int(self.frame_start[frame + 1] - self.frame_start[frame])
 
     def frame_of(self, rows: Int64s) -> Int64s:
         """Frame of each row, i64[len(rows)]."""
@@ -711,6 +752,15 @@ class Tape:
         _gather_uuids(self.data, self._places(rows), offset, text)
         return string_array(offset, text, null)
 
+    def first(self, frames: int) -> Tape:
+        """The tape of so many of its frames, from the first on; itself if it has no more."""
+        if frames == len(self):
+            return self
+        rows = int(self.frame_start[frames])
+        by_row = {name: getattr(self, name)[:rows] for name in ("field", "at", "value", "parent")}
+        by_frame = {name: getattr(self, name)[:frames] for name in ("status", "stopped_at", "program")}
+        return replace(self, frame_start=self.frame_start[: frames + 1], **by_row, **by_frame)
+
     def _places(self, rows: Int64s) -> Int64s:
         if not len(self.at):
             return np.zeros(len(rows), np.int64)
@@ -723,8 +773,16 @@ def decode_bodies(
     end: npt.ArrayLike,
     program: npt.ArrayLike,
     using: Programs | None = None,
+    *,
+    most_rows: int = MOST_ROWS,
+    most_elements: int = MOST_ELEMENTS,
+    rows_at_once: int | None = None,
 ) -> Tape:
     """Decode the bodies data[start:end], each by its program (see `Programs.program_of`; -1: status UNKNOWN).
+
+    A frame makes at most most_rows rows, most_elements of them structs in arrays (else status TOO_MANY). With
+    rows_at_once the tape has as many frames, from the first on, as make so many rows together, but at least one; the
+    caller goes on behind them.
 
     Raises ValueError if a frame does not lie within data. Anything wrong with the bytes is a status.
     """
@@ -739,37 +797,46 @@ def decode_bodies(
         raise ValueError(f"a frame does not lie within the {len(buffer)} bytes of data")
     if np.any(chosen >= len(using.entry)):
         raise ValueError(f"a program is not one of {len(using.entry)}")
-    chosen, ambiguous = _choose_layouts(buffer, starts, ends, chosen, using)
-    tape = _execute(buffer, starts, ends, chosen, using)
-    tape.status[ambiguous] = _AMBIGUOUS
+    chosen, ambiguous = _choose_layouts(buffer, starts, ends, chosen, using, most_rows, most_elements)
+    tape = _execute(buffer, starts, ends, chosen, using, most_rows, most_elements, rows_at_once)
+    tape.status[ambiguous[ambiguous < len(tape)]] = _AMBIGUOUS
     return tape
 
 
-def _choose_layouts(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Programs) -> tuple[Int32s, Int64s]:
+def _choose_layouts(
+    data: Bytes,
+    start: Int64s,
+    end: Int64s,
+    program: Int32s,
+    using: Programs,
+    most_rows: int,
+    most_elements: int,
+) -> tuple[Int32s, Int64s]:
     """For frames of a version with several layouts, the program of the one that takes the bytes to the last.
 
     Returns the programs (where none fits, those given), and the frames where layouts fit that read different things.
     There are few such frames, so that they are decoded apart and the tape need not be changed afterwards.
     """
     chosen = program.copy()
-    frames = np.flatnonzero((program >= 0) & (using.alternative[program] >= 0))
-    if not len(frames):
-        return chosen, frames
-    fitting: dict[int, Tape] = {}
-    fitting_at: dict[int, int] = {}
-    ambiguous = set()
-    candidate = program[frames]
-    while len(frames):
-        tape = _execute(data, start[frames], end[frames], candidate, using)
-        for index in np.flatnonzero(tape.status == _OK).tolist():
-            frame = int(frames[index])
-            if frame not in fitting:
-                fitting[frame], fitting_at[frame] = tape, index
-                chosen[frame] = candidate[index]
-            elif not _same_rows(fitting[frame], fitting_at[frame], tape, index):
-                ambiguous.add(frame)
-        candidate = using.alternative[candidate]
-        frames, candidate = frames[candidate >= 0], candidate[candidate >= 0]
+    with_several = np.flatnonzero((program >= 0) & (using.alternative[program] >= 0))
+    ambiguous: set[int] = set()
+    # Tapes of all layouts are held side by side, so few frames are looked at together.
+    size = np.cumsum(end[with_several] - start[with_several])
+    for frames in np.split(with_several, np.flatnonzero(np.diff(size // _LAYOUT_BYTES)) + 1):
+        fitting: dict[int, Tape] = {}
+        fitting_at: dict[int, int] = {}
+        candidate = program[frames]
+        while len(frames):
+            tape = _execute(data, start[frames], end[frames], candidate, using, most_rows, most_elements)
+            for index in np.flatnonzero(tape.status == _OK).tolist():
+                frame = int(frames[index])
+                if frame not in fitting:
+                    fitting[frame], fitting_at[frame] = tape, index
+                    chosen[frame] = candidate[index]
+                elif not _same_rows(fitting[frame], fitting_at[frame], tape, index):
+                    ambiguous.add(frame)
+            candidate = using.alternative[candidate]
+            frames, candidate = frames[candidate >= 0], candidate[candidate >= 0]
     return chosen, np.array(sorted(ambiguous), np.int64)
 
 
@@ -782,10 +849,21 @@ def _same_rows(one: Tape, frame: int, other: Tape, other_frame: int) -> bool:
     )
 
 
-def _execute(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Programs) -> Tape:
+def _execute(
+    data: Bytes,
+    start: Int64s,
+    end: Int64s,
+    program: Int32s,
+    using: Programs,
+    most_rows: int,
+    most_elements: int,
+    rows_at_once: int | None = None,
+) -> Tape:
     entry = np.where(program >= 0, using.entry[program], -1)
     # Too low a guess costs a copy; too high a one costs fresh memory from the system for each batch, which is dearer.
     capacity = int((end - start).sum()) // 32 + 24 * len(start) + 4 * ROWS_PER_FRAME
+    if rows_at_once is not None:
+        capacity = min(capacity, rows_at_once)
     field = np.empty(capacity, np.int32)
     at, value, parent = (np.empty(capacity, np.int64) for _ in range(3))
     frame_start = np.zeros(len(start) + 1, np.int64)
@@ -794,25 +872,35 @@ def _execute(data: Bytes, start: Int64s, end: Int64s, program: Int32s, using: Pr
     frame, used = 0, 0
     while True:
         frame, used = _decode(
-            data, start, end, entry, using.rows, frame, used, field, at, value, parent, frame_start, status, stopped_at
+            data,
+            start,
+            end,
+            entry,
+            using.rows,
+            most_rows,
+            most_elements,
+            frame,
+            used,
+            field,
+            at,
+            value,
+            parent,
+            frame_start,
+            status,
+            stopped_at,
         )
-        if frame == len(start):
+        if frame == len(start) or (frame and rows_at_once is not None and capacity >= rows_at_once):
             break
         capacity *= 2
+        if rows_at_once is not None:
+            capacity = min(capacity, rows_at_once if frame else most_rows)
         field = grown(field, used, capacity)
         at, value, parent = (grown(column, used, capacity) for column in (at, value, parent))
-    return Tape(
-        data,
-        using,
-        field[:used],
-        at[:used],
-        value[:used],
-        parent[:used],
-        frame_start,
-        status,
-        stopped_at,
-        program,
-    )
+    by_row = (field[:used], at[:used], value[:used], parent[:used])
+    tape = Tape(data, using, *by_row, frame_start[: frame + 1], status[:frame], stopped_at[:frame], program[:frame])
+    if rows_at_once is None or used <= rows_at_once:
+        return tape
+    return tape.first(max(1, int(np.searchsorted(tape.frame_start, rows_at_once, side="right")) - 1))
 
 
 Column = TypeVar("Column", Bytes, Int32s, Int64s)

@@ -42,7 +42,11 @@ class EngineOptions:
 
 
 class Engine:
-    """Segments in, tables out. What comes out does not depend on how the segments were cut into batches."""
+    """Segments in, tables out. What comes out does not depend on how the segments were cut into batches.
+
+    The rows come in pieces, so that few are held at once: first those of exchanges (`TableBuilder.observe`), then, once
+    for each batch of segments, those of connections that have ended. All pieces must be taken.
+    """
 
     def __init__(self, options: EngineOptions) -> None:
         self._session = Session(options.session)
@@ -84,26 +88,32 @@ class Engine:
         """The names of topic ids that were seen so far."""
         return self._builder.topic_names
 
-    def feed(self, segments: Segments) -> Tables:
+    def feed(self, segments: Segments) -> Iterator[Tables]:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""
         return self._tables(self._session.feed(segments))
 
     def finish(self) -> Iterator[Tables]:
         """The rows of all that was still open, those of some connections at a time."""
-        yield from map(self._tables, self._session.finish())
+        for exchanges in self._session.finish():
+            yield from self._tables(exchanges)
         if "issues" in self._wanted and len(self.faults_of_views):
             yield {"issues": issue_table(self.faults_of_views)}
 
-    def _tables(self, exchanges: Exchanges) -> Tables:
+    def _tables(self, exchanges: Exchanges) -> Iterator[Tables]:
         self.endpoints = self._session.endpoints(exchanges.connection)
         self.exchanges += len(exchanges.number)
-        tables = self._builder.observe(exchanges, self.endpoints)
+        for tables in self._builder.observe(exchanges, self.endpoints):
+            yield self._wanted_of(tables)
         ended = self._session.ended()
+        tables = {}
         if ended:
             self.connections.update((row.broker_port, row.protocol) for row in ended)
             issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
-            for name, rows in self._builder.end_connections(ended, issues).items():
-                tables[name] = pa.concat_tables([tables[name], rows]) if name in tables else rows
+            tables = self._builder.end_connections(ended, issues)
+        yield self._wanted_of(tables)
+
+    def _wanted_of(self, tables: Tables) -> Tables:
+        """Those of the tables that are wanted, and the rows that views make of them."""
         found = {name: table for name, table in tables.items() if name in self._wanted}
         for view in self._views:
             rows_of_view, faults = observed(view, tables, self.endpoints)

@@ -125,7 +125,7 @@ class Reading:
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
-            yield self._named(self._engine.feed(dissected.segments))
+            yield from map(self._named, self._engine.feed(dissected.segments))
         yield from map(self._named, self._engine.finish())
         if "issues" in self._options.tables and (rows := self.issues()):
             yield Batch({"issues": issue_table(rows)}, {})
@@ -142,7 +142,8 @@ class Reading:
         contents = self.capture.contents
         with open_capture(list(contents), joined=self.joined, expected=contents) as again:
             for packets in again:
-                ahead.feed(dissect(packets).segments)
+                for _ in ahead.feed(dissect(packets).segments):
+                    pass
         self.capture.expect(again.contents)
         for _ in ahead.finish():
             pass
@@ -249,7 +250,8 @@ class Listening:
             dissected = dissect(packets)
             for issue in dissected.issues:
                 self._issues.add(issue)
-            yield Batch(self._engine.feed(dissected.segments), self._engine.endpoints)
+            for tables in self._engine.feed(dissected.segments):
+                yield Batch(tables, self._engine.endpoints)
         for tables in self._engine.finish():
             yield Batch(tables, self._engine.endpoints)
 

@@ -24,10 +24,10 @@ from kafkascope.reading import Batch, Listening, Reading
 from kafkascope.rehearsal import Rehearsal
 from reports.faults import INTERNAL_ERROR, isolated
 from reports.groups.history import GroupHistory
-from reports.json_lines import glued, joined, json_lines
+from reports.json_lines import exchange_of, glued, joined, json_lines
 from reports.lines import fields as field_lines
 from reports.lines import lines, shown_names
-from reports.tables import EXCHANGES
+from reports.tables import EXCHANGES, RECORDS
 from reports.text import address, json_members
 from sniffer.issues import Issue
 from sniffer.session import Endpoint, SessionOptions
@@ -43,6 +43,9 @@ _BODIES = frozenset({"request", "response"})
 _LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 # Columns that are more than a column of the exchanges table, for --fields and --json.
 _MORE_COLUMNS = ("client", "broker", "topics")
+
+RECORDS_SHOWN = 500_000
+"""Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
 
 
 class WrongUse(Exception):  # noqa: N818 (it is said to a person, not raised at a caller)
@@ -171,6 +174,8 @@ def rehearse(view: View, options: EngineOptions) -> None:
 def _show_exchanges(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
     # Lines that pass by on the terminal are progress enough.
     batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
+    if view.records:
+        batches = with_records(batches, remark)
 
     def write(batch: Batch, limit: int | None) -> int:
         count, issues = show(batch, view, filters, out, limit)
@@ -178,6 +183,42 @@ def _show_exchanges(source: Reading | Listening, view: View, filters: Filters, r
         return count
 
     return _show(source, batches, write, view.limit, remark, out)
+
+
+def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_SHOWN) -> Iterator[Batch]:
+    """Exchanges together with their records, which come behind them in parts; at most so many records of one exchange.
+
+    What is held are the records of one exchange, and a part.
+    """
+    exchanges: pa.Table | None = None  # whose records are still coming
+    endpoints: Mapping[int, Endpoint] = {}
+    held: list[pa.Table] = []  # of the first of them
+    left_out = 0
+    for batch in batches:
+        records = batch.tables.get("records")
+        if records is None:
+            if exchanges is not None:
+                yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
+            exchanges, endpoints, held = batch.tables.get("exchanges"), batch.endpoints, []
+            continue
+        assert exchanges is not None
+        place = exchange_of(records, exchanges)  # ascending; what is held is of the exchange at place 0
+        rank = np.arange(len(place)) - np.searchsorted(place, place) + np.where(place == 0, sum(map(len, held)), 0)
+        shown = rank < most
+        left_out += int(np.count_nonzero(~shown))
+        if not shown.all():
+            records, place = records.filter(pa.array(shown)), place[shown]
+        last = int(place[-1]) if len(place) else 0
+        if last > 0:
+            first = int(np.searchsorted(place, last))
+            whole = _joined([*held, records.slice(0, first)])
+            yield Batch({"exchanges": exchanges.slice(0, last), "records": whole}, endpoints)
+            exchanges, held, records = exchanges.slice(last), [], records.slice(first)
+        held.append(records)
+    if exchanges is not None:
+        yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
+    if left_out:
+        remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
 
 
 def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
@@ -263,22 +304,22 @@ def show(
     exchanges = exchanges.slice(0, limit)
     if not len(exchanges):
         return 0, []
-    records = batch.tables.get("records") if view.records else None
-    if view.records and records is None:
-        records = _no_records()
+    records = batch.tables["records"] if view.records else None
     issues: list[Issue] = []
 
-    def texts(places: Sequence[int]) -> Any:
-        return _texts(exchanges.slice(places[0], len(places)), records, view)
+    def as_text(places: Sequence[int]) -> list[Any]:
+        return [_texts(exchanges.slice(places[0], len(places)), records, view)]
 
-    def without(places: Sequence[int], said: str) -> Any:
+    def without(places: Sequence[int], said: str) -> list[Any]:
         of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
         issues.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
         if view.style == JSON:
-            return pa.array([json.dumps(row | {"issue": said}) for row in of], pa.large_string())
-        return pa.array([f"conn={row['connection']} number={row['number']}: {said}" for row in of], pa.large_string())
+            texts = [json.dumps(row | {"issue": said}) for row in of]
+        else:
+            texts = [f"conn={row['connection']} number={row['number']}: {said}" for row in of]
+        return [pa.array(texts, pa.large_string())]
 
-    for part in isolated(range(len(exchanges)), texts, without):
+    for part in isolated(range(len(exchanges)), as_text, without):
         _write(out, part)
     return len(exchanges), issues
 
@@ -385,10 +426,8 @@ def _among(values: Any, wanted: Iterable[str]) -> Any:
     return pc.is_in(values, pa.array(sorted(wanted), pa.string()))
 
 
-def _no_records() -> pa.Table:
-    from reports.tables import RECORDS
-
-    return RECORDS.empty_table()
+def _joined(records: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([RECORDS.empty_table(), *records])
 
 
 def _write(out: BinaryIO, texts: Any) -> None:

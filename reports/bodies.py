@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from decoders.program import Programs, programs
-from decoders.tape import Tape, decode_bodies
+from decoders.tape import MOST_ELEMENTS, ROWS_AT_ONCE, Tape, decode_bodies
 from reports import tape_rows
 from reports.roles import Roles, roles
 from sniffer.columns import I16, I64, Bool, Exchanges, Kind
@@ -22,6 +23,9 @@ class Bodies:
     requests: Tape
     responses: Tape
     roles: Roles
+
+    def __len__(self) -> int:
+        return len(self.requests)
 
     @property
     def programs(self) -> Programs:
@@ -59,24 +63,28 @@ class BodyDecoder:
         self.programs = programs()
         self.roles = roles(self.programs)
 
-    def decode(self, exchanges: Exchanges, wanted: Bool | None = None) -> Bodies:
-        """The bodies of the exchanges, or of the wanted ones only."""
+    def decode(self, exchanges: Exchanges, wanted: Bool | None = None) -> Iterator[Bodies]:
+        """The bodies of the exchanges, or of the wanted ones only; of so many at a time as keep their tapes small."""
         readable = exchanges.kind == Kind.KAFKA
         if wanted is not None:
             readable &= wanted
-        return Bodies(
-            exchanges,
-            self._side(
-                exchanges, readable, exchanges.request_body, exchanges.request_end, exchanges.api_version, False
-            ),
-            self._side(
-                exchanges, readable, exchanges.response_body, exchanges.response_end, exchanges.response_version, True
-            ),
-            self.roles,
-        )
+        done, count = 0, len(exchanges.number)
+        while done < count:
+            rest = some(exchanges, done, count)
+            requests = self._side(
+                rest, readable[done:], rest.request_body, rest.request_end, rest.api_version, response=False
+            )
+            rest = some(rest, 0, len(requests))
+            responses = self._side(
+                rest, readable[done:], rest.response_body, rest.response_end, rest.response_version, response=True
+            )
+            yield Bodies(some(rest, 0, len(responses)), requests.first(len(responses)), responses, self.roles)
+            done += len(responses)
 
-    def _side(self, exchanges: Exchanges, readable: Bool, start: I64, end: I64, version: I16, response: bool) -> Tape:
-        there = readable & (start >= 0)
+    def _side(
+        self, exchanges: Exchanges, readable: Bool, start: I64, end: I64, version: I16, *, response: bool
+    ) -> Tape:
+        there = readable[: len(start)] & (start >= 0)
         program = self.programs.program_of(exchanges.api_key, version, np.full(len(start), response))
         return decode_bodies(
             exchanges.data,
@@ -84,4 +92,16 @@ class BodyDecoder:
             np.where(there, end, 0),
             np.where(there, program, -1).astype(np.int32),
             self.programs,
+            most_elements=MOST_ELEMENTS,
+            rows_at_once=ROWS_AT_ONCE,
         )
+
+
+_COLUMNS = tuple(field.name for field in fields(Exchanges) if field.name != "data")
+
+
+def some(exchanges: Exchanges, first: int, last: int) -> Exchanges:
+    """The exchanges from first up to last; themselves if these are all."""
+    if first == 0 and last == len(exchanges.number):
+        return exchanges
+    return replace(exchanges, **{name: getattr(exchanges, name)[first:last] for name in _COLUMNS})

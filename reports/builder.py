@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from decoders import apis
 from reports import tape_rows
-from reports.bodies import Bodies, BodyDecoder
+from reports.bodies import Bodies, BodyDecoder, some
 from reports.bodies_as_text import BodyText, BodyTexts
 from reports.connection_table import Introduction, connection_table, introduce, introduce_bare, issue_table
 from reports.damage import Damage, DamageReader
@@ -28,13 +29,14 @@ from reports.text import address
 from reports.told_offsets import told_offsets
 from reports.topic_mentions import TOPICS, topic_mentions
 from reports.topics import ID_PREFIX, NO_ID, TopicNames
-from sniffer.columns import ConnectionRow, Exchanges
+from sniffer.columns import Bool, ConnectionRow, Exchanges
 from sniffer.issues import Issue, IssueLog
 
 BYTES_AT_ONCE = 32_000_000
 """Bodies of more bytes are worked off in parts, so that their tapes and texts take a bounded amount of memory."""
 
-_FROM_PARTITIONS = frozenset({"partitions", "batches", "records", "ready"})
+_MADE_WITH_RECORDS = frozenset({"partitions", "batches", "ready"})
+_FROM_PARTITIONS = _MADE_WITH_RECORDS | {"records"}
 _FROM_BODIES = _FROM_PARTITIONS | {"errors", "terms", "told_offsets"}
 
 
@@ -86,13 +88,15 @@ class TableBuilder:
         self.issues = IssueLog()
         self.faults = IssueLog()  # those of the issues that are faults of ours, of all connections together
 
-    def observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> dict[str, pa.Table]:
-        """The rows of these exchanges, by table; a table without rows is absent."""
-        if not len(exchanges.number):
-            return {}
-        parts = [tables for part in _in_parts(exchanges) for tables in self._guarded(part, endpoints)]
-        names = dict.fromkeys(name for part in parts for name in part)
-        return {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in names}
+    def observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> Iterator[dict[str, pa.Table]]:
+        """The rows of these exchanges, by table; a table without rows is absent.
+
+        They come in pieces, so that what is held at once is bounded, and must all be taken. The rows of an exchange are
+        in one piece, but for its records: these are in pieces of their own, in order of the exchanges, behind the piece
+        with their exchanges, or before it if this has tables that are made while records are read.
+        """
+        for part in _in_parts(exchanges) if len(exchanges.number) else ():
+            yield from self._guarded(part, endpoints)
 
     def end_connections(self, rows: Sequence[ConnectionRow], issues: Sequence[Issue] = ()) -> dict[str, pa.Table]:
         """The rows of connections that have ended, and of the issues given and those met in their bodies."""
@@ -101,17 +105,17 @@ class TableBuilder:
             for issue in self.issues.take(row.connection):
                 log.add(issue)
 
-        def without(rows: Sequence[ConnectionRow], said: str) -> pa.Table:
+        def without(rows: Sequence[ConnectionRow], said: str) -> list[pa.Table]:
             for row in rows:
                 issue = Issue(INTERNAL_ERROR, f"connection: {said}", row.connection, row.first_seen, row.connection)
                 log.add(issue)
                 self._note_fault(issue)
-            return CONNECTIONS.empty_table()
+            return [CONNECTIONS.empty_table()]
 
         ended = [row.connection for row in rows]
         tables = {}
         if "connections" in self._wanted and rows:
-            table = isolated(rows, lambda some: connection_table(some, self._introductions, log), without)
+            table = isolated(rows, lambda some: [connection_table(some, self._introductions, log)], without)
             tables["connections"] = pa.concat_tables(table)
         if "issues" in self._wanted and len(log):
             tables["issues"] = issue_table(log)
@@ -131,49 +135,66 @@ class TableBuilder:
         self.faults.add(dataclasses.replace(issue, connection=None))
 
     def _guarded(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> Iterator[dict[str, pa.Table]]:
-        """The tables of the exchanges; those on which something is raised have but a row without what bodies tell."""
+        """The tables of the exchanges; those on which something is raised have but a row without what bodies tell.
 
-        def observe(places: Sequence[int]) -> dict[str, pa.Table]:
+        What is tried again, in parts, gives the rows again that it gave before something was raised: they are counted.
+        """
+        given = Counter[str]()  # rows by table
+        done = Counter[str]()  # those of parts that are through
+        now = Counter[str]()  # and those of the part in hand, as far as it came
+
+        def fresh(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+            found = {}
+            for name, table in tables.items():
+                known = min(max(given[name] - now[name], 0), len(table))
+                now[name] += len(table)
+                given[name] = max(given[name], now[name])
+                if known < len(table):
+                    found[name] = table.slice(known)
+            return found
+
+        def observe(places: Sequence[int]) -> Iterator[dict[str, pa.Table]]:
+            nonlocal done, now
+            now = done.copy()
+            issues = IssueLog()
             with all_or_nothing(self):
-                tables, issues = self._observe(_rows(exchanges, places[0], places[-1] + 1), endpoints)
+                for tables in self._observe(some(exchanges, places[0], places[-1] + 1), endpoints, issues):
+                    named = {
+                        name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None
+                    }
+                    if rows := fresh(named):
+                        yield rows
             for issue in issues:
                 self._count(issue)
-            return tables
+            done = now
 
-        def without(places: Sequence[int], said: str) -> dict[str, pa.Table]:
-            return self._without_bodies(_rows(exchanges, places[0], places[-1] + 1), said)
+        def without(places: Sequence[int], said: str) -> Iterator[dict[str, pa.Table]]:
+            nonlocal done
+            whole = now["exchanges"] - done["exchanges"]  # these lack at most some of their records
+            first = min(whole, len(places) - 1)
+            rows = self._without_bodies(some(exchanges, places[first], places[-1] + 1), said)
+            if whole < len(places) and rows:
+                yield fresh(rows)
+            done = now
 
-        return isolated(range(len(exchanges.number)), observe, without)
+        yield from isolated(range(len(exchanges.number)), observe, without)
 
     def _observe(
-        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]
-    ) -> tuple[dict[str, pa.Table], list[Issue]]:
-        api, client_id = api_names(exchanges), client_ids(exchanges)
-        bodies, damage = self._decode(exchanges)
-        issues = IssueLog()
-        tables: dict[str, Any] = {}  # None: no rows
+        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], issues: IssueLog
+    ) -> Iterator[dict[str, pa.Table | None]]:
+        if self._decoder is not None:
+            introduce_bare(exchanges, self._introductions)
+        if self._decoder is not None and self._needs_bodies:
+            for bodies in self._decoder.decode(exchanges):
+                yield from self._of_bodies(bodies, endpoints, issues)
+            return
+        if self._decoder is not None:
+            introducing = _introducing(exchanges)
+            for bodies in self._decoder.decode(exchanges, introducing) if introducing.any() else ():
+                introduce(bodies, _introducing(bodies.exchanges), self._introductions)
         if "exchanges" in self._wanted:
-            text = None
-            if bodies is not None and damage is not None and self._columns & TEXT_COLUMNS:
-                text = self._texts.write(bodies, damage)
-                damage.add_faults(exchanges, text.faults)
-            columns = ExchangeColumns(exchanges, api, client_id, bodies, damage, text)
-            tables["exchanges"] = exchange_table(columns, self._columns)
-        if bodies is not None:
-            self._learn_topics(bodies)
-            if self._topics:
-                topics = topic_mentions(bodies, self.topic_names)
-                tables["exchanges"] = tables["exchanges"].append_column(TOPICS, topics)
-            if "errors" in self._wanted:
-                brokers = {connection: address(end.broker, end.broker_port) for connection, end in endpoints.items()}
-                tables["errors"] = error_table(bodies, api, client_id, brokers, reveal_secrets=self._reveal_secrets)
-            if self._terms is not None:
-                tables["terms"] = self._terms.table(bodies)
-            if "told_offsets" in self._wanted:
-                tables["told_offsets"] = told_offsets(bodies, api, client_id, self._topic_codes)
-            tables |= self._partitions.observe(bodies, api, client_id, self.topic_names, issues)
-        named = {name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None}
-        return named, [*(damage.issues if damage else ()), *issues]
+            columns = ExchangeColumns(exchanges, api_names(exchanges), client_ids(exchanges), None, None, None)
+            yield {"exchanges": exchange_table(columns, self._columns)}
 
     def _without_bodies(self, exchanges: Exchanges, said: str) -> dict[str, pa.Table]:
         """The rows of exchanges with what headers tell, and an issue each, of which `fault` said it."""
@@ -185,29 +206,60 @@ class TableBuilder:
             self._count(issue)
         if "exchanges" not in self._wanted:
             return {}
-        bodies = None if self._decoder is None else self._decoder.decode(exchanges, np.zeros(count, bool))
+        bodies = None if self._decoder is None else next(self._decoder.decode(exchanges, np.zeros(count, bool)))
         nothing = pa.nulls(count, pa.string())
         columns = ExchangeColumns(
-            exchanges, api_names(exchanges), client_ids(exchanges), bodies, damage, BodyText(nothing, nothing, {})
+            exchanges,
+            api_names(exchanges),
+            client_ids(exchanges),
+            bodies,
+            damage,
+            BodyText(nothing, nothing, nothing, {}),
         )
         table = exchange_table(columns, self._columns)
         if self._topics:
             table = table.append_column(TOPICS, pa.array([[]] * count, TOPICS.type))
         return {"exchanges": table}
 
-    def _decode(self, exchanges: Exchanges) -> tuple[Bodies | None, Damage | None]:
-        if self._decoder is None:
-            return None, None
-        introduce_bare(exchanges, self._introductions)
-        introducing = np.isin(exchanges.api_key, (apis.SASL_HANDSHAKE, apis.API_VERSIONS))
-        if not self._needs_bodies:
-            if introducing.any():
-                introduce(self._decoder.decode(exchanges, introducing), introducing, self._introductions)
-            return None, None
-        bodies = self._decoder.decode(exchanges)
+    def _of_bodies(
+        self, bodies: Bodies, endpoints: Mapping[int, Endpoint], issues: IssueLog
+    ) -> Iterator[dict[str, pa.Table | None]]:
+        exchanges = bodies.exchanges
+        api, client_id = api_names(exchanges), client_ids(exchanges)
         if "connections" in self._wanted:
-            introduce(bodies, introducing, self._introductions)
-        return bodies, self._damage.read(bodies)
+            introduce(bodies, _introducing(exchanges), self._introductions)
+        damage = self._damage.read(bodies)
+        tables: dict[str, pa.Table | None] = {}  # None: no rows
+        if "exchanges" in self._wanted:
+            text = self._texts.write(bodies, damage, issues) if self._columns & TEXT_COLUMNS else None
+            if text is not None:
+                damage.add_faults(exchanges, text.faults)
+            table = exchange_table(ExchangeColumns(exchanges, api, client_id, bodies, damage, text), self._columns)
+            del text
+            self._learn_topics(bodies)
+            if self._topics:
+                table = table.append_column(TOPICS, topic_mentions(bodies, self.topic_names))
+            tables["exchanges"] = table
+        else:
+            self._learn_topics(bodies)
+        for issue in damage.issues:
+            issues.add(issue)
+        if "errors" in self._wanted:
+            brokers = {connection: address(end.broker, end.broker_port) for connection, end in endpoints.items()}
+            tables["errors"] = error_table(bodies, api, client_id, brokers, reveal_secrets=self._reveal_secrets)
+        if self._terms is not None:
+            tables["terms"] = self._terms.table(bodies)
+        if "told_offsets" in self._wanted:
+            tables["told_offsets"] = told_offsets(bodies, api, client_id, self._topic_codes)
+        if not self._wanted & _MADE_WITH_RECORDS:
+            yield tables
+            tables = {}
+        for more in self._partitions.observe(bodies, api, client_id, self.topic_names, issues):
+            if "records" in more:
+                yield more
+            else:
+                tables |= more
+        yield tables
 
     def _learn_topics(self, bodies: Bodies) -> None:
         for tape, first in (
@@ -226,18 +278,13 @@ class TableBuilder:
                     self.topic_names.learn([(ID_PREFIX + topic_id, name)])
 
 
+def _introducing(exchanges: Exchanges) -> Bool:
+    return np.isin(exchanges.api_key, (apis.SASL_HANDSHAKE, apis.API_VERSIONS))
+
+
 def _in_parts(exchanges: Exchanges) -> list[Exchanges]:
     """The exchanges in parts of some `BYTES_AT_ONCE`, at least one exchange each."""
     sizes = (exchanges.request_end - exchanges.request_start) + (exchanges.response_end - exchanges.response_start)
     ends = np.cumsum(sizes)
-    if ends[-1] <= BYTES_AT_ONCE:
-        return [exchanges]
-    cuts = np.flatnonzero(np.diff(ends // BYTES_AT_ONCE)) + 1
-    return [_rows(exchanges, first, last) for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True)]
-
-
-def _rows(exchanges: Exchanges, first: int, last: int) -> Exchanges:
-    if first == 0 and last == len(exchanges.number):
-        return exchanges
-    columns = [field.name for field in dataclasses.fields(Exchanges) if field.name != "data"]
-    return dataclasses.replace(exchanges, **{name: getattr(exchanges, name)[first:last] for name in columns})
+    cuts = (np.flatnonzero(np.diff(ends // BYTES_AT_ONCE)) + 1).tolist()
+    return [some(exchanges, first, last) for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True)]

@@ -20,6 +20,9 @@ from sniffer.issues import Issue, IssueLog
 EXPLAINED_PER_CONNECTION = 1000
 """So many damaged frames of a connection are read again by the reference decoder, which names the field."""
 
+EXPLAINED_ROWS = 500_000
+"""A frame of more values (rows of its tape) is not read again: as Python's objects they take 100 bytes and more."""
+
 NAMELESS = "response: the capture lacks its request, and no single reading fits its bytes"
 
 
@@ -149,6 +152,10 @@ class DamageReader:
         if side.start[index] < 0:
             return "undecodable_header", f"{size} bytes that end inside the header", None
         status = Status(int(side.tape.status[index]))
+        if status == Status.TOO_MANY:
+            rows, read = side.tape.rows_in(index), int(side.tape.stopped_at[index] - side.start[index])
+            detail = f"too large: its first {rows:,} values are read, which end at {read:,} of {size:,} bytes"
+            return "body_too_large", detail, None
         if status == Status.LEFT_OVER:
             left = int(side.end[index] - side.tape.stopped_at[index])
             return "bytes_left_over", f"{left} bytes left over behind the last field", None
@@ -162,6 +169,8 @@ class DamageReader:
         connection = int(exchanges.connection[index])
         explained = self._explained.get(connection, 0)
         if explained >= EXPLAINED_PER_CONNECTION or side.start[index] < 0:
+            return None, None
+        if side.tape.rows_in(index) > EXPLAINED_ROWS:
             return None, None
         self._explained[connection] = explained + 1
         body = exchanges.data[side.start[index] : side.end[index]].tobytes()

@@ -157,7 +157,7 @@ def _decoded(source: ExchangeColumns) -> pa.Array:
 def _issue(source: ExchangeColumns) -> pa.Array:
     if source.damage is None:
         raise ValueError("this column is made from damage, which was not looked for")
-    return source.damage.issue
+    return source.damage.issue if source.text is None else pc.coalesce(source.damage.issue, source.text.issue)
 
 
 def _text_of_request(role: int) -> Callable[[ExchangeColumns], pa.Array]:

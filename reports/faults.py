@@ -44,10 +44,12 @@ def fault(error: Exception) -> str:
 
 def isolated(
     items: Sequence[Item],
-    work: Callable[[Sequence[Item]], Made],
-    without: Callable[[Sequence[Item], str], Made],
+    work: Callable[[Sequence[Item]], Iterable[Made]],
+    without: Callable[[Sequence[Item], str], Iterable[Made]],
 ) -> Iterator[Made]:
     """What work makes of all items; where it raises, of their halves, and so on, in the order of the items.
+
+    What work gave before it raised is out: one that gives things as it goes has to know them again.
 
     So no item is lost with another. For one on which work raises alone there is what `without` makes of it, which is
     also given what `fault` says. Of more than `MOST_ALONE` the others are given up in larger parts.
@@ -57,15 +59,14 @@ def isolated(
     while waiting:
         part = waiting.pop()
         try:
-            made = work(part)
+            yield from work(part)
         except Exception as error:
             said = fault(error)
         else:
-            yield made
             continue
         if len(part) == 1 or alone >= MOST_ALONE:
             alone += 1
-            yield without(part, said)
+            yield from without(part, said)
         else:
             half = len(part) // 2
             waiting += [part[half:], part[:half]]

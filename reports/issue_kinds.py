@@ -80,6 +80,10 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "undecodable_header": IssueKind("a frame ends within its header", "the body is not shown"),
     "undecodable_body": IssueKind("a body is not what its API and version say", "it is read up to there"),
     "bytes_left_over": IssueKind("a body is whole, and bytes follow it", _NOTHING),
+    "body_too_large": IssueKind(
+        "a body has more values, or more text, than are kept of one",
+        "the tables have its first values; its text is not shown, nor what it says of a group",
+    ),
     "unknown_api": IssueKind("no release of Kafka knows the API", "the body is not shown"),
     "unknown_version": IssueKind("no release of Kafka knows this version of the API", "the body is not shown"),
     "batch_time_out_of_range": IssueKind("a batch's times are beyond what a table holds", "these times are left out"),

@@ -42,7 +42,8 @@ def in_words(partitions: Iterable[str], most: int = 20) -> str:
     return " · ".join(words)
 
 
-def listed(names: Iterable[str], most: int = 5) -> str:
-    """Names in order: ``a, b, c, d, e and 7 more``."""
+def listed(names: Iterable[str], most: int = 5, unnamed: int = 0) -> str:
+    """Names in order: ``a, b, c, d, e and 7 more``, among which so many that are not among the names."""
     names = sorted(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "nothing"
+    more = max(len(names) - most, 0) + unnamed
+    return ", ".join(names[:most]) + (f" and {more} more" if more else "") or "nothing"

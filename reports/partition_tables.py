@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -57,31 +57,35 @@ class PartitionTables:
 
     def observe(
         self, bodies: Bodies, api: pa.Array, client_id: pa.Array, topic_names: TopicNames, issues: IssueLog
-    ) -> dict[str, pa.Table | None]:
-        """The rows of these exchanges, by table. Damaged batches are counted as issues, names of topics are learned."""
+    ) -> Iterator[dict[str, pa.Table | None]]:
+        """The rows of these exchanges, by table: records in parts, so that few are held at once, then all others.
+
+        Damaged batches are counted as issues, names of topics are learned.
+        """
         frames = np.flatnonzero(np.isin(bodies.exchanges.api_key, _WITH_RECORDS))
         if not self._wanted or not len(frames):
-            return {}
+            return
         asked = read_partitions(bodies.requests, frames, bodies.roles.slot, self._codes)
         told = read_partitions(bodies.responses, frames, bodies.roles.slot, self._codes)
         partner = partners(asked, told)
         fields = record_fields(asked, told, partner)
         topic_names.learn(topics_told(bodies.exchanges.data, fields))
         scanned = scan_fields(bodies.exchanges, fields)
-        tables: dict[str, pa.Table | None] = {}
+        batches: list[BatchColumns] = []
         if "records" in self._wanted:
-            batches: list[BatchColumns] = []
-            parts: list[pa.Table | None] = []
             before = np.zeros(len(fields), np.int64)
             for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
-                parts.append(
-                    record_table(bodies.exchanges, fields, chunk, before, client_id, issues, self._secret_names)
-                )
-                batches.append(chunk.batches)
+                if not chunk.is_continued:
+                    batches.append(chunk.batches)
+                yield {
+                    "records": record_table(
+                        bodies.exchanges, fields, chunk, before, client_id, issues, self._secret_names
+                    )
+                }
                 del chunk
-            tables["records"] = _joined(parts)
         else:
-            batches = [read_batches(scanned)]
+            batches.append(read_batches(scanned))
+        tables: dict[str, pa.Table | None] = {}
         if "batches" in self._wanted:
             before = np.zeros(len(fields), np.int64)
             tables["batches"] = _joined(
@@ -96,7 +100,7 @@ class PartitionTables:
                 )
             if "ready" in self._wanted:
                 tables["ready"] = self._ready.observe(bodies, told, fetch_offset, fields, batches)
-        return tables
+        yield tables
 
     def _fetch_offsets(self, bodies: Bodies, asked: Partitions, told: Partitions) -> I64:
         """The offset that was asked for, for each partition of a fetch response; `UNKNOWN` for others."""

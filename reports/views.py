@@ -87,15 +87,17 @@ def observed(
 def _observed_apart(
     view: View, tables: Mapping[str, pa.Table], of: pa.Table, ends: Mapping[int, Ends], issues: IssueLog
 ) -> list[pa.Table]:
-    def observe(places: Sequence[int]) -> pa.Table | None:
+    def observe(places: Sequence[int]) -> list[pa.Table]:
         with all_or_nothing(view):
-            return view.observe(dict(_some(tables, of, places)), ends)
+            rows = view.observe(dict(_some(tables, of, places)), ends)
+        return [] if rows is None else [rows]
 
-    def without(places: Sequence[int], said: str) -> None:
+    def without(places: Sequence[int], said: str) -> list[pa.Table]:
         for issue in _issues(of.slice(places[0], len(places)), f"{view.name}: {said}"):
             issues.add(issue)
+        return []
 
-    return [rows for rows in isolated(range(of.num_rows), observe, without) if rows is not None]
+    return list(isolated(range(of.num_rows), observe, without))
 
 
 def results(view: View, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
@@ -105,11 +107,11 @@ def results(view: View, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
     except Exception as error:
         fault(error)
 
-    def result(some: Sequence[tuple[Any, pa.Table]]) -> dict[str, pa.Table]:
-        return view.result(pa.concat_tables(of_key for _, of_key in some), known)
+    def result(some: Sequence[tuple[Any, pa.Table]]) -> list[dict[str, pa.Table]]:
+        return [view.result(pa.concat_tables(of_key for _, of_key in some), known)]
 
-    def without(some: Sequence[tuple[Any, pa.Table]], said: str) -> dict[str, pa.Table]:
-        return {"issues": issue_table(_key_issue(f"{view.name} {key}: {said}", of_key) for key, of_key in some)}
+    def without(some: Sequence[tuple[Any, pa.Table]], said: str) -> list[dict[str, pa.Table]]:
+        return [{"issues": issue_table(_key_issue(f"{view.name} {key}: {said}", of_key) for key, of_key in some)}]
 
     tables: dict[str, list[pa.Table]] = {}
     for made in isolated(list(by_key(rows, view.key)), result, without):

@@ -145,7 +145,8 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
         engine = Engine(options)
         remaining = _take_remarks(chain([first], rows), written)
         for segments in parcels.merged(remaining, _FEED_BYTES):
-            writer.write(engine.feed(segments))
+            for tables in engine.feed(segments):
+                writer.write(tables)
         for tables in engine.finish():
             writer.write(tables)
         for issue in engine.issues:

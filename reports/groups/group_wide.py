@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from reports.groups.body import rows, text
 from reports.groups.classic_facts import NOT_HERE
 from reports.groups.history import Event, GroupHistory, GroupLog
-from reports.groups.messages import MEMBER_APIS, Message
+from reports.groups.messages import LEFT_OUT, MEMBER_APIS, Json, Message
 from reports.name_lists import listed
 from reports.text import address
 
@@ -84,7 +83,7 @@ class _Writer:
                 name = "coordinator_unavailable" if message.error in NOT_HERE else "commit_refused"
                 yield self._event(name, message, message.error)
         elif message.api == "OffsetCommit" and not request.get("memberId") and self._members and request:
-            yield self._event("offsets_altered", message, _topics(request.get("topics")))
+            yield self._event("offsets_altered", message, _topics(request))
 
     def describe(self, message: Message) -> Iterator[Event]:
         for group in rows(message.response.get("groups")):
@@ -101,16 +100,17 @@ class _Writer:
 
     def delete_offsets(self, message: Message) -> Iterator[Event]:
         refused = f" refused: {message.error}" if message.error else ""
-        yield self._event("offsets_deleted", message, f"{_topics(message.request.get('topics'))}{refused}")
+        yield self._event("offsets_deleted", message, f"{_topics(message.request)}{refused}")
 
     def alter_offsets(self, message: Message) -> Iterator[Event]:
         refused = f" refused: {message.error}" if message.error else ""
-        yield self._event("offsets_altered", message, f"{_topics(message.request.get('topics'))}{refused}")
+        yield self._event("offsets_altered", message, f"{_topics(message.request)}{refused}")
 
 
-def _topics(topics: Any) -> str:
-    names = [str(topic.get("name") or topic.get("topicName") or topic.get("topicId")) for topic in rows(topics)]
-    return listed(names, 20)
+def _topics(request: Json) -> str:
+    topics = rows(request.get("topics"))
+    names = [str(topic.get("name") or topic.get("topicName") or topic.get("topicId")) for topic in topics]
+    return listed(names, 20, request.get(f"topics{LEFT_OUT}", 0))
 
 
 _WRITERS: dict[str, Callable[[_Writer, Message], Iterator[Event]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,6 +49,24 @@ GROUP_APIS = frozenset({*_OF_ONE_GROUP, *_LISTED_GROUPS})
 MEMBER_APIS = frozenset(
     {"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
 )
+
+
+# Of large bodies of these no more is kept than the first elements, without what these list: commits come again and
+# again, and the analysis asks only who commits, and to which topics.
+_SHORTENED = frozenset(
+    {
+        "OffsetCommit",
+        "OffsetFetch",
+        "OffsetDelete",
+        "TxnOffsetCommit",
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+    }
+)
+_LONGEST_WHOLE = 100_000  # bytes of text
+_MOST_ELEMENTS = 1_000
+LEFT_OUT = "LeftOut"
+"""Ends the name of a member that says how many elements of a list were left out of a large body."""
 
 
 class Ends(Protocol):
@@ -153,6 +172,8 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
         "broker": pa.array([end and address(end.broker, end.broker_port) for end in known], pa.string()),
         "error": pc.if_else(pc.equal(rows["error"], "NONE"), pa.scalar(None, pa.string()), rows["error"]),
     }
+    shortened = pc.is_in(rows["api"], pa.array(sorted(_SHORTENED)))
+    columns |= {side: _shortened(rows[side], shortened) for side in ("request", "response")}
     arrays = [columns[name] if name in columns else rows[name] for name in GROUP_MESSAGES.names]
     return pa.table(arrays, schema=GROUP_MESSAGES)
 
@@ -206,6 +227,39 @@ def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd
 def in_order(message: Message) -> tuple[int, int, int, int]:
     """What messages are sorted by."""
     return message.at, message.packet or 0, message.connection, message.number
+
+
+def _shortened(texts: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of bodies, the large ones among which shortened."""
+    large = pc.fill_null(pc.and_(which, pc.greater(pc.binary_length(texts), _LONGEST_WHOLE)), False)
+    if not pc.any(large).as_py():
+        return texts
+    short = [_short(text.as_py()) for text in texts.filter(large)]
+    return pc.replace_with_mask(texts, large.combine_chunks(), pa.array(short, texts.type))
+
+
+def _short(text: str) -> str:
+    """The members up to the first list of objects, and of that the first elements, without what these list.
+
+    Only what is kept is parsed. A quote in a string is escaped, so that what is looked for is in none.
+    """
+    found = _FIRST_LIST.search(text)
+    if found is None:
+        return text
+    at = found.start("element")
+    elements: list[Json] = []
+    while len(elements) < _MOST_ELEMENTS and text[at : at + 1] == "{":
+        element, at = _DECODER.raw_decode(text, at)
+        elements.append({name: [] if isinstance(value, list) else value for name, value in element.items()})
+        at += len(", ")
+    name = found["name"]
+    left_out = text.count(found["element"]) - len(elements)
+    short = json.loads(text[: found.start("element")] + "]}") | {name: elements, name + LEFT_OUT: left_out}
+    return json.dumps(short)
+
+
+_DECODER = json.JSONDecoder()
+_FIRST_LIST = re.compile(r'(?:\{|, )"(?P<name>\w+)": \[(?P<element>\{"\w+": )')
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:

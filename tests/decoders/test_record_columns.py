@@ -43,7 +43,7 @@ from decoders.record_columns import (
     read_records,
     scan,
 )
-from decoders.records import MOST_RECORDS, control_type, decode_records
+from decoders.records import MOST_RECORDS, control_type, decode_records, most_records
 
 KINDS = dict(bits_of_every_kind())
 
@@ -86,10 +86,15 @@ def plain_batch(columns: BatchColumns, row: int) -> dict[str, Any]:
 def plain_batches(fields: Fields, count: int, **options: int) -> list[list[dict[str, Any]]]:
     """The batches of each of the fields, with their records, as decode_records writes them."""
     out: list[list[dict[str, Any]]] = [[] for _ in range(count)]
+    batches: list[dict[str, Any]] = []
+    counts: list[int] = []
     for chunk in read_records(fields, **options):
-        batches = [plain_batch(chunk.batches, row) for row in range(len(chunk.batches))]
-        for field, written in zip(chunk.batches.field.tolist(), batches, strict=True):
-            out[field].append(written)
+        if not chunk.is_continued:
+            assert [len(written["records"]) for written in batches] == counts
+            counts = chunk.batches.records.tolist()
+            batches = [plain_batch(chunk.batches, row) for row in range(len(chunk.batches))]
+            for field, written in zip(chunk.batches.field.tolist(), batches, strict=True):
+                out[field].append(written)
         records = chunk.records
         assert len(records.header_offsets) == len(records) + 1
         columns = (records.batch, records.offset, records.timestamp, records.control)
@@ -105,7 +110,7 @@ def plain_batches(fields: Fields, count: int, **options: int) -> list[list[dict[
             if control:
                 written["control_type"] = control_type(key)
             batches[row]["records"].append(written)
-        assert [len(written["records"]) for written in batches] == chunk.batches.records.tolist()
+    assert [len(written["records"]) for written in batches] == counts
     return out
 
 
@@ -149,6 +154,23 @@ def test_how_it_is_cut_into_chunks_changes_nothing(chunk_bytes: int) -> None:
     cut = read_batches(fields, chunk_bytes=chunk_bytes)
     for name in BatchColumns.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name), name)
+
+
+@pytest.mark.parametrize("records_at_once", [1, 2, 3, 7, 1 << 20])
+def test_how_many_records_come_at_once_changes_nothing(records_at_once: int) -> None:
+    fields = scanned(*(data for data, _ in samples()), *KINDS.values())
+    count = len(samples()) + len(KINDS)
+    assert plain_batches(fields, count, records_at_once=records_at_once) == plain_batches(fields, count)
+
+
+def test_so_many_records_and_headers_are_held_at_once() -> None:
+    with_headers = record(headers=((b"h", b"v"),) * 5)
+    fields = scanned(batch(record() * 10, 10), batch(with_headers * 3, 3), batch(b"", 0))
+    chunks = list(read_records(fields, records_at_once=4))
+    assert [len(chunk.records) for chunk in chunks] == [4, 4, 2, 1, 1, 1]
+    assert [len(chunk.records.header_key_start) for chunk in chunks] == [0, 0, 0, 5, 5, 5]
+    assert [chunk.is_continued for chunk in chunks] == [False] + [True] * 5
+    assert all(chunk.batches is chunks[0].batches for chunk in chunks)
 
 
 def test_chunks_are_as_small_as_asked_for() -> None:
@@ -343,9 +365,9 @@ def test_bombs_take_no_memory(codec: int) -> None:
 
 def test_very_many_records_or_headers_are_cut_short() -> None:
     many = batch(record() * (MOST_RECORDS + 2), MOST_RECORDS + 2)
-    (chunk,) = read_records(scanned(many))
-    assert [STATUSES[status] for status in chunk.batches.status] == ["too_large"]
-    assert len(chunk.records) == MOST_RECORDS
+    batches = read_batches(scanned(many))
+    assert [STATUSES[status] for status in batches.status] == ["too_large"]
+    assert batches.records.tolist() == [MOST_RECORDS]
     body = b"\0\0\0\1\1" + varint(MOST_RECORDS + 1) + b"\0\1" * (MOST_RECORDS + 1)
     headers = batch(record(0, 0, b"before") + varint(len(body)) + body, 2)
     (chunk,) = read_records(scanned(headers))
@@ -353,6 +375,23 @@ def test_very_many_records_or_headers_are_cut_short() -> None:
     assert chunk.records.keys().to_pylist() == [b"before"]
     with pytest.raises(DecodeError, match=f"at most {MOST_RECORDS} headers"):
         decode_records(headers)
+
+
+def test_records_that_are_out_of_all_proportion_to_their_bytes_are_cut_short() -> None:
+    packed = batch(record() * 200_000, 200_000, codec=ZSTD)
+    most = most_records(ZSTD, len(packed) - 61)
+    assert 65_536 < most < 70_000
+    chunks = list(read_records(scanned(packed)))
+    assert [STATUSES[status] for status in chunks[0].batches.status] == ["too_large"]
+    assert sum(len(chunk.records) for chunk in chunks) == most
+    with pytest.raises(DecodeError, match=f"at most {most} records"):
+        decode_records(packed)
+
+
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+def test_records_as_clients_write_them_are_in_proportion(codec: int) -> None:
+    same = b"".join(record(offset=offset) for offset in range(300_000))
+    assert statuses(batch(same, 300_000, codec=codec)) == ["ok"]
 
 
 def test_snappy_that_claims_4_gib() -> None:

@@ -16,7 +16,15 @@ from decoders import tape as tapes
 from decoders.interpreter import DecodeError
 from decoders.program import Layout, compile_layouts, programs
 from decoders.schema import NEVER, Field, Message, Versions
-from decoders.tape import Status, decode_bodies, text_step, tree
+from decoders.tape import (
+    MOST_ROWS,
+    ROWS_PER_BYTE,
+    ROWS_PER_FRAME,
+    Status,
+    decode_bodies,
+    text_step,
+    tree,
+)
 
 
 def compare_with_reference(bodies: list[Body]) -> None:
@@ -167,7 +175,67 @@ def test_a_frame_that_makes_far_too_many_rows_is_refused() -> None:
     data = struct.pack(">i", 3000) + bytes(3000)
     tape = decode_bodies(data * 2, [0, 3004], [3004, 6008], [0, 0], table)
     assert [Status(status) for status in tape.status] == [Status.TOO_MANY] * 2
-    assert len(tape.field) == 0
+    most = ROWS_PER_BYTE * 3004 + ROWS_PER_FRAME
+    assert most - 2 <= np.diff(tape.frame_start).max() <= most
+
+
+def metadata_request(topics: int) -> bytes:
+    return struct.pack(">i", topics) + bytes(2 * topics)
+
+
+def test_of_a_frame_with_more_rows_than_any_may_have_the_first_are_read() -> None:
+    data = metadata_request(100) + metadata_request(3)
+    program = programs().program_of([3, 3], [0, 0], [False, False])
+    tape = decode_bodies(data, [0, 204], [204, 214], program, most_rows=50)
+    assert [Status(status) for status in tape.status] == [Status.TOO_MANY, Status.OK]
+    assert tape.whole.tolist() == [False, True]
+    assert tape.frame_start.tolist() == [0, 49, 56]
+    assert tree(tape, 0) == {"topics": [{"name": ""}] * 24}
+    whole = decode_bodies(data, [0, 204], [204, 214], program)
+    assert whole.frame_start[1] == 201
+    assert tape.stopped_at[0] < 204 == whole.stopped_at[0]
+
+
+def test_of_a_frame_with_more_structs_than_any_may_have_the_first_are_read() -> None:
+    data = metadata_request(100) + metadata_request(3)
+    program = programs().program_of([3, 3], [0, 0], [False, False])
+    tape = decode_bodies(data, [0, 204], [204, 214], program, most_elements=3)
+    assert [Status(status) for status in tape.status] == [Status.TOO_MANY, Status.OK]
+    assert tree(tape, 0) == tree(tape, 1) == {"topics": [{"name": ""}] * 3}
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 30, 201, 202, 300, 409, 10_000])
+def test_many_frames_are_decoded_so_many_rows_at_once(rows_at_once: int) -> None:
+    sizes = [100, 100, 2, 1, 300, 0]
+    data = b"".join(map(metadata_request, sizes))
+    end = np.cumsum([4 + 2 * size for size in sizes])
+    start = end - [4 + 2 * size for size in sizes]
+    program = programs().program_of([3] * 6, [0] * 6, [False] * 6)
+    whole = decode_bodies(data, start, end, program)
+    rows, status, done = [], [], 0
+    while done < len(sizes):
+        part = decode_bodies(data, start[done:], end[done:], program[done:], rows_at_once=rows_at_once)
+        assert len(part) == 1 or len(part.field) <= rows_at_once
+        assert len(part.first(1).field) == whole.frame_start[done + 1] - whole.frame_start[done]
+        rows += part.at.tolist()
+        status += part.status.tolist()
+        done += len(part)
+    assert rows == whole.at.tolist()
+    assert status == whole.status.tolist()
+
+
+def test_a_metadata_answer_of_200_000_partitions_is_read_whole() -> None:
+    def array(*elements: bytes) -> bytes:
+        return struct.pack(">i", len(elements)) + b"".join(elements)
+
+    replicas = array(*[struct.pack(">i", broker) for broker in (1, 2, 3)])
+    partition = struct.pack(">hiii", 0, 0, 1, 5) + replicas + replicas + array()
+    topic = struct.pack(">hh", 0, 5) + b"topic" + b"\0" + array(partition) + struct.pack(">i", 0)
+    head = bytes(4) + array() + struct.pack(">h", -1) + struct.pack(">i", 1)
+    body = head + struct.pack(">i", 200_000) + topic * 200_000 + bytes(4)
+    tape = decode_bodies(body, [0], [len(body)], programs().program_of([3], [8], [True]))
+    assert Status(tape.status[0]) == Status.OK
+    assert len(tape.field) < 0.9 * MOST_ROWS
 
 
 def test_of_two_layouts_the_one_that_fits_is_taken() -> None:

@@ -160,10 +160,10 @@ def analyze(segments: Segments, sizes: Iterable[int] = ()) -> Tables:
     def steps() -> Iterator[Tables]:
         begin = 0
         for size in sizes:
-            yield engine.feed(rows_of(segments, begin, begin + size))
+            yield from engine.feed(rows_of(segments, begin, begin + size))
             begin += size
         if begin < len(segments.number):
-            yield engine.feed(rows_of(segments, begin, len(segments.number)))
+            yield from engine.feed(rows_of(segments, begin, len(segments.number)))
         yield from engine.finish()
 
     tables = concluded(joined(steps()), engine.topic_names)

@@ -24,7 +24,7 @@ def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     (file,) = (PCAPS / story).glob("capture.pcap*")
     with open_capture([str(file)], batch_bytes=20_000) as capture:
         for packets in capture:
-            tables.append(engine.feed(dissect(packets).segments))
+            tables += engine.feed(dissect(packets).segments)
     tables += engine.finish()
     names = dict(Known.of(engine.topic_names.learned()).topics)
     return pa.concat_tables([batch[ROWS] for batch in tables if ROWS in batch]), names

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 import kafkascope
+from decoders.tape import MOST_ELEMENTS
 from kafkascope.engine import Engine, Tables
 from reports.issue_kinds import ISSUE_KINDS
 from sniffer.sources import SourceError
@@ -21,7 +22,7 @@ from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, PCAPS, Row, 
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments
 from tests.steps import steps
 
-HEARTBEAT, METADATA, PRODUCE = 12, 3, 0
+HEARTBEAT, METADATA, PRODUCE, OFFSET_COMMIT = 12, 3, 0, 8
 MEMBER = b"\0\1g" + bytes(4) + b"\0\1m"
 
 
@@ -50,7 +51,7 @@ def talk(*parts: bytes) -> tuple[list[Row], list[Row]]:
             conversation.send(side % 2, part[begin : begin + 60_000])
     conversation.close()
     engine = Engine(OPTIONS)
-    tables = joined([engine.feed(segments(conversation.packets)), *engine.finish()])
+    tables = joined([*engine.feed(segments(conversation.packets)), *engine.finish()])
     rows = tables["exchanges"].to_pylist()
     around = [row for row in rows if row["correlation_id"] in (1, 3)]
     assert [(row["outcome"], row["decoded"], row["issue"]) for row in around] == [("answered", "full", None)] * 2
@@ -165,6 +166,17 @@ def test_a_bomb_is_an_issue_and_no_outage(name: str) -> None:
     assert grown < BOMB // 2
 
 
+def test_a_body_of_very_many_empty_topics_is_read_in_part() -> None:
+    head = b"\0\1g" + number(4, 0) + b"\0\1m" + number(8, -1)
+    topics = MOST_ELEMENTS + 100_000
+    asked = request(OFFSET_COMMIT, 2, head + number(4, topics) + bytes(6) * topics)
+    (row,), issues = talk(asked, response(number(4, 0)))
+    assert (row["outcome"], row["decoded"], row["group_id"]) == ("answered", "header", "g")
+    assert (row["request"], row["response"]) == (None, '{"topics": []}')
+    assert row["issue"].startswith(f"request: too large: its first {3 * MOST_ELEMENTS + 5:,} values are read")
+    assert [(issue["kind"], issue["count"]) for issue in issues] == [("body_too_large", 1)]
+
+
 @pytest.mark.parametrize("size", range(1, 30))
 def test_a_first_request_in_two_packets_is_no_other_protocol(size: int) -> None:
     of = Conversation()
@@ -174,7 +186,8 @@ def test_a_first_request_in_two_packets_is_no_other_protocol(size: int) -> None:
     of.send(0, asked[size:])
     of.send(1, response(number(4, 0) + number(4, 0)))
     engine = Engine(OPTIONS)
-    rows = [engine.feed(segments([packet], at)) for at, packet in enumerate(of.packets, 1) if packet.payload or at < 4]
+    sent = ((at, packet) for at, packet in enumerate(of.packets, 1) if packet.payload or at < 4)
+    rows = [tables for at, packet in sent for tables in engine.feed(segments([packet], at))]
     (row,) = joined([*rows, *engine.finish()])["exchanges"].to_pylist()
     assert (row["api"], row["decoded"]) == ("Metadata", "full")
 
@@ -335,7 +348,7 @@ def test_connections_of_one_packet_cost_the_same_however_many_there_are() -> Non
         batch = segments([Packet(("10.0.0.2", 1000 + i), ("10.0.0.1", 9092), 7, asked, at=i) for i in range(count)])
         engine = Engine(OPTIONS)
         found: list[Tables] = []
-        taken = steps(lambda: found.extend([engine.feed(batch), *engine.finish()]))
+        taken = steps(lambda: found.extend([*engine.feed(batch), *engine.finish()]))
         tables = joined(found)
         assert len(tables["connections"]) == len(tables["exchanges"]) == len(tables["issues"]) / 2 == count
         return taken

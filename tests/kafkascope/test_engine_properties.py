@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -90,9 +90,9 @@ def test_rows_that_are_complete_stay_what_they_are_wherever_the_capture_ends(nam
         assert all(row in everything for row in late if (row["outcome"], row["decoded"]) == ("answered", "full"))
 
 
-def _exchanges(tables: Tables) -> list[Row]:
+def _exchanges(pieces: Iterable[Tables]) -> list[Row]:
     """By time of completion; topics that are known by id only have their name when another row told it."""
-    return tables["exchanges"].to_pylist() if "exchanges" in tables else []
+    return [row for tables in pieces if "exchanges" in tables for row in tables["exchanges"].to_pylist()]
 
 
 def damage(data: bytes, seed: int) -> bytes:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_exchanges import START, Written, batch, exchanges, some
+from written_exchanges import START, Written, batch, exchanges, joined, some
 
 from decoders import apis
-from decoders.json_text import bodies_as_json
 from decoders.record_columns import read_records
+from reports.bodies import BodyDecoder
 from reports.builder import TableBuilder
 from reports.damage import NAMELESS
 from reports.tables import SCHEMAS
@@ -37,8 +37,12 @@ class End:
 ENDS = {connection: End() for connection in range(10)}
 
 
+def observe(builder: TableBuilder, batch_of: Exchanges) -> dict[str, pa.Table]:
+    return joined(builder.observe(batch_of, ENDS))
+
+
 def tables_of(batch_of: Exchanges, wanted: frozenset[str] = ALL, **options: Any) -> dict[str, pa.Table]:
-    tables = TableBuilder(wanted, **options).observe(batch_of, ENDS)
+    tables = observe(TableBuilder(wanted, **options), batch_of)
     for name, table in tables.items():
         assert table.schema.equals(SCHEMAS[name]), name
         table.validate(full=True)
@@ -177,7 +181,7 @@ def test_an_absent_side_is_null() -> None:
 def test_header_columns_take_no_bodies() -> None:
     builder = TableBuilder(frozenset({"exchanges"}), exchange_columns=frozenset({"api", "latency_ms", "client_id"}))
     assert builder._decoder is None
-    table = builder.observe(exchanges(heartbeat(27), PRODUCE), ENDS)["exchanges"]
+    table = observe(builder, exchanges(heartbeat(27), PRODUCE))["exchanges"]
     assert table.schema.equals(SCHEMAS["exchanges"])
     columns = ("api", "latency_ms", "client_id", "error", "number")
     assert rows(table, *columns) == [
@@ -338,7 +342,7 @@ def test_an_incremental_fetch_asks_for_what_was_asked_before() -> None:
     asked = [
         offset
         for part in (exchanges(FETCH, again), exchanges(again, elsewhere))
-        for offset in builder.observe(part, ENDS)["partitions"].column("fetch_offset").to_pylist()
+        for offset in observe(builder, part)["partitions"].column("fetch_offset").to_pylist()
     ]
     assert asked == [41, 41, 41, None]
 
@@ -347,7 +351,7 @@ def test_times_that_no_table_can_hold_are_null_and_counted() -> None:
     records = batch(b"a", timestamp=2**62) + batch(b"b", timestamp=-1)
     request = {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": records}]}]}
     builder = TableBuilder(ALL)
-    tables = builder.observe(exchanges(Written(apis.PRODUCE, 7, request)), ENDS)
+    tables = observe(builder, exchanges(Written(apis.PRODUCE, 7, request)))
     assert tables["records"].column("timestamp").to_pylist() == [None, None]
     assert {issue.kind for issue in builder.issues} == {"batch_time_out_of_range", "record_time_out_of_range"}
 
@@ -357,7 +361,7 @@ def test_a_wrong_checksum_is_shown_and_counted() -> None:
     damaged[-2] ^= 1
     request = {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": bytes(damaged)}]}]}
     builder = TableBuilder(ALL)
-    tables = builder.observe(exchanges(Written(apis.PRODUCE, 7, request)), ENDS)
+    tables = observe(builder, exchanges(Written(apis.PRODUCE, 7, request)))
     assert tables["batches"].column("crc_ok").to_pylist() == [False]
     (issue,) = builder.issues
     assert (issue.kind, issue.connection, issue.packet, issue.count) == ("bad_crc", 1, 1, 1)
@@ -366,9 +370,9 @@ def test_a_wrong_checksum_is_shown_and_counted() -> None:
 
 def test_topic_ids_become_names_as_soon_as_they_are_known() -> None:
     builder = TableBuilder(ALL)
-    before = builder.observe(exchanges(fetch_by_id(error=3), fetch_by_id(OTHER_ID)), ENDS)
+    before = observe(builder, exchanges(fetch_by_id(error=3), fetch_by_id(OTHER_ID)))
     assert before["partitions"].column("topic").to_pylist() == [f"id:{ID}", f"id:{OTHER_ID}"]
-    after = builder.observe(exchanges(METADATA, fetch_by_id(error=3)), ENDS)
+    after = observe(builder, exchanges(METADATA, fetch_by_id(error=3)))
     assert after["partitions"].column("topic").to_pylist() == ["named"]
     assert after["errors"].column("topic").to_pylist() == ["named"]
     assert builder.topic_names.resolve(before["partitions"]).column("topic").to_pylist() == ["named", f"id:{OTHER_ID}"]
@@ -419,7 +423,7 @@ def test_the_metadata_log_tells_the_names_of_topics() -> None:
 )
 def test_damage_is_told_and_counted(written: Written, kind: str, text: str, decoded: str) -> None:
     builder = TableBuilder(ALL)
-    table = builder.observe(exchanges(written), ENDS)["exchanges"]
+    table = observe(builder, exchanges(written))["exchanges"]
     assert rows(table, "issue", "decoded") == [(text, decoded)]
     assert {issue.kind for issue in builder.issues} == {kind}
     (issues,) = builder.end_connections([connection_row()])["issues"].column("count").to_pylist()
@@ -546,7 +550,7 @@ def test_a_connection_tells_its_software_and_security(wanted: frozenset[str]) ->
         apis.API_VERSIONS, 3, {"clientSoftwareName": "apache-kafka-java", "clientSoftwareVersion": "4.3.1"}, {}
     )
     builder = TableBuilder(wanted)
-    builder.observe(exchanges(introduced, *SCRAM, Written(apis.HEARTBEAT, 4, {}, {}, connection=2)), ENDS)
+    observe(builder, exchanges(introduced, *SCRAM, Written(apis.HEARTBEAT, 4, {}, {}, connection=2)))
     issue = Issue("tcp_gap", "3 bytes", 1, count=2)
     rows_of = [connection_row(1), connection_row(2), connection_row(3, "tls"), connection_row(4, "http")]
     table = builder.end_connections(rows_of, [issue])["connections"]
@@ -583,7 +587,7 @@ CONVERSATION = [
 
 
 def observed(builder: TableBuilder, *parts: Exchanges) -> dict[str, pa.Table]:
-    batches = [builder.observe(part, ENDS) for part in parts]
+    batches = [observe(builder, part) for part in parts]
     batches.append(builder.end_connections([connection_row(1), connection_row(2)]))
     return {
         name: builder.topic_names.resolve(
@@ -620,18 +624,84 @@ def test_records_come_the_same_in_chunks_of_any_size(monkeypatch: pytest.MonkeyP
     assert at_once["records"].column("offset").to_pylist() == [40, 41, 42, 43, 44, 40, 41]
 
 
-def test_texts_that_no_column_holds_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = exchanges(heartbeat(0), METADATA)
+def test_texts_that_are_too_long_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = exchanges(heartbeat(0), METADATA, Written(apis.key_of("ListGroups"), 0, {}, {"groups": []}))
     texts = tables_of(whole)["exchanges"].column("response").to_pylist()
-    monkeypatch.setattr(
-        "reports.bodies_as_text.bodies_as_json", lambda tape: bodies_as_json(tape).cast(pa.large_string())
-    )
-    monkeypatch.setattr("reports.bodies_as_text.LONGEST_TEXT", len(texts[0]))
-    assert tables_of(whole)["exchanges"].column("response").to_pylist() == [texts[0], None]
+    assert len(texts[1]) > len(texts[2])
+    monkeypatch.setattr("reports.bodies_as_text.LONGEST_TEXT", len(texts[2]))
+    builder = TableBuilder(ALL)
+    table = observe(builder, whole)["exchanges"]
+    assert table.column("response").to_pylist() == [texts[0], None, texts[2]]
+    assert table.column("issue").to_pylist() == [None, "response: too large to be shown as text", None]
+    assert table.column("decoded").to_pylist() == ["full"] * 3
+    (issue,) = builder.issues
+    assert (issue.kind, issue.count) == ("body_too_large", 1)
+    assert issue.detail.startswith("response of Metadata v")
+
+
+@pytest.mark.parametrize(("limit", "value"), [("ROWS_ONE_BY_ONE", 3), ("BYTES_NESTED", 10), ("LONGEST_OF_GROUPS", 10)])
+def test_messages_for_python_that_are_too_large_have_no_text(
+    limit: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = Written(apis.JOIN_GROUP, 0, {"groupId": "g", "protocolType": "consumer"}, {"errorCode": 25})
+    monkeypatch.setattr(f"reports.bodies_as_text.{limit}", value)
+    builder = TableBuilder(ALL)
+    table = observe(builder, exchanges(join))["exchanges"]
+    assert table.column("request").to_pylist() == table.column("response").to_pylist() == [None]
+    assert [(issue.kind, issue.count) for issue in builder.issues] == [("body_too_large", 2)]
+
+
+def commit_of(topics: int) -> Written:
+    return Written(apis.OFFSET_COMMIT, 2, {"groupId": "g", "topics": [{"name": "t", "partitions": [{}]}] * topics})
+
+
+def test_of_a_body_with_more_values_than_are_kept_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reports.bodies.MOST_ELEMENTS", 30)
+    builder = TableBuilder(ALL | {"told_offsets"})
+    tables = observe(builder, exchanges(commit_of(2), commit_of(1000), commit_of(3)))
+    assert tables["exchanges"].column("decoded").to_pylist() == ["full", "header", "full"]
+    assert [text is None for text in tables["exchanges"].column("request").to_pylist()] == [False, True, False]
+    of_large = tables["told_offsets"].column("number").to_pylist().count(2)
+    assert of_large == 15
+    (issue,) = builder.issues
+    assert (issue.kind, issue.count, issue.packet) == ("body_too_large", 1, 3)
+    assert "its first " in tables["exchanges"].column("issue").to_pylist()[1]
+
+
+def test_damaged_bodies_with_very_many_values_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = exchanges(replace(commit_of(1000), cut_request=1))
+    assert tables_of(cut)["exchanges"].column("request").to_pylist()[0].startswith('{"groupId": "g"')
+    monkeypatch.setattr("reports.damage.EXPLAINED_ROWS", 100)
+    monkeypatch.setattr("reports.damage.decode_request", None)
+    row = tables_of(cut)["exchanges"].to_pylist()[0]
+    assert (row["request"], row["decoded"], row["issue"][:26]) == (None, "header", "request: the capture holds")
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 30, 100])
+def test_what_is_held_at_once_is_bounded_by_values(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = exchanges(*CONVERSATION)
+    at_once = observed(TableBuilder(ALL), whole)
+    monkeypatch.setattr("reports.bodies.ROWS_AT_ONCE", rows_at_once)
+    for bodies in BodyDecoder().decode(whole):
+        assert len(bodies) == 1 or max(len(bodies.requests.field), len(bodies.responses.field)) <= rows_at_once
+    assert observed(TableBuilder(ALL), whole) == at_once
+
+
+def test_records_are_given_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": batch(*[b"v"] * 10)}]}]}
+    whole = exchanges(Written(apis.PRODUCE, 7, request, PRODUCE.response), FETCH)
+    at_once = observed(TableBuilder(ALL), whole)
+    monkeypatch.setattr("reports.partition_tables.read_records", partial(read_records, records_at_once=4))
+    assert observed(TableBuilder(ALL), whole) == at_once
+    pieces = list(TableBuilder(ALL).observe(whole, ENDS))
+    assert [len(tables["records"]) for tables in pieces if "records" in tables] == [4, 4, 4]
+    assert [sorted(tables) for tables in pieces][:3] == [["records"]] * 3
+    for_sniff = list(TableBuilder(frozenset({"exchanges", "records"})).observe(whole, ENDS))
+    assert [sorted(tables) for tables in for_sniff] == [["exchanges"], *[["records"]] * 3]
 
 
 def test_no_exchanges_no_tables() -> None:
-    assert TableBuilder(ALL).observe(some(exchanges(PRODUCE), 0, 0), {}) == {}
+    assert observe(TableBuilder(ALL), some(exchanges(PRODUCE), 0, 0)) == {}
 
 
 @settings(deadline=None, max_examples=40)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.name_lists import by_topic, in_words, ranges
+from reports.name_lists import by_topic, in_words, listed, ranges
 
 
 def test_partitions_are_ranges_by_topic() -> None:
@@ -26,3 +26,8 @@ def test_the_order_of_partitions_does_not_matter(partitions: set[tuple[str, int]
     names = [f"{topic}-{number}" for topic, number in partitions]
     assert by_topic(names) == by_topic(sorted(names, reverse=True))
     assert {topic for topic, _ in by_topic(names)} == {topic for topic, _ in partitions}
+
+
+def test_names_that_are_only_counted() -> None:
+    assert listed(["b", "a"], 5, unnamed=3) == "a, b and 3 more"
+    assert listed(["b", "a", "c"], 2, unnamed=3) == "a, b and 4 more"

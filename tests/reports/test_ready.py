@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_exchanges import Written, batch, exchanges, some
+from written_exchanges import Written, batch, exchanges, joined, some
 
 from decoders import apis
 from reports.builder import TableBuilder
@@ -47,7 +47,7 @@ def ready(*written: Written, cuts: Any = ()) -> list[tuple[int, int, int, bool]]
     whole = exchanges(*written)
     builder = TableBuilder(frozenset({"ready"}))
     places = sorted({0, len(written), *(cut for cut in cuts if cut < len(written))})
-    found = [builder.observe(some(whole, first, last), {}) for first, last in pairwise(places)]
+    found = [joined(builder.observe(some(whole, first, last), {})) for first, last in pairwise(places)]
     rows = pa.concat_tables([READY.empty_table(), *(tables["ready"] for tables in found if "ready" in tables)])
     return [tuple(row.values()) for row in rows.to_pylist()]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from written_exchanges import Written, exchanges
+from written_exchanges import Written, exchanges, joined
 
 from decoders import apis, schema
 from reports.builder import TableBuilder
@@ -26,7 +26,7 @@ TERMS_OF = {
 
 
 def terms_of(*written: Written) -> list[dict[str, Any]]:
-    tables = TableBuilder(frozenset({"terms"})).observe(exchanges(*written), {})
+    tables = joined(TableBuilder(frozenset({"terms"})).observe(exchanges(*written), {}))
     if "terms" not in tables:
         return []
     assert tables["terms"].schema.equals(TERMS)

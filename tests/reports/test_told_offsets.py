@@ -12,14 +12,14 @@ from decoders import apis
 from reports.builder import TableBuilder
 from reports.tables import TOLD_OFFSETS
 from tests.reports.captured_tables import captured
-from tests.reports.written_exchanges import Written, exchanges
+from tests.reports.written_exchanges import Written, exchanges, joined
 
 NEEDS = frozenset({"told_offsets", "exchanges"})
 LATEST = -1
 
 
 def said(*written: Written) -> list[dict[str, Any]]:
-    made = TableBuilder(frozenset({"told_offsets"})).observe(exchanges(*written), {})
+    made = joined(TableBuilder(frozenset({"told_offsets"})).observe(exchanges(*written), {}))
     table = made.get("told_offsets", TOLD_OFFSETS.empty_table())
     assert table.schema == TOLD_OFFSETS
     return [

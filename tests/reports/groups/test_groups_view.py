@@ -125,3 +125,25 @@ def test_what_rows_tell_does_not_depend_on_other_groups() -> None:
     for name in ("g0", "g1", "g2"):
         alone = groups.result(rows.filter(pa.array([g == name for g in rows["group_id"].to_pylist()])), Known())
         assert alone["group_events"].to_pylist() == [row for row in events if row["group_id"] == name]
+
+
+def test_of_large_commits_the_first_topics_are_kept_and_the_others_counted() -> None:
+    topics = [
+        {"name": f't{number} "{{name"', "partitions": [{"partitionIndex": 1, "committedMetadata": '{"name": '}]}
+        for number in range(3000)
+    ]
+    request = {"groupId": "g", "memberId": '], "topics": [{"name": ', "topics": topics}
+    sides = {"request": json.dumps(request), "response": '{"throttleTimeMs": 0, "topics": []}'}
+    small = {"request": json.dumps(request | {"topics": topics[:10]})}
+    (whole, row, other) = observed(
+        GroupsView(),
+        [
+            exchange(3, 1, "OffsetCommit", "g", **small),
+            exchange(3, 2, "OffsetCommit", "g", **sides),
+            exchange(3, 3, "SyncGroup", "g", **sides),
+        ],
+    )
+    assert (whole["request"], other["request"]) == (small["request"], sides["request"])
+    expected = [{"name": topic["name"], "partitions": []} for topic in topics[:1000]]
+    assert json.loads(row["request"]) == request | {"topics": expected, "topicsLeftOut": 2000}
+    assert row["response"] == sides["response"]

@@ -10,7 +10,7 @@ import pytest
 from decoders import apis
 from reports.builder import TableBuilder
 from reports.latency.view import LatencyView
-from tests.reports.written_exchanges import Written, exchanges
+from tests.reports.written_exchanges import Written, exchanges, joined
 
 MILLISECOND = 1_000_000
 END = SimpleNamespace(client="10.0.0.2", client_port=4000, broker="10.0.0.1", broker_port=9092)
@@ -21,7 +21,7 @@ def throttled(api_key: int, version: int, told_ms: int) -> list[tuple[int, int]]
     body = {"throttleTimeMs": told_ms}
     made = exchanges(Written(api_key, version, {}, body), Written(api_key, version, {}, body))
     view = LatencyView()
-    tables = TableBuilder(view.needs).observe(made, {})
+    tables = joined(TableBuilder(view.needs).observe(made, {}))
     rows = view.observe(tables, {1: END})
     assert isinstance(rows, pa.Table)
     return [(row["count"], row["sum_ns"] // MILLISECOND) for row in rows.to_pylist() if row["part"] == "throttled"]
