@@ -29,6 +29,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "file_grew": IssueKind("a file grew while it was read", "the packets that were appended meanwhile are missing"),
     "unreadable_file": IssueKind("one of several files could not be read", "its packets are missing"),
     "unknown_interface": IssueKind("a packet names an interface that its file does not describe", _AROUND),
+    "interfaces_left_out": IssueKind(
+        "a file describes too many interfaces to keep", "packets of the others are missing"
+    ),
     "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", _NOTHING),
     "interface_failed": IssueKind("a network interface could no longer be read", "later packets of it are missing"),
     "kernel_drops": IssueKind("the kernel dropped packets, as they came too fast", _AROUND),

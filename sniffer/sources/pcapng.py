@@ -1,21 +1,22 @@
 """The next generation capture file: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html.
 
 Blocks of type, length, body, and length once more. A section header sets the byte order and forgets the interfaces;
-interface descriptions give link type and clock of the packets that follow. A kernel indexes packet blocks; the other
-blocks that matter, which are few, are read in Python.
+interface descriptions give link type and clock of the packets that follow. A kernel indexes packet blocks and finds
+interface descriptions; those and the other blocks that matter, which are few, are read in Python.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decoders.kernels import njit
-from sniffer.columns import I32, I64, NO_TIME, U8, Packets
+from sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
 from sniffer.issues import Issue, IssueLog
 from sniffer.sources.errors import SourceError
 from sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
@@ -27,9 +28,11 @@ BLOCK_LIMIT = 16 << 20
 SCAN_LIMIT = 1 << 20
 NOTES = 10_000  # comments kept of a file
 SECRET_BYTES = 64 << 20
+MOST_INTERFACES = 1 << 18  # of a section, that are kept
 COMMENT, INTERFACE_NAME, RESOLUTION, TIME_OFFSET = 1, 2, 9, 14  # options; the last three of an interface
 SPECIAL = 3  # beside MORE, STOPPED and DAMAGED: a block that Python reads
 NO_RAW_TIME = -1
+_COLUMNS = (np.int64, np.int32, np.int32, np.int32, np.int64, np.bool_)  # of packets, as the kernel writes them
 
 int64: Any = np.int64
 
@@ -60,20 +63,6 @@ class Interface:
     offset: int  # seconds to add
     name: str
 
-    def time(self, raw: I64) -> I64:
-        """Nanoseconds of time stamps in the interface's units."""
-        exponent = self.resolution & 0x7F
-        offset = self.offset * 1_000_000_000
-        if self.resolution & 0x80:
-            if exponent > 62:
-                return np.full(len(raw), offset, np.int64)
-            seconds, rest = raw >> exponent, raw & ((1 << exponent) - 1)
-            lost = max(exponent - 33, 0)  # the product with 10^9 has 63 bits
-            return seconds * 1_000_000_000 + ((rest >> lost) * 1_000_000_000 >> (exponent - lost)) + offset
-        if exponent <= 9:
-            return raw * np.int64(10 ** (9 - exponent)) + offset
-        return raw // np.int64(10 ** min(exponent - 9, 18)) + offset
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -94,6 +83,8 @@ class RawPackets:
     original: I32
     interface: I32
     raw: I64  # time in the interface's units; NO_RAW_TIME: the block has none
+    described: Bool  # whether the interface was, before the packet
+    at_end: bool  # nothing more is known of what follows in the file
 
 
 def is_pcapng(head: bytes) -> bool:
@@ -130,29 +121,53 @@ class PcapngReader:
         self.link_types: frozenset[int] = frozenset()
         self.sections = 0  # section headers seen
         self._stop = stop
-        self._context = context or Context(order == ">")
+        self._big_endian = context.big_endian if context else order == ">"
+        self._interfaces = list(context.interfaces) if context else []
         self._secret_bytes = 0
 
     @property
     def context(self) -> Context:
         """What holds for the blocks to come."""
-        return self._context
+        return Context(self._big_endian, tuple(self._interfaces))
 
     def __iter__(self) -> Iterator[Packets]:
+        pieces: list[Packets] = []  # of one buffer: sections may be as short as one packet
         for raw in self.raw():
-            interfaces = self._context.interfaces
-            known = raw.interface < len(interfaces)
-            if not known.all():
-                self._undescribed(raw, known)
-            packets = interpret(raw, interfaces, known)
+            if not raw.described.all():
+                self._undescribed(raw)
+            packets = self.interpret(raw)
             self.link_types |= frozenset(np.unique(packets.link_type).tolist())
+            if pieces and pieces[0].data is not packets.data:
+                yield _joined(pieces)
+                pieces = []
             if len(packets.number):
-                yield packets
+                pieces.append(packets)
+            if pieces and raw.at_end:
+                yield _joined(pieces)
+                pieces = []
+        if pieces:
+            yield _joined(pieces)
+
+    def interpret(self, raw: RawPackets) -> Packets:
+        """Packets that `raw` gave last, with times and link types; those of interfaces not described are left out."""
+        known = raw.described
+        at = np.full(len(raw.raw), NO_TIME, np.int64)
+        timed = known & (raw.raw != NO_RAW_TIME)
+        at[timed] = times(raw.raw[timed], raw.interface[timed], self._interfaces)
+        used, place = np.unique(raw.interface[known], return_inverse=True)
+        link_type = np.zeros(len(raw.raw), np.int32)
+        link_type[known] = np.array([self._interfaces[index].link_type for index in used.tolist()], np.int32)[place]
+        number = np.arange(raw.first_number, raw.first_number + len(at), dtype=np.int64)
+        packets = Packets(raw.data, number, at, raw.start, raw.captured, raw.original, link_type)
+        return packets if known.all() else _map_columns([packets], lambda columns: columns[0][known])
 
     def raw(self) -> Iterator[RawPackets]:
-        """Walk the blocks; packets come out before the block that would change their meaning is looked at."""
+        """Walk the blocks; packets come out before a section header that would change their meaning is looked at."""
         window = self.window
         need = 12
+        indexed = None
+        room: tuple[NDArray[Any], ...] = ()
+        used = 0
         while self._stop is None or window.offset < self._stop:
             whole = window.fill(need)
             if not whole and window.left < 12:
@@ -160,25 +175,34 @@ class PcapngReader:
                     self.issues.add(truncated(self.file, window, 12, self.number))
                 return
             stop = window.end if self._stop is None else min(window.end, window.position(self._stop))
-            rows = (stop - window.begin) // 16 + 1
-            start, raw = np.empty(rows, np.int64), np.empty(rows, np.int64)
-            captured, original, interface = (np.empty(rows, np.int32) for _ in range(3))
+            if indexed is not window.data:  # a buffer may hold many sections
+                indexed, used = window.data, 0
+                rows = (stop - window.begin) // 12 + 1
+                room = (*(np.empty(rows, kind) for kind in _COLUMNS), np.empty((rows, 2), np.int64))
+            *columns, described = (column[used:] for column in room)
             first_wrong = np.zeros(2, np.int64)
             comments = np.empty((NOTES - len(self.notes), 3), np.int64)
-            interfaces = self._context.interfaces
-            simple_limit = (interfaces[0].snap_length if interfaces else 0) or BLOCK_LIMIT
-            count, window.begin, why, need, wrong, noted = _walk(
-                *(window.data, window.begin, window.end, stop, self._context.big_endian, simple_limit),
-                *(start, captured, original, interface, raw, comments, first_wrong),
+            simple_limit = (self._interfaces[0].snap_length if self._interfaces else 0) or BLOCK_LIMIT
+            count, window.begin, why, need, wrong, noted, descriptions = _walk(
+                *(window.data, window.begin, window.end, stop, self._big_endian, simple_limit),
+                *(len(self._interfaces), *columns, described, comments, first_wrong),
             )
+            used += count
+            told = [(place, length, None) for place, length in described[:descriptions].tolist()]
+            told += [(place, length, self.number + row) for row, place, length in comments[:noted].tolist()]
+            for place, length, packet in sorted(told):
+                content = window.data[place : place + length].tobytes()
+                if packet is None:
+                    self._interface(content, window.offset - window.begin + place)
+                else:
+                    self._note(packet, content)
             if wrong:
                 row, place = first_wrong.tolist()
                 offset = window.offset - window.begin + place
                 detail = f"{self.file}: the packet block at offset {offset} is too short for what it claims to hold"
                 self.issues.add(Issue("damaged_packet_record", detail, packet=self.number + row, count=wrong))
-            for row, place, length in comments[:noted].tolist():
-                self._note(self.number + row, window.data[place : place + length].tobytes())
-            long = captured[:count] > original[:count]
+            start, captured, original, interface, raw, is_described = (column[:count] for column in columns)
+            long = captured > original
             if long.any():
                 detail = f"{self.file}: a record holds more bytes than its packet had on the wire"
                 packet = self.number + int(long.argmax())
@@ -186,8 +210,8 @@ class PcapngReader:
             if count:
                 number = self.number
                 self.number += count
-                columns = (start[:count], captured[:count], original[:count], interface[:count])
-                yield RawPackets(window.data, number, *columns, raw[:count])
+                at_end = why != SPECIAL
+                yield RawPackets(window.data, number, start, captured, original, interface, raw, is_described, at_end)
             if why == SPECIAL:
                 cut = self._special(need)
                 if cut is None:
@@ -215,15 +239,13 @@ class PcapngReader:
             body = window.peek(length)
             if body[-4:] != body[4:8] or struct.unpack(order + "H", head[12:14])[0] != 1:
                 return 0
-            self._context = Context(order == ">")
+            self._big_endian, self._interfaces = order == ">", []
             self.sections += 1
             self._options(body[24:-4], 0)
         else:
             body = window.peek(length)
-            order = ">" if self._context.big_endian else "<"
-            if struct.unpack(order + "I", body[:4])[0] == INTERFACE:
-                self._interface(body[8:-4], order)
-            elif len(body) >= 20:
+            order = ">" if self._big_endian else "<"
+            if len(body) >= 20:
                 kind, size = struct.unpack(order + "II", body[8:16])
                 self._secret_bytes += len(body)
                 if self._secret_bytes <= SECRET_BYTES:
@@ -236,10 +258,15 @@ class PcapngReader:
         window.begin += length
         return None
 
-    def _interface(self, body: bytes, order: str) -> None:
+    def _interface(self, block: bytes, at: int) -> None:
+        body, order = block[8:-4], ">" if self._big_endian else "<"
         if len(body) < 8:
-            detail = f"{self.file}: interface description at offset {self.window.offset} is too short"
+            detail = f"{self.file}: interface description at offset {at} is too short"
             self.issues.add(Issue("damaged_packet_record", detail, packet=self.number))
+            return
+        if len(self._interfaces) >= MOST_INTERFACES:
+            detail = f"{self.file}: more than {MOST_INTERFACES} interfaces: the others are left out"
+            self.issues.add(Issue("interfaces_left_out", detail, packet=self.number))
             return
         link_type, _, snap_length = struct.unpack(order + "HHI", body[:8])
         options = self._options(body[8:], 0)
@@ -249,13 +276,12 @@ class PcapngReader:
         if abs(seconds) > 1 << 33:  # beyond what nanoseconds can hold
             seconds = 0
         name = options.get(INTERFACE_NAME, b"").decode("utf-8", "replace")
-        interface = Interface(link_type, snap_length, resolution[0], seconds, name)
-        self._context = Context(self._context.big_endian, (*self._context.interfaces, interface))
+        self._interfaces.append(Interface(link_type, snap_length, resolution[0], seconds, name))
 
     def _options(self, data: bytes, packet: int) -> dict[int, bytes]:
         """Options by code (the last one of each); comments are kept as notes."""
         options: dict[int, bytes] = {}
-        order = ">" if self._context.big_endian else "<"
+        order = ">" if self._big_endian else "<"
         position = 0
         while position + 4 <= len(data):
             code, length = struct.unpack(order + "HH", data[position : position + 4])
@@ -272,10 +298,10 @@ class PcapngReader:
         if len(self.notes) < NOTES:
             self.notes.append(Note(packet, text.decode("utf-8", "replace").rstrip("\0")))
 
-    def _undescribed(self, raw: RawPackets, known: Any) -> None:
-        row = int((~known).argmax())
+    def _undescribed(self, raw: RawPackets) -> None:
+        row = int((~raw.described).argmax())
         detail = f"{self.file}: packet of interface {int(raw.interface[row])}, which no block describes"
-        count = int((~known).sum())
+        count = int((~raw.described).sum())
         self.issues.add(Issue("unknown_interface", detail, packet=raw.first_number + row, count=count))
 
     def _find_next(self, cut: int) -> bool:
@@ -294,20 +320,29 @@ class PcapngReader:
         return found is not None
 
 
-def interpret(raw: RawPackets, interfaces: tuple[Interface, ...], known: Any) -> Packets:
-    """Packets with times and link types of their interfaces; those of interfaces not described are left out."""
-    at = np.full(len(raw.raw), NO_TIME, np.int64)
-    link_type = np.zeros(len(raw.raw), np.int32)
-    for index in np.unique(raw.interface[known]).tolist():
-        of_it = raw.interface == index
-        link_type[of_it] = interfaces[index].link_type
-        timed = of_it & (raw.raw != NO_RAW_TIME)
-        at[timed] = interfaces[index].time(raw.raw[timed])
-    number = np.arange(raw.first_number, raw.first_number + len(at), dtype=np.int64)
-    columns = (number, at, raw.start, raw.captured, raw.original, link_type)
-    if not known.all():
-        columns = tuple(column[known] for column in columns)
-    return Packets(raw.data, *columns)
+def times(raw: I64, interface: I32 | I64, interfaces: Sequence[Interface]) -> I64:
+    """Nanoseconds of time stamps in the units of their interfaces."""
+    used, place = np.unique(interface, return_inverse=True)
+    clocks = [(interfaces[index].resolution, interfaces[index].offset) for index in used.tolist()]
+    resolution, offset = np.array(clocks, np.int64).reshape(-1, 2)[place].T
+    exponent = resolution & 0x7F
+    decimal = raw * 10 ** np.maximum(9 - exponent, 0) // 10 ** np.clip(exponent - 9, 0, 18)
+    bits = np.minimum(exponent, 62)
+    lost = np.maximum(bits - 33, 0)  # the product with 10^9 has 63 bits
+    fraction = ((raw & ((1 << bits) - 1)) >> lost) * 1_000_000_000 >> (bits - lost)
+    binary = np.where(exponent > 62, 0, (raw >> bits) * 1_000_000_000 + fraction)
+    at: I64 = np.where(resolution & 0x80, binary, decimal) + offset * 1_000_000_000
+    return at
+
+
+def _joined(pieces: list[Packets]) -> Packets:
+    """Packets of one buffer, in their order."""
+    return pieces[0] if len(pieces) == 1 else _map_columns(pieces, np.concatenate)
+
+
+def _map_columns(pieces: list[Packets], change: Callable[[list[Any]], Any]) -> Packets:
+    columns = [field.name for field in fields(Packets) if field.name != "data"]
+    return Packets(pieces[0].data, *(change([getattr(piece, column) for piece in pieces]) for column in columns))
 
 
 def find_block(window: Window) -> bool | None:
@@ -343,37 +378,52 @@ def _walk(
     stop: int,
     big_endian: bool,
     simple_limit: int,
+    interfaces: int,
     start: I64,
     captured: I32,
     original: I32,
     interface: I32,
     raw: I64,
+    is_described: Bool,
+    described: I64,
     comments: I64,
     first_wrong: I64,
-) -> tuple[int, int, int, int, int, int]:
-    """Index packet blocks; returns rows, where it stopped, why, bytes needed there, wrong blocks, comments."""
+) -> tuple[int, int, int, int, int, int, int]:
+    """Index packet blocks; there were so many interfaces before.
+
+    Returns rows, where it stopped, why, bytes needed there, wrong blocks, comments, and interface descriptions.
+    """
     count = 0
     wrong = 0
     noted = 0
+    descriptions = 0
     while True:
         if position >= stop and stop < end:
-            return count, position, STOPPED, 0, wrong, noted
+            return count, position, STOPPED, 0, wrong, noted, descriptions
         if position + 12 > end:
-            return count, position, MORE, 12, wrong, noted
+            return count, position, MORE, 12, wrong, noted, descriptions
         kind = word(data, position, big_endian)
         if kind == SECTION:
-            return count, position, SPECIAL, 0, wrong, noted
+            return count, position, SPECIAL, 0, wrong, noted, descriptions
         length = word(data, position + 4, big_endian)
         if length < 12 or length % 4 or length > BLOCK_LIMIT:
-            return count, position, DAMAGED, 0, wrong, noted
+            return count, position, DAMAGED, 0, wrong, noted, descriptions
         if position + length > end:
-            return count, position, MORE, length, wrong, noted
+            return count, position, MORE, length, wrong, noted, descriptions
         last = position + length - 4
         if word(data, last, big_endian) != length:
-            return count, position, DAMAGED, 0, wrong, noted
-        if kind in (INTERFACE, SECRETS):
-            return count, position, SPECIAL, length, wrong, noted
-        if kind == SIMPLE_PACKET:
+            return count, position, DAMAGED, 0, wrong, noted, descriptions
+        if kind == INTERFACE:
+            described[descriptions, 0] = position
+            described[descriptions, 1] = length
+            descriptions += 1
+            if length >= 20 and interfaces < MOST_INTERFACES:
+                if interfaces == 0:
+                    simple_limit = word(data, position + 12, big_endian) or BLOCK_LIMIT
+                interfaces += 1
+        elif kind == SECRETS:
+            return count, position, SPECIAL, length, wrong, noted, descriptions
+        elif kind == SIMPLE_PACKET:
             if length < 16:
                 if wrong == 0:
                     first_wrong[0], first_wrong[1] = count, position
@@ -385,6 +435,7 @@ def _walk(
                 original[count] = min(wire, 0x7FFFFFFF)
                 interface[count] = 0
                 raw[count] = NO_RAW_TIME
+                is_described[count] = interfaces > 0
                 count += 1
         elif kind in (PACKET, OLD_PACKET):
             size = int64(-1)
@@ -406,6 +457,7 @@ def _walk(
                     interface[count] = min(word(data, position + 8, big_endian), 0x7FFFFFFF)
                 else:
                     interface[count] = _half(data, position + 8, big_endian)
+                is_described[count] = interface[count] < interfaces
                 option = position + 28 + (size + 3) // 4 * 4
                 while option + 4 <= last:
                     code = _half(data, option, big_endian)

@@ -23,6 +23,7 @@ from sniffer.sources.compressed import Stream, decompressed
 from sniffer.sources.files import PacketReader, _open, changed, checked_size
 from sniffer.sources.pcap import FILE_HEADER, PcapHeader, PcapReader, find_record, is_pcap, parse_header
 from sniffer.sources.pcapng import (
+    MOST_INTERFACES,
     NO_RAW_TIME,
     Context,
     Interface,
@@ -30,8 +31,8 @@ from sniffer.sources.pcapng import (
     PcapngReader,
     Secret,
     find_block,
-    interpret,
     is_pcapng,
+    times,
 )
 from sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
@@ -174,15 +175,16 @@ def _index_pcapng(
     latest: dict[int, int] = {}
     for raw in reader.raw():
         if exact or reader.sections:
-            interfaces = reader.context.interfaces
-            batch = interpret(raw, interfaces, raw.interface < len(interfaces))
+            batch = reader.interpret(raw)
             timed = batch.at[batch.at != NO_TIME]
             first = int(timed[0]) if first is None and timed.size else first
             last = _latest(last, batch)
         else:
-            for interface in np.unique(raw.interface).tolist():
-                newest = int(raw.raw[raw.interface == interface].max())
-                latest[interface] = max(latest.get(interface, NO_RAW_TIME), newest)
+            used, place = np.unique(raw.interface, return_inverse=True)
+            newest = np.full(len(used), NO_RAW_TIME, np.int64)
+            np.maximum.at(newest, place, raw.raw)
+            for interface, time in zip(used.tolist(), newest.tolist(), strict=True):
+                latest[interface] = max(latest.get(interface, NO_RAW_TIME), time)
     seen = reader.sections > 0
     return SplitIndex(
         *(path, "pcapng", start, end, begin, window.offset if window.offset >= end else size, reader.number - 1),
@@ -215,14 +217,15 @@ def chain(
         last = running if index.last_time is None else max(running, index.last_time)
         if index.format == "pcapng":
             if not index.exact and context is not None:
-                for interface, newest in index.latest_raw:
-                    if newest != NO_RAW_TIME:
-                        last = max(last, int(context.interfaces[interface].time(np.array([newest], np.int64))[0]))
+                timed = [pair for pair in index.latest_raw if pair[1] != NO_RAW_TIME]
+                if timed:
+                    interface, newest = np.array(timed, np.int64).T
+                    last = max(last, int(times(newest, interface, context.interfaces).max()))
             at = context
             if index.after is not None:
                 context = index.after
             elif context is not None:
-                context = replace(context, interfaces=context.interfaces + index.described)
+                context = replace(context, interfaces=(context.interfaces + index.described)[:MOST_INTERFACES])
         place = index.ends
         known = (index.path, index.format, index.begin, index.end, number, index.packets, running, last, at)
         splits.append(Split(*known, index.content))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sniffer.columns import NO_TIME
-from sniffer.sources import open_capture
+from sniffer.sources import open_capture, pcapng
 from sniffer.sources.pcapng import Secret
 from sniffer.sources.split import chain, index_split, ranges, read_split
 from tests.sniffer.sources.test_files import Row, rows
@@ -20,6 +21,7 @@ from tests.sniffer.sources.written_captures import Pcapng
 BILLION = 1_000_000_000
 RESOLUTION, OFFSET = 9, 14
 ORDERS = ("<", ">")
+PARTS = [Pcapng(order) for order in ORDERS]
 
 
 def read(path: Path, content: bytes) -> list[Row]:
@@ -154,3 +156,53 @@ def test_secrets_are_kept_and_unknown_blocks_passed_over(tmp_path: Path, order: 
     expected = (Secret(0x544C534B, log), Secret(0x57474B4C, b"k=v"))
     assert capture.secrets == capture.files[0].secrets == expected
     assert not list(capture.issues)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_descriptions_of_interfaces_do_not_stop_the_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Each walk begins with room for all that the buffer may hold."""
+    walks = []
+
+    def counted(*arguments: Any) -> Any:
+        walks.append(arguments)
+        return walk(*arguments)
+
+    walk = pcapng._walk
+    monkeypatch.setattr(pcapng, "_walk", counted)
+    of = Pcapng()
+    path = tmp_path / "file"
+    path.write_bytes(
+        of.section() + b"".join(of.interface(1, 0, *clock("<", 9, i)) + of.packet(i, 5, b"a") for i in range(count))
+    )
+    capture = open_capture(str(path))
+    (batch,) = list(capture)
+    assert batch.at.tolist() == [5 + i * BILLION for i in range(count)]
+    assert len(walks) == 2  # up to the section header, and behind it
+    assert not list(capture.issues)
+
+
+def test_packets_of_many_sections_come_together(tmp_path: Path) -> None:
+    parts = [of.section() + of.interface(1 + i % 2) + of.packet(0, i, b"a") for i, of in enumerate(PARTS * 50)]
+    (tmp_path / "file").write_bytes(b"".join(parts))
+    (batch,) = list(open_capture(str(tmp_path / "file")))
+    assert batch.at.tolist() == [1000 * i for i in range(100)]
+    assert batch.link_type.tolist() == [1, 2] * 50
+
+
+def test_a_packet_before_the_description_of_its_interface(tmp_path: Path) -> None:
+    of = Pcapng()
+    content = of.section() + of.interface() + of.packet(1, 1, b"a") + of.interface(113) + of.packet(1, 2, b"b")
+    assert [(row[0], row[4]) for row in read(tmp_path / "file", content)] == [(2, 113)]
+
+
+def test_interfaces_beyond_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pcapng, "MOST_INTERFACES", 2)
+    of = Pcapng()
+    path = tmp_path / "file"
+    path.write_bytes(of.section() + of.interface() * 5 + of.packet(1, 1, b"a"))
+    capture = open_capture(str(path))
+    assert len(rows(capture)) == 1
+    assert [(issue.kind, issue.count) for issue in capture.issues] == [("interfaces_left_out", 3)]
+    assert len(capture.files[0].interfaces) == 2
