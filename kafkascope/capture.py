@@ -23,6 +23,7 @@ from kafkascope.reading import Reading
 from kafkascope.spool import Spool
 from reports.capture_points import clock_row
 from reports.connection_table import issue_table
+from reports.issue_kinds import ISSUE_KINDS
 from reports.lines import shown_html
 from reports.progress.rereads import attach_rereads, readers_of
 from reports.summary import Summary, not_taken_note
@@ -31,6 +32,7 @@ from reports.text import fault_remark
 from reports.topics import TopicNames
 from reports.view_registry import VIEWS, results_of
 from reports.views import Known, results
+from sniffer.issues import Issue
 from sniffer.session import SessionOptions
 from sniffer.sources.files import STANDARD_INPUT
 
@@ -105,9 +107,10 @@ class Capture(Answering):
         if name not in self._wanted:
             why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
             raise KeyError(f"{name}: {why}")
+        if name == "issues":
+            return pa.concat_tables([self._spool.table(name), issue_table(self._left_out()), *self._late_issues])
         if name in SCHEMAS:
-            late = self._late_issues if name == "issues" else []
-            return self._names.resolve(pa.concat_tables([self._spool.table(name), *late]))
+            return self._names.resolve(self._spool.table(name))
         found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
         table = pa.concat_tables(
             [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
@@ -121,7 +124,9 @@ class Capture(Answering):
             if self._observed is None:
                 self._observed = self._observe()
                 if self._observed is not self._spool:
+                    _warn(self._observed)
                     self._add_issues(self._observed.table("issues"))
+                self._frames.pop("issues", None)
             rows = self._names.resolve(self._observed.table(view))
             made = results(VIEWS[view](), rows, Known.of(self._names.learned()))
             self._add_issues(made.pop("issues", ISSUES.empty_table()))
@@ -134,6 +139,11 @@ class Capture(Answering):
             self._late_issues.append(issues)
             self._frames.pop("issues", None)
             warnings.warn(fault_remark(pc.sum(issues["count"]).as_py()), stacklevel=2)
+
+    def _left_out(self) -> list[Issue]:
+        """What of the tables, and of the rows of views, did not find room on disk."""
+        spools = {id(spool): spool for spool in (self._spool, self._observed) if spool is not None}
+        return [issue for spool in spools.values() for issue in spool.issues()]
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""
@@ -236,6 +246,7 @@ def read(
     decode_as: Iterable[int] = (),
     reveal_secrets: bool = False,
     secret_names: Iterable[str] = (),
+    spool_bytes: int | None = None,
 ) -> Any:
     """Read captures (files, directories, globs) into tables.
 
@@ -246,6 +257,9 @@ def read(
 
     secret_names are regular expressions for names of configurations whose values are hidden too, besides those that
     are known (``decoders.redaction.SECRET_NAMES``); ValueError if one is none. reveal_secrets shows all.
+
+    Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
+    free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
     >>> import kafkascope
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
@@ -266,12 +280,14 @@ def read(
     # What can be read only once is read for both.
     once = any(path == STANDARD_INPUT or Path(path).is_fifo() for path in paths)
     reading = Reading(paths, options if once else replace(options, views=frozenset()))
-    spool, summary = Spool(), Summary()
+    spool, summary = Spool(spool_bytes), Summary()
     with reading:
         for batch in reading.batches():
             spool.write(batch.tables)
             summary.observe(batch.tables)
     spool.finish()
+    _warn(spool)
+    summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
@@ -281,7 +297,7 @@ def read(
     def observe() -> Spool:
         if once:
             return spool
-        rows = Spool()
+        rows = Spool(spool_bytes)
         with Reading(paths, replace(options, tables=frozenset()), before=files) as again:
             for batch in again.batches():
                 rows.write(batch.tables)
@@ -291,6 +307,11 @@ def read(
         return rows
 
     return Capture(spool, reading.topic_names, summary, options, ", ".join(paths), observe)
+
+
+def _warn(spool: Spool) -> None:
+    for issue in spool.issues():
+        warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=3)
 
 
 __all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Tables", "ordered", "read"]

@@ -2,42 +2,104 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from reports.text import counted
 from reports.view_registry import SCHEMAS_WITH_VIEWS
+from sniffer.issues import Issue
+
+SHARE_OF_FREE_SPACE = 2
+"""Without a quota a spool may take one in so many of the bytes that are free when it is made."""
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(slots=True)
+class _Written:
+    """One table on its way: an Arrow stream, which can be read behind each of its batches."""
+
+    file: pa.NativeFile
+    stream: pa.ipc.RecordBatchStreamWriter
+    bytes: int = 0
+    rows: int = 0
+    rows_left_out: int = 0
+    is_full: bool = False
 
 
 class Spool:
-    """Tables and rows of views on their way out of memory: one Arrow file each, until they are looked at."""
+    """Tables and rows of views on their way out of memory: one Arrow file each, until they are looked at.
 
-    def __init__(self) -> None:
+    A table takes no more rows once some did not fit in the quota or on the disk: what is kept are its first ones.
+    """
+
+    def __init__(self, quota_bytes: int | None = None) -> None:
+        """quota_bytes: what all tables together may take on disk; None: half of what is free there."""
         self._directory = tempfile.TemporaryDirectory(prefix="kafkascope-")
-        self._writers: dict[str, pa.ipc.RecordBatchFileWriter] = {}
+        free = shutil.disk_usage(self._directory.name).free
+        self._quota = free // SHARE_OF_FREE_SPACE if quota_bytes is None else quota_bytes
+        self._tables: dict[str, _Written] = {}
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
-        """Append rows. Raises OSError, as finish does."""
+        """Append rows. Raises OSError, as finish does, if it is not for want of room."""
         with self._kept():
             for name, rows in tables.items():
-                if name not in self._writers:
-                    self._writers[name] = pa.ipc.new_file(self._path(name), SCHEMAS_WITH_VIEWS[name])
-                self._writers[name].write_table(rows)
+                if name not in self._tables:
+                    file = pa.OSFile(self._path(name), "wb")
+                    self._tables[name] = _Written(file, pa.ipc.new_stream(file, SCHEMAS_WITH_VIEWS[name]))
+                table = self._tables[name]
+                if not table.is_full and self._append(name, table, rows):
+                    table.rows += len(rows)
+                else:
+                    table.is_full = True
+                    table.rows_left_out += len(rows)
 
     def finish(self) -> None:
         """No more rows come."""
         with self._kept():
-            for writer in self._writers.values():
-                writer.close()
+            for table in self._tables.values():
+                if not table.is_full:
+                    table.stream.close()
+                table.file.close()
+
+    def issues(self) -> Iterator[Issue]:
+        """An issue for each table that lacks rows."""
+        for name, table in self._tables.items():
+            if table.rows_left_out:
+                yield Issue(
+                    "spool_full",
+                    f"{name}: the first {counted(table.rows, 'row')} were kept, {table.rows_left_out:,} were not, as "
+                    f"the {self._quota:,} bytes that tables may take in {tempfile.gettempdir()}, or the disk, are used "
+                    "up; set spool_bytes, or TMPDIR to a disk with more room",
+                )
 
     def table(self, name: str) -> pa.Table:
-        """All rows of one table, mapped from disk; empty if none were written."""
-        if name not in self._writers:
+        """The rows of one table, mapped from disk; empty if none were written."""
+        if name not in self._tables or not self._tables[name].rows:
             return SCHEMAS_WITH_VIEWS[name].empty_table()
-        return pa.ipc.open_file(pa.memory_map(self._path(name))).read_all()
+        return pa.ipc.open_stream(pa.memory_map(self._path(name))).read_all()
+
+    def _append(self, name: str, table: _Written, rows: pa.Table) -> bool:
+        """Write rows, or nothing of them."""
+        if sum(one.bytes for one in self._tables.values()) + rows.nbytes > self._quota:
+            return False
+        try:
+            table.stream.write_table(rows)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            os.truncate(self._path(name), table.bytes)
+            return False
+        table.bytes = table.file.tell()
+        return True
 
     @contextmanager
     def _kept(self) -> Iterator[None]:

@@ -39,6 +39,10 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "clocks of files differ by more than packets take from one to the other",
         "times as such, if the clock that was taken for right was not",
     ),
+    "spool_full": IssueKind(
+        "tables found no more room on disk, or in the part of it that they may take",
+        "the last rows of a table are missing, and what answers would say of them",
+    ),
     # Packets
     "ip_fragment": IssueKind("an IP packet came in fragments, which are not put together", "streams have gaps there"),
     "truncated_header": IssueKind("too few bytes of a packet were captured for its headers", _AROUND),

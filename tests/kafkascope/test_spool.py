@@ -1,0 +1,72 @@
+"""Tables on disk: what is kept where they are more than they may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import kafkascope
+from kafkascope.spool import Spool
+from reports.issue_kinds import ISSUE_KINDS
+from reports.tables import ISSUES, RECORDS
+
+PCAP = Path(__file__).parents[2] / "pcaps/eager-three-joins/capture.pcap"
+
+
+def issues(count: int) -> pa.Table:
+    return pa.Table.from_pylist([{"kind": "tcp_gap", "detail": "x" * 100, "count": 1}] * count, schema=ISSUES)
+
+
+def records(count: int) -> pa.Table:
+    return pa.Table.from_pylist([{"value": b"x" * 1000}] * count, schema=RECORDS)
+
+
+def test_rows_come_back_as_they_were_written() -> None:
+    spool = Spool()
+    spool.write({"issues": issues(2)})
+    spool.write({"issues": issues(3), "records": records(1)})
+    spool.finish()
+    assert spool.table("issues").equals(pa.concat_tables([issues(2), issues(3)]))
+    assert (spool.table("records").num_rows, spool.table("errors").num_rows) == (1, 0)
+    assert list(spool.issues()) == []
+
+
+def test_a_table_that_exceeds_the_quota_keeps_its_first_rows() -> None:
+    spool = Spool(quota_bytes=30_000)
+    for _ in range(5):
+        spool.write({"records": records(10), "issues": issues(2)})
+    spool.write({"records": records(1)})  # would fit, but lies behind some that are missing
+    spool.finish()
+    assert (spool.table("records").num_rows, spool.table("issues").num_rows) == (20, 10)
+    (issue,) = spool.issues()
+    assert issue.kind == "spool_full"
+    assert "records: the first 20 rows were kept, 31 were not, as the 30,000 bytes" in issue.detail
+    written = sum(file.stat().st_size for file in Path(spool._directory.name).iterdir())
+    assert written < 30_000
+
+
+def test_a_full_disk_ends_a_table_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool()
+    monkeypatch.setattr(Spool, "_path", lambda self, name: "/dev/full")
+    monkeypatch.setattr("kafkascope.spool.os.truncate", lambda path, size: None)
+    spool.write({"issues": issues(2)})
+    spool.write({"issues": issues(3)})
+    spool.finish()
+    assert spool.table("issues").num_rows == 0
+    (issue,) = spool.issues()
+    assert "issues: the first 0 rows were kept, 5 were not" in issue.detail
+
+
+def test_what_was_left_out_is_told_everywhere() -> None:
+    whole = kafkascope.read(PCAP)
+    with pytest.warns(RuntimeWarning, match="exchanges: the first .* were not"):
+        cap = kafkascope.read(PCAP, spool_bytes=10_000)
+    left_out = cap.issues[cap.issues.kind == "spool_full"]
+    assert cap.summary["issues"]["spool_full"] == len(left_out) >= 1
+    assert cap.summary["exchanges"] == whole.summary["exchanges"]
+    assert 0 <= len(cap.exchanges) < len(whole.exchanges)
+    with pytest.warns(RuntimeWarning, match=ISSUE_KINDS["spool_full"].weakens):
+        assert len(cap.rebalances) <= len(whole.rebalances)
+    assert len(cap.issues[cap.issues.kind == "spool_full"]) > len(left_out)
