@@ -9,6 +9,7 @@ from rich.console import Console
 
 from decoders.characters import safe_text
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.progress import ProgressBar
 from kafkascope.reading import no_kafka
 from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavailableError, analyze
@@ -49,17 +50,23 @@ def run(
     )
     try:
         with ProgressBar("start Spark") as shown:
-            analysis = analyze(
-                captures,
-                out,
-                master=master,
-                settings=settings,
-                options=options,
-                overwrite=overwrite,
-                split_bytes=split_bytes or SPLIT_BYTES,
-                partitions=partitions,
-                progress=shown.update,
+            analysis = stoppable(
+                lambda stop: analyze(
+                    captures,
+                    out,
+                    master=master,
+                    settings=settings,
+                    options=options,
+                    overwrite=overwrite,
+                    split_bytes=split_bytes or SPLIT_BYTES,
+                    partitions=partitions,
+                    progress=shown.update,
+                    stop=stop,
+                ),
+                lambda signal: remark(f"{signal}: stopping, and leaving {out} as it was; once more ends it at once"),
             )
+    except Interrupted as signal:
+        return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
         remark(str(error))
         return 1

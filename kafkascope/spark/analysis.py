@@ -128,6 +128,11 @@ def analyze(
                 _rehearse(options)
             run = _Run(own_session(session), staging, options, progress, stop)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
+        except Exception as error:
+            failure = _failure(error, log)  # now: what Spark's errors say is known to the JVM
+            if failure is None:
+                raise
+            raise failure from None
         finally:  # before its files are removed: what still runs would write others
             if log is not None:
                 close_session(session)
@@ -136,24 +141,23 @@ def analyze(
         output.commit(run.parts, tables, summary, reporting.page)
     except BaseException as error:
         output.abort()
-        failure = _failure(error, log, stop)
-        if log is not None and str(log) in str(failure):
-            log = None  # it says what the log has
-        raise failure from (error if failure is not error else error.__cause__)
+        if stop.is_set() and isinstance(error, Exception):
+            raise StoppedError("stopped") from None
+        if log is not None and str(log) in str(error):
+            log = None  # whoever reads the message will look for it
+        if isinstance(error, WriteError):
+            raise AnalysisError(str(error)) from error
+        raise
     finally:
         if log is not None:
             log.unlink(missing_ok=True)
     return replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
 
 
-def _failure(error: BaseException, log: Path | None, stop: threading.Event) -> BaseException:
-    """What to raise for an error."""
-    if stop.is_set() and isinstance(error, Exception):
-        return StoppedError("stopped")
-    if isinstance(error, WriteError):
-        return AnalysisError(str(error))
+def _failure(error: Exception, log: Path | None) -> AnalysisError | None:
+    """What an error of Spark's, or of a task, means; None: it is of another kind."""
     if not type(error).__module__.startswith(("pyspark", "py4j")):
-        return error
+        return None
     text = str(error)
     for line in text.splitlines():
         for name in _TOLD:

@@ -1,0 +1,60 @@
+"""Ctrl-C and SIGTERM for work that must not be interrupted at any odd place, but asked to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):  # noqa: N818 - it tells of no error
+    """A signal came, and the work has stopped."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) -> T:
+    """What work returns or raises, done in another thread; a signal sets the event that it is given.
+
+    Its name is said at once, for stopping may take a while. Raises Interrupted if work raises after a signal. A second
+    one has its usual effect at once. Signals that are ignored stay so.
+    """
+    stop = threading.Event()
+    received: list[int] = []
+    usual: dict[signal.Signals, Any] = {}
+
+    def ask_to_stop(number: int, _: object) -> None:
+        received.append(number)
+        stop.set()
+        say(signal.Signals(number).name)
+        for each, handler in usual.items():
+            signal.signal(each, handler)
+
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work(stop))
+        except BaseException as error:
+            future.set_exception(error)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            usual[number] = signal.signal(number, ask_to_stop)
+    try:
+        # A thread that the interpreter does not wait for, if a second signal ends it.
+        threading.Thread(target=run, name="kafkascope-stoppable", daemon=True).start()
+        return future.result()
+    except Exception:
+        if received:
+            raise Interrupted(received[0]) from None
+        raise
+    finally:
+        for each, handler in usual.items():
+            signal.signal(each, handler)

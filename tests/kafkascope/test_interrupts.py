@@ -1,0 +1,131 @@
+"""Signals: work that is asked to stop, and `analyze` as a process that gets one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kafkascope.interrupts import Interrupted, stoppable
+from kafkascope.spark import sessions
+
+ROOT = Path(__file__).parents[2]
+CAPTURE = ROOT / "pcaps" / "eager-three-joins" / "capture.pcap"
+HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+@pytest.fixture(autouse=True)
+def _usual_handlers() -> None:
+    for number, handler in HANDLERS.items():
+        assert signal.getsignal(number) == handler  # as the test before left them
+
+
+def nothing(_: str) -> None:
+    pass
+
+
+def test_what_work_gives_or_raises_comes_back() -> None:
+    assert stoppable(lambda stop: (stop.is_set(), threading.current_thread().name), nothing) == (
+        False,
+        "kafkascope-stoppable",
+    )
+    with pytest.raises(KeyError, match="x"):
+        stoppable(lambda stop: {}["x"], nothing)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_work_to_stop_and_a_second_has_its_usual_effect(number: signal.Signals) -> None:
+    said: list[str] = []
+    handlers: list[object] = []
+
+    def work(stop: threading.Event) -> None:
+        os.kill(os.getpid(), number)
+        stop.wait()
+        while not said:
+            pass
+        handlers.append(signal.getsignal(number))
+        raise RuntimeError("the work was broken off")
+
+    with pytest.raises(Interrupted) as caught:
+        stoppable(work, said.append)
+    assert caught.value.number == number
+    assert said == [number.name]
+
+
+def test_work_that_ends_all_the_same_has_ended() -> None:
+    def work(stop: threading.Event) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop.wait()
+        return "done"
+
+    assert stoppable(work, nothing) == "done"
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert stoppable(lambda stop: signal.getsignal(signal.SIGINT), nothing) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def of_session(leader: int) -> list[str]:
+    """Command lines of the processes of a session that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if entry.name.isdigit() and int(session) == leader and state != "Z":
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
+    """`analyze` in a session of its own, with a temporary directory of its own."""
+    if reason := sessions.unavailable():
+        pytest.skip(reason)
+    temporary.mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(temporary)}
+    command = [sys.executable, "-m", "kafkascope", "analyze", str(CAPTURE), "-o", str(out), *more]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_analyze_that_gets_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    out, temporary = tmp_path / "out", tmp_path / "temporary"
+    process = analyze(out, temporary)
+    # Spark is being started, or a job runs: it must not matter.
+    while not out.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)  # polls another process; what is tested does not depend on it
+    process.send_signal(number)
+    shown, said = process.communicate()
+    assert process.returncode == status, said
+    assert shown == ""
+    assert said == f"kafkascope: {number.name}: stopping, and leaving {out} as it was; once more ends it at once\n"
+    assert of_session(process.pid) == []
+    assert not out.exists()
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_log_that_a_failure_names_is_there(tmp_path: Path) -> None:
+    out, temporary = tmp_path / "out", tmp_path / "temporary"
+    process = analyze(out, temporary, "--conf", "spark.pyspark.python=/bin/false")
+    _, said = process.communicate()
+    assert process.returncode == 1, said
+    (log,) = re.findall(r"\(all of it: (.*)\)", said)
+    assert Path(log).read_text()
+    assert [str(path) for path in temporary.iterdir()] == [log]
+    assert not out.exists()
