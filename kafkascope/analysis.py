@@ -11,13 +11,12 @@ from decoders.characters import safe_text
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.progress import ProgressBar
-from kafkascope.reading import no_kafka
+from kafkascope.reading import no_kafka, unreadable_remark
 from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavailableError, analyze
 from kafkascope.spark.analysis import SPLIT_BYTES
 from reports import terminal
 from reports.answers.terminal import show
 from reports.faults import INTERNAL_ERROR
-from reports.issue_kinds import ISSUE_KINDS
 from reports.text import fault_remark, not_taken_remark
 from sniffer.session import SessionOptions
 from sniffer.sources.errors import SourceError
@@ -75,7 +74,7 @@ def run(
         return 2
     _print(analysis, out, remark)
     for text in analysis.unreadable:
-        remark(f"{text}; effect: {ISSUE_KINDS['unreadable_file'].weakens}")
+        remark(unreadable_remark(text))
     return 1 if analysis.unreadable else 0
 
 

@@ -51,6 +51,11 @@ def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int
     return f"no Kafka was found in {counted(packets, 'packet')}; {instead}"
 
 
+def unreadable_remark(detail: str) -> str:
+    """What to say of a file that could not be read beside others."""
+    return f"{detail.removesuffix('.')}; effect: {ISSUE_KINDS['unreadable_file'].weakens}"
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Rows that became complete, by table, and both ends of the connections of their exchanges."""
@@ -167,7 +172,7 @@ class Reading:
     @property
     def is_partial(self) -> bool:
         """Whether something that was to be read could not be read at all."""
-        return any(issue.kind == "unreadable_file" for issue in self.capture.issues)
+        return bool(self.capture.unreadable)
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
@@ -180,7 +185,10 @@ class Reading:
 
     def remarks(self) -> Iterator[str]:
         """What the reader of results should know about how they were come by."""
+        yield from map(unreadable_remark, self.capture.unreadable)
         for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
+            if issue.kind == "unreadable_file":
+                continue
             times = f" ({issue.count} times)" if issue.count > 1 else ""
             yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
         if self.copies:

@@ -313,6 +313,8 @@ class Capture:
         self.ranks: Ranks | None = None
         if joined:
             self.ranks = joined.ranks([(reader.path, reader.first_number) for reader in self._readers])
+        issues = list(issues)
+        self.unreadable = tuple(issue.detail for issue in issues if issue.kind == "unreadable_file")
         self._issues = IssueLog(issues)
         self._batch_bytes = batch_bytes
 

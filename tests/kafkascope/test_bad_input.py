@@ -315,11 +315,11 @@ def test_what_is_missing_beside_a_good_file_is_told_and_is_an_error(
     (tmp_path / "good.pcap").write_bytes(CAPTURE)
     (tmp_path / "folder").mkdir()
     good = command("sniff", "-r", str(tmp_path / "good.pcap"))
-    done = command("sniff", "-r", str(tmp_path / "good.pcap"), str(tmp_path / name))
+    done = command("sniff", "-r", *(str(tmp_path / one) for one in ("first.pcap", "good.pcap", name)))
     assert (good.returncode, done.returncode) == (0, 1)
     assert done.stdout == good.stdout
-    assert str(tmp_path / name) in done.stderr
-    assert expected in done.stderr
+    assert f"{tmp_path / 'first.pcap'}: no such file" in done.stderr
+    assert f"{tmp_path / name}: {expected}" in done.stderr
 
 
 def test_a_missing_file_does_not_keep_others_from_being_compared(tmp_path: Path) -> None:
