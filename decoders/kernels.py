@@ -71,7 +71,11 @@ def temporary_directory() -> str:
     this process alone. Raises FileNotFoundError if there is no place for temporary files either.
     """
     user = os.geteuid()
-    path = os.path.join(tempfile.gettempdir(), f"kafkascope-{user}")
+    try:
+        path = os.path.join(tempfile.gettempdir(), f"kafkascope-{user}")
+    except FileNotFoundError as error:
+        where = "NUMBA_CACHE_DIR must name a directory for compiled kernels that can be written"
+        raise FileNotFoundError(f"{error}; {where}") from None
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

@@ -126,3 +126,12 @@ def test_an_own_place_is_used_again(temporary: Path) -> None:
     used = kernels.temporary_directory()
     kernels.temporary_directory.cache_clear()
     assert kernels.temporary_directory() == used == str(temporary / OWN)
+
+
+def test_without_any_place_it_says_what_to_do(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with pytest.raises(FileNotFoundError, match="NUMBA_CACHE_DIR must name a directory"):
+        kernels.temporary_directory()
