@@ -116,10 +116,10 @@ def analyze(
     output = Output(out, overwrite=overwrite)
     files, issues = find_ranges(paths, split_bytes)
     tables = options.tables | {*options.results}
-    staging = output.begin(tables | options.views)
     stop = stop or threading.Event()
     log: Path | None = None
     try:
+        staging = output.begin(tables | options.views)
         session = spark
         try:
             if session is None:

@@ -271,10 +271,14 @@ class Output:
                 self._system.delete_dir(self._path)
 
     def _end(self) -> None:
-        self._remove(self._staging)
-        if self._lock is not None:
-            unlock(posixpath.join(self._path, _LOCK), self._lock)
-            self._lock = None
+        try:
+            with suppress(OSError):  # a task that is being ended may have begun another file meanwhile
+                self._remove(self._staging)
+            self._remove(self._staging)
+        finally:
+            if self._lock is not None:
+                unlock(posixpath.join(self._path, _LOCK), self._lock)
+                self._lock = None
 
     def _write(self, path: str, text: str) -> None:
         with self._system.open_output_stream(path) as stream:

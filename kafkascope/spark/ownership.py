@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime
 
 
@@ -52,5 +53,6 @@ def lock(path: str, owner: str) -> int | None:
 
 def unlock(path: str, held: int) -> None:
     """Remove a locked file, and give up the lock."""
-    os.unlink(path)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
     os.close(held)

@@ -395,6 +395,16 @@ def test_what_was_there_stays_if_the_new_cannot_be_put_in_place(
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+def test_a_disk_that_is_full_from_the_first_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str, owner: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("kafkascope.spark.output.lock", full)
+    with pytest.raises(AnalysisError, match="out cannot be written: No space left on device; make room there"):
+        kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=object())
+    assert not list(tmp_path.iterdir())
+
+
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
     """What a full disk is like, for files of this process that want to be larger."""
