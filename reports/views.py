@@ -162,6 +162,16 @@ def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
 
     Copies rows of many small keys, or of one large one, at a time: rows may be mapped from disk.
     """
+    for together, keys in keys_together(rows, key):
+        for name, begin, end in keys:
+            yield name, together.slice(begin, end - begin)
+
+
+def keys_together(rows: pa.Table, key: str) -> Iterator[tuple[pa.Table, list[tuple[Any, int, int]]]]:
+    """Rows of many small keys, or of one large one, at a time, with each of the keys and where its rows begin and end.
+
+    Keys come in ascending order (null last); rows of a key stay in their order.
+    """
     codes, distinct = dictionary_codes(rows[key])
     ascending = pc.sort_indices(distinct).to_numpy()
     rank = np.empty(len(distinct) + 1, np.int64)
@@ -175,10 +185,7 @@ def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
     while first < len(begins):
         last = max(first + 1, int(np.searchsorted(ends, begins[first] + _ROWS_AT_ONCE, side="right")))
         together = rows.take(pa.array(order[begins[first] : ends[last - 1]]))
-        for i in range(first, last):
-            code = codes[order[begins[i]]]
-            yield (
-                names[code] if code >= 0 else None,
-                together.slice(begins[i] - begins[first], ends[i] - begins[i]),
-            )
+        found = codes[order[begins[first:last]]].tolist()
+        places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())
+        yield together, list(zip((names[code] if code >= 0 else None for code in found), *places, strict=True))
         first = last

@@ -1,4 +1,7 @@
-"""Findings about what groups read of one topic, from the table of lag."""
+"""Findings about what groups read of topics, from the table of lag.
+
+Rows become Python's only of those groups and topics that may be a finding: there may be a hundred thousand topics.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.arrow_columns import dictionary_codes, equal_columns
 from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from reports.findings.thresholds import threshold
 from reports.name_lists import in_words
@@ -20,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def lag_findings(lag: pa.Table, rereads: pa.Table) -> list[Finding]:
-    """All findings about a topic, by its rows of the tables lag and rereads."""
+    """All findings about topics, by all their rows of the tables lag and rereads."""
     return [*_stuck(lag), *_growing(lag), *_read_again(rereads)]
 
 
@@ -45,10 +50,9 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
         ),
     ):
         rows = lag.filter(pc.fill_null(pc.greater_equal(lag[column], enough), False))
-        for (group, client), found in _by_reader(rows):
+        for (topic, group, client), found in _by_reader(rows):
             worst = {partition: max(of, key=lambda row: row[column]) for partition, of in _by_partition(found).items()}
             longest = max(row[column] for row in worst.values())
-            topic = found[0]["topic"]
             where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(
                 CRITICAL if kind == "consumer_stuck" else WARNING,
@@ -74,8 +78,8 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
 
 def _growing(lag: pa.Table) -> Iterator[Finding]:
     """Readers that fall behind from span to span, in all of the capture."""
-    behind = lag.filter(pc.and_(pc.is_valid(lag["lag"]), pc.is_valid(lag["group_id"])))
-    for (group, _), found in _by_reader(behind, by_client=False):
+    behind = _that_grew(lag.filter(pc.and_(pc.is_valid(lag["lag"]), pc.is_valid(lag["group_id"]))))
+    for (topic, group, _), found in _by_reader(behind, by_client=False):
         growing: dict[int, tuple[Row, Row]] = {}
         for partition, rows in _by_partition(found).items():
             first, last = rows[0], rows[-1]
@@ -90,7 +94,6 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
                 growing[partition] = first, last
         if not growing:
             continue
-        topic = found[0]["topic"]
         total = sum(last["lag"] for _, last in growing.values())
         grown = total - sum(first["lag"] for first, _ in growing.values())
         seconds = max((last["at"] - first["at"]) / (1000 * MILLISECOND) for first, last in growing.values())
@@ -117,15 +120,16 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
 
 def _read_again(rereads: pa.Table) -> Iterator[Finding]:
     """Records that a group was sent before, and was sent again."""
-    for (group, _), found in _by_reader(rereads, by_client=False):
+    enough = threshold("reread_records")
+    series = equal_columns(np.stack([dictionary_codes(rereads[name])[0] for name in ("topic", "group_id")]))
+    records = np.bincount(series, rereads["records"].to_numpy())
+    for (topic, group, _), found in _by_reader(rereads.filter(pa.array(records[series] >= enough)), by_client=False):
         total = sum(row["records"] for row in found)
-        if total < (enough := threshold("reread_records")):
-            continue
         worst = sorted(found, key=lambda row: (-row["records"], row["at"], row["partition"]))
         yield Finding(
             INFO,
             "read_again",
-            f"{found[0]['topic']}: {total:,} records were read again, {counted(len(found), 'time')}",
+            f"{topic}: {total:,} records were read again, {counted(len(found), 'time')}",
             f"group {group}",
             found[0]["at"],
             found[-1]["at"],
@@ -143,17 +147,35 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
         )
 
 
+def _that_grew(behind: pa.Table) -> pa.Table:
+    """The rows of those groups and partitions whose lag grew by enough from the first to the last, in time enough."""
+    if not behind.num_rows:
+        return behind
+    names = [dictionary_codes(behind[name])[0] for name in ("topic", "group_id")]
+    partition, at, lag = (behind[name].cast(pa.int64()).to_numpy() for name in ("partition", "at", "lag"))
+    series = equal_columns(np.stack([*names, partition]))
+    rank = pc.sort_indices(behind, [("at", "ascending"), ("client_id", "ascending")]).to_numpy()
+    order = rank[np.argsort(series[rank], kind="stable")]
+    first = np.flatnonzero(np.diff(series[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    first, last = order[first], order[last]
+    grew = (at[last] - at[first] >= threshold("lag_growing_for") * 1000 * MILLISECOND) & (
+        lag[last] - lag[first] >= threshold("lag_growing_by")
+    )
+    return behind.filter(pa.array(grew[series]))
+
+
 def _known(offset: int | None) -> str:
     return "unknown" if offset is None else str(offset)
 
 
-def _by_reader(rows: pa.Table, *, by_client: bool = True) -> list[tuple[tuple[str, str], list[Row]]]:
-    """Rows of each group (and client), in order of time."""
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+def _by_reader(rows: pa.Table, *, by_client: bool = True) -> list[tuple[tuple[str, str, str], list[Row]]]:
+    """Rows of each topic and group (and client), in order of time."""
+    found: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     whole = rows.set_column(rows.schema.get_field_index("at"), "at", rows["at"].cast(pa.int64()))
     for row in whole.sort_by([("at", "ascending"), ("partition", "ascending"), ("client_id", "ascending")]).to_pylist():
         if row["group_id"] is not None:
-            found[row["group_id"], (row["client_id"] or "?") if by_client else ""].append(row)
+            found[row["topic"], row["group_id"], (row["client_id"] or "?") if by_client else ""].append(row)
     return sorted(found.items())
 
 

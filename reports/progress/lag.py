@@ -14,7 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.arrow_columns import dictionary_codes, numbers
-from reports.progress.positions import COMMIT, SHARE, SPAN, changes, distinct_columns, earliest, integers
+from reports.progress.positions import (
+    COMMIT,
+    SHARE,
+    SPAN,
+    changes,
+    distinct_columns,
+    earliest,
+    integers,
+    partition_of,
+    topic_partitions,
+    topic_place,
+)
 from reports.progress.readers import NOBODY
 from reports.tables import LAG, TIME
 from sniffer.columns import I64, Bool
@@ -28,16 +39,31 @@ MOST_ROWS = 200_000  # of a topic, as long as wider spans help
 
 
 def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
-    """Rows of LAG by joined rows of POSITIONS of one topic; group_id of fetches is that of their reader, or null.
+    """Rows of LAG by joined rows of POSITIONS; group_id of fetches is that of their reader, or null.
 
-    commits are those of the kinds commit, committed and share.
+    commits are those of the kinds commit, committed and share. The width of spans is one for each topic.
     """
     assert WIDTHS[0] == SPAN
-    series = _series(fetches, commits)
-    if not len(series.partition):
+    if not fetches.num_rows + commits.num_rows:
         return LAG.empty_table()
-    width = _width(series, fetches, commits, ends)
-    points = _points(series, fetches, commits, ends, width)
+    tables = (fetches, commits, ends)
+    numbered, _ = topic_partitions(*tables)
+    width = _widths(fetches, commits, ends, numbered)
+    chosen = [width[topic_place(number)] for number in numbered]
+    parts = []
+    for one in np.unique(np.concatenate(chosen[:2])).tolist():
+        of_fetches, of_commits, of_ends = (
+            table.filter(pa.array(of == one)) for table, of in zip(tables, chosen, strict=True)
+        )
+        parts.append(_lag_in_spans(of_fetches, of_commits, of_ends, one))
+    return pa.concat_tables(parts)
+
+
+def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: int) -> pa.Table:
+    numbered, topics = topic_partitions(fetches, commits, ends)
+    series = _series(fetches, commits, np.concatenate(numbered[:2]))
+    of_ends = numbered[2]
+    points = _points(series, fetches, commits, ends, of_ends, width)
     pair, span = points
     fetch = _Timeline(
         series.of_fetch, _spans(fetches, width), _ranks(fetches, "first_at", "connection", "first_number")
@@ -48,10 +74,10 @@ def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
     commit = _Timeline(
         series.of_commit[told], _spans(said, width), _ranks(said, "last_at", "connection", "last_number")
     )
-    end = _Timeline(integers(ends["partition"]), _spans(ends, width), np.zeros(ends.num_rows, np.int64))
+    end = _Timeline(of_ends, _spans(ends, width), np.zeros(ends.num_rows, np.int64))
 
     last_end, last_commit, last_fetch = (
-        end.last(series.partition[pair], span),
+        end.last(series.topic_partition[pair], span),
         commit.last(pair, span),
         fetch.last(pair, span),
     )
@@ -72,12 +98,12 @@ def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
         series.of_commit[shared], _spans(commits, width)[shared], np.zeros(len(shared), np.int64)
     ).sums(pair, span, integers(commits["count"])[shared])
     named = series.groups.take(pa.array(series.group[pair], mask=series.group[pair] < 0))
-    topic = ends["topic"] if ends.num_rows else pa.chunked_array([*fetches["topic"].chunks, *commits["topic"].chunks])
+    number = series.topic_partition[pair]
     return pa.table(
         {
             "group_id": named,
-            "topic": pa.repeat(topic[0], len(pair)),
-            "partition": numbers(series.partition[pair], pa.int32()),
+            "topic": topics.take(pa.array(topic_place(number))),
+            "partition": numbers(partition_of(number), pa.int32()),
             "at": pc.cast(pa.array(span * np.int64(width)), TIME),
             "width_ms": np.full(len(pair), width // 1_000_000),
             "committed_offset": numbers(committed, pa.int64(), committed >= 0),
@@ -110,7 +136,7 @@ class _Series:
     """Pairs of reader and partition, each a row of the first two; and the pair of each row of what was given."""
 
     group: I64  # place in groups, or NOBODY
-    partition: I64
+    topic_partition: I64
     of_fetch: I64
     of_commit: I64
     groups: pa.Array
@@ -158,7 +184,7 @@ def _comparable(key: I64, span: I64, other_key: I64, other_span: I64) -> tuple[I
     )
 
 
-def _series(fetches: pa.Table, commits: pa.Table) -> _Series:
+def _series(fetches: pa.Table, commits: pa.Table, topic_partition: I64) -> _Series:
     both = {
         name: pa.chunked_array([*fetches[name].chunks, *commits[name].chunks], pa.string())
         for name in ("group_id", "client_id", "client")
@@ -167,29 +193,39 @@ def _series(fetches: pa.Table, commits: pa.Table) -> _Series:
     # Who reads for no group is told apart by client.
     clients = np.stack([dictionary_codes(both[name])[0] for name in ("client_id", "client")])
     clients = np.where(group == NOBODY, clients, NOBODY)
-    partition = np.concatenate([integers(fetches["partition"]), integers(commits["partition"])])
-    pairs, place = distinct_columns(np.stack([group, *clients, partition]))
+    pairs, place = distinct_columns(np.stack([group, *clients, topic_partition]))
     return _Series(pairs[0], pairs[3], place[: fetches.num_rows], place[fetches.num_rows :], groups)
 
 
-def _width(series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> int:
-    """The least width of spans that gives no more than the most spans and rows."""
-    spans = [integers(rows["span"]) for rows in (fetches, commits, ends)]
-    extent = np.concatenate(spans)
-    readers = np.bincount(np.unique(series.partition, return_inverse=True)[1]).max()
-    for width in WIDTHS:
-        if (extent.max() - extent.min()) // width >= MOST_SPANS:
-            continue
-        of_ends = distinct_columns(np.stack([integers(ends["partition"]), spans[2] // width]))[0].shape[1]
-        if fetches.num_rows + commits.num_rows + of_ends * readers <= MOST_ROWS:
-            return width
-        upper = len(np.unique(extent // width)) * len(series.partition)
-        if upper <= MOST_ROWS:
-            return width
-    return WIDTHS[-1]
+def _widths(fetches: pa.Table, commits: pa.Table, ends: pa.Table, numbered: list[I64]) -> I64:
+    """For each topic, by place, the least width of spans that gives no more than the most spans and rows."""
+    series = _series(fetches, commits, np.concatenate(numbered[:2]))
+    spans = np.concatenate([integers(rows["span"]) for rows in (fetches, commits, ends)])
+    topic = topic_place(np.concatenate(numbered))
+    topics = int(topic.max()) + 1
+    first, last = np.full(topics, np.iinfo(np.int64).max), np.full(topics, np.iinfo(np.int64).min)
+    np.minimum.at(first, topic, spans)
+    np.maximum.at(last, topic, spans)
+    own = np.bincount(topic[: fetches.num_rows + commits.num_rows], minlength=topics)
+    of_series = topic_place(series.topic_partition)
+    pairs = np.bincount(of_series, minlength=topics)
+    _, partition, readers_of = np.unique(series.topic_partition, return_index=True, return_counts=True)
+    readers = np.zeros(topics, np.int64)
+    np.maximum.at(readers, of_series[partition], readers_of)
+    found = np.full(topics, WIDTHS[-1])
+    for width in WIDTHS[::-1]:  # so that the least one remains
+        few_spans = (last - first) // width < MOST_SPANS
+        of_ends = distinct_columns(np.stack([numbered[2], integers(ends["span"]) // width]))[0][0]
+        rows = own + np.bincount(topic_place(of_ends), minlength=topics) * readers
+        of_topics = distinct_columns(np.stack([topic, spans // width]))[0][0]
+        most = np.bincount(of_topics, minlength=topics) * pairs
+        found[few_spans & ((rows <= MOST_ROWS) | (most <= MOST_ROWS))] = width
+    return found
 
 
-def _points(series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: int) -> I64:
+def _points(
+    series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Table, partition_of_end: I64, width: int
+) -> I64:
     """Pair and span of each row of lag, ascending: i64[2, n]."""
     own = np.stack(
         [
@@ -197,12 +233,12 @@ def _points(series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Tabl
             np.concatenate([_spans(fetches, width), _spans(commits, width)]),
         ]
     )
-    first = np.full(len(series.partition), np.iinfo(np.int64).max)
+    first = np.full(len(series.topic_partition), np.iinfo(np.int64).max)
     np.minimum.at(first, own[0], own[1])
-    of_ends, _ = distinct_columns(np.stack([integers(ends["partition"]), _spans(ends, width)]))
+    of_ends, _ = distinct_columns(np.stack([partition_of_end, _spans(ends, width)]))
     pairs = np.flatnonzero(series.group != NOBODY)
-    begin = np.searchsorted(of_ends[0], series.partition[pairs])
-    count = np.searchsorted(of_ends[0], series.partition[pairs], side="right") - begin
+    begin = np.searchsorted(of_ends[0], series.topic_partition[pairs])
+    count = np.searchsorted(of_ends[0], series.topic_partition[pairs], side="right") - begin
     pair = np.repeat(pairs, count)
     place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
     span = of_ends[1][place]

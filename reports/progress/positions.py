@@ -117,6 +117,31 @@ def integers(column: pa.ChunkedArray | pa.Array) -> I64:
     return whole.astype(np.int64)
 
 
+def topic_partitions(*tables: pa.Table) -> tuple[list[I64], pa.Array]:
+    """A number for the topic and partition of each row of the tables, and the topics by place.
+
+    The numbers are ordered as topics and partitions are; `topic_place` and `partition_of` take them apart.
+    """
+    topics = pa.chunked_array([chunk for table in tables for chunk in table["topic"].chunks], pa.string())
+    codes, distinct = dictionary_codes(topics)
+    ascending = pc.sort_indices(distinct)
+    rank = np.empty(len(distinct), np.int64)
+    rank[ascending.to_numpy()] = np.arange(len(distinct))
+    partition = np.concatenate([integers(table["partition"]) for table in tables])
+    number = (rank[codes] << 32) + partition + (1 << 31)
+    return np.split(number, np.cumsum([table.num_rows for table in tables])[:-1]), distinct.take(ascending)
+
+
+def topic_place(number: I64) -> I64:
+    """The place of the topic of numbers that `topic_partitions` made."""
+    return number >> np.int64(32)
+
+
+def partition_of(number: I64) -> I64:
+    """The partition of numbers that `topic_partitions` made."""
+    return (number & np.int64(0xFFFFFFFF)) - np.int64(1 << 31)
+
+
 def distinct_columns(keys: I64) -> tuple[I64, I64]:
     """The distinct columns of an i64[keys, n], ascending, and the place of each of n among them."""
     code = equal_columns(keys)

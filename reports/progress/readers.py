@@ -10,21 +10,22 @@ import numpy as np
 import pyarrow as pa
 
 from reports.arrow_columns import dictionary_codes, equal_columns
-from reports.progress.positions import distinct_columns, integers
+from reports.progress.positions import distinct_columns, integers, topic_partitions, topic_place
 from sniffer.columns import I64
 
 NOBODY = np.int64(-1)
 
 
 def groups_of(fetches: pa.Table, commits: pa.Table, group: I64) -> I64:
-    """The group (a number as in group, which are those of the rows of commits) of each row of fetches of one topic.
+    """The group (a number as in group, which are those of the rows of commits) of each row of fetches.
 
-    Where a client commits for several groups, that one counts which it spoke for at the time, about the partition; -1
-    where there is none, or more than one.
+    Where a client commits for several groups of a topic, that one counts which it spoke for at the time, about the
+    partition; -1 where there is none, or more than one.
     """
     if not commits.num_rows or not fetches.num_rows:
         return np.full(fetches.num_rows, NOBODY)
-    who = _clients(fetches, commits)
+    (read, spoken_of), _ = topic_partitions(fetches, commits)
+    who = _clients(fetches, commits, topic_place(np.concatenate([read, spoken_of])))
     reads, speaks = who[: fetches.num_rows], who[fetches.num_rows :]
     pairs, _ = distinct_columns(np.stack([speaks, group]))
     count = np.bincount(pairs[0], minlength=int(who.max()) + 1)
@@ -35,8 +36,8 @@ def groups_of(fetches: pa.Table, commits: pa.Table, group: I64) -> I64:
     if len(several):
         said = np.flatnonzero(count[speaks] > 1)
         found[several] = _at_the_time(
-            np.stack([reads, integers(fetches["partition"]), integers(fetches["first_at"])])[:, several],
-            np.stack([speaks, integers(commits["partition"]), group])[:, said],
+            np.stack([reads, read, integers(fetches["first_at"])])[:, several],
+            np.stack([speaks, spoken_of, group])[:, said],
             integers(commits["first_at"])[said],
             integers(commits["last_at"])[said],
         )
@@ -70,9 +71,9 @@ def _at_the_time(reads: I64, speaks: I64, first_at: I64, last_at: I64) -> I64:
     return result
 
 
-def _clients(fetches: pa.Table, commits: pa.Table) -> I64:
-    """A number for each client, by client id and address, for the rows of fetches and then those of commits."""
-    codes = []
+def _clients(fetches: pa.Table, commits: pa.Table, topic: I64) -> I64:
+    """A number for each client of a topic, by client id and address, for the rows of fetches and then of commits."""
+    codes = [topic]
     for name in ("client_id", "client"):
         both = pa.chunked_array([*fetches[name].chunks, *commits[name].chunks], pa.string())
         codes.append(dictionary_codes(both)[0])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reports.arrow_columns import dictionary_codes, numbers
-from reports.progress.positions import changes, integers
+from reports.progress.positions import changes, integers, topic_partitions
 from reports.tables import REREADS, TIME
 from sniffer.columns import I64
 
@@ -21,9 +21,12 @@ _MOST_NEW_LOGS = 16
 
 
 def rereads(fetches: pa.Table) -> pa.Table:
-    """Rows of REREADS by joined rows of fetches of one topic, whose group is known."""
-    columns = ("partition", "first_at", "connection", "first_number", "first_offset", "position", "end_offset")
-    partition, at, connection, number, asked, position, end = (integers(fetches[name]) for name in columns)
+    """Rows of REREADS by joined rows of fetches whose group is known."""
+    if not fetches.num_rows:
+        return REREADS.empty_table()
+    columns = ("first_at", "connection", "first_number", "first_offset", "position", "end_offset")
+    at, connection, number, asked, position, end = (integers(fetches[name]) for name in columns)
+    (partition,), _ = topic_partitions(fetches)  # of which topic, too
     group = dictionary_codes(fetches["group_id"])[0]
     order = np.lexsort((number, connection, at, partition, group))
     before = _reached_before(np.stack([group, partition])[:, order], position[order], end[order])

@@ -27,7 +27,7 @@ from reports.progress.positions import (
 from reports.progress.readers import groups_of
 from reports.progress.rereads import rereads
 from reports.tables import POSITIONS
-from reports.views import Known, by_key
+from reports.views import Known, keys_together
 
 
 class ProgressView:
@@ -46,18 +46,17 @@ class ProgressView:
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
-        lags, again = [], []
-        for topic, of_topic in by_key(rows, self.key):
-            if topic is not None:
-                lag, reread = _of_topic(of_topic)
-                lags.append(lag)
-                again.append(reread)
-        findings = [one for lag, reread in zip(lags, again, strict=True) for one in lag_findings(lag, reread)]
+        lags, again, findings = [], [], []
+        for of_topics, _ in keys_together(rows.filter(pc.is_valid(rows[self.key])), self.key):
+            lag, reread = _of_topics(of_topics)
+            lags.append(lag)
+            again.append(reread)
+            findings += lag_findings(lag, reread)
         tables = {"lag": lags, "rereads": again, "findings": [finding_table(findings)]}
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
 
-def _of_topic(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     kind = rows["kind"]
     fetches = joined_fetches(rows.filter(pc.equal(kind, FETCH)))
     ends = joined_ends(rows.filter(pc.equal(kind, END)))
@@ -67,7 +66,13 @@ def _of_topic(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())
     fetches = fetches.set_column(fetches.schema.get_field_index("group_id"), POSITIONS.field("group_id"), named)
     lag = lag_table(fetches, commits, ends)
-    order = [(name, "ascending") for name in ("group_id", "partition", "client_id", "client", "at")]
     again = rereads(fetches.filter(pa.array(np.asarray(group >= 0))))
-    again = again.sort_by([(name, "ascending") for name in ("group_id", "partition", "at", "connection", "number")])
-    return lag.sort_by(order), again
+    orders = (
+        ("group_id", "partition", "client_id", "client", "at"),
+        ("group_id", "partition", "at", "connection", "number"),
+    )
+    lag, again = (
+        table.sort_by([(name, "ascending") for name in ("topic", *order)])
+        for table, order in zip((lag, again), orders, strict=True)
+    )
+    return lag, again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from reports.progress.lag import WIDTHS, lag_table
 from reports.progress.positions import SPAN, joined_commits, joined_ends, joined_fetches
 from reports.progress.readers import groups_of
 from reports.progress.view import ProgressView
-from reports.tables import LAG, POSITIONS
+from reports.tables import FINDINGS, LAG, POSITIONS
 from reports.views import Known
 from tests.reports.captured_tables import captured
+from tests.steps import steps
 
 SECOND = 1_000_000_000
 
@@ -215,3 +217,42 @@ def test_nothing_gives_nothing() -> None:
     nothing = POSITIONS.empty_table()
     assert lag_table(joined_fetches(nothing), joined_commits(nothing), joined_ends(nothing)).num_rows == 0
     assert lag(end(1, 5)) == []
+
+
+def history_of(topic: str, spans: int) -> list[dict[str, Any]]:
+    """A group that falls behind and reads again, and a client that reads for one of two groups, on two partitions."""
+    told = []
+    for place in range(spans):
+        at = 10 * place
+        asked = 40 * (place // 2) if place % 5 else 0
+        told += [end(at, 9000 * place, partition=partition) for partition in (0, 1)]
+        told += [commit(at, 10 * place, "ab"[place % 2]), commit(at, 10 * place, partition=1, client_id="other")]
+        told += [fetch(at, asked, asked + 40, 9000 * place), fetch(at, 7, 7, 9, partition=1, client_id="other")]
+        first = 30_000 * (place % 4)
+        told.append(fetch(at, first, first + 30_000, 200_000, partition=2, client_id="other"))
+    return [row | {"topic": topic} for row in told]
+
+
+def test_topics_together_give_what_each_gives_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_module, "MOST_ROWS", 200)
+    histories = [history_of(topic, spans) for topic, spans in (("a", 30), ("b", 3), ("c", 120), ("d", 45))]
+    histories.append([end(1, 5) | {"topic": "e"}])
+    mixed = rows(*(row for given in histories for row in given))
+    alone = [ProgressView().result(mixed.filter(pc.equal(mixed["topic"], topic)), Known()) for topic in "abcde"]
+    shuffled = mixed.take(pa.array(Random(3).sample(range(len(mixed)), len(mixed))))
+    together = ProgressView().result(shuffled, Known())
+    for name in ("lag", "rereads"):
+        assert together[name].equals(pa.concat_tables([one[name] for one in alone if name in one]))
+    found = [row for one in alone for row in one.get("findings", FINDINGS.empty_table()).to_pylist()]
+    assert sorted(map(str, together["findings"].to_pylist())) == sorted(map(str, found))
+    assert {row["kind"] for row in found} == {"consumer_stuck", "lag_growing", "read_again"}
+    assert len(set(together["lag"]["width_ms"].to_pylist())) > 1
+
+
+def test_many_topics_cost_little_more_than_few() -> None:
+    def steps_for(topics: int) -> int:
+        given = rows(*(row for number in range(topics) for row in history_of(f"t{number}", 1)))
+        return steps(lambda: ProgressView().result(given, Known()))
+
+    steps_for(1)  # makes what is made when it is first asked for
+    assert steps_for(400) < 2 * steps_for(50)
