@@ -97,7 +97,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "record_time_out_of_range": IssueKind("a record's time is beyond what a table holds", "this time is left out"),
     "bad_crc": IssueKind("the checksum of a record batch is wrong", "its records may be damaged"),
     "bad_batch": IssueKind("a record batch is damaged or cut", "its records are missing, or some of them"),
-    "compression_bomb": IssueKind("a record batch grows out of all proportion", "its records are missing"),
+    "compression_bomb": IssueKind(
+        "a record batch grows out of all proportion", "its records are missing, or all but the first"
+    ),
     # This program
     INTERNAL_ERROR: IssueKind(
         "kafkascope has a fault that this message (or group, or answer) met; please report it, with its detail",

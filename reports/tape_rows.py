@@ -68,8 +68,8 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
     longest = np.int64(0)
     for frame in frames:
         longest = max(longest, frame_start[frame + 1] - frame_start[frame])
-    # Row of each role in the element that begins at a row of the frame; the message itself is element 0.
-    has = np.empty((longest + 1, _ROLES), np.int64)
+    # Place in the frame of each role's row in the element that begins at a row; the message itself is element 0.
+    has = np.empty((longest + 1, _ROLES - _ERROR_MESSAGE), np.int32)
     n = np.int64(0)
     for frame in frames:
         first = frame_start[frame]
@@ -79,8 +79,8 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
             what = role[field[row]]
             if what >= _ERROR_MESSAGE:
                 element = np.int64(0) if parent[row] < 0 else parent[row] - first + 1
-                if has[element, what] < 0:
-                    has[element, what] = row
+                if has[element, what - _ERROR_MESSAGE] < 0:
+                    has[element, what - _ERROR_MESSAGE] = row - first
         for row in range(first, last):
             what = role[field[row]]
             if what in (_ERROR_CODE, _TOP_ERROR_CODE) and value[row] != 0 and n < total:
@@ -91,8 +91,9 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
                 while True:
                     element = np.int64(0) if enclosing < 0 else enclosing - first + 1
                     for other in range(_ERROR_MESSAGE, _ROLES):
-                        if found[n, other] < 0 and (own or other > _ERROR_MESSAGE + 1):
-                            found[n, other] = has[element, other]
+                        place = has[element, other - _ERROR_MESSAGE]
+                        if place >= 0 and found[n, other] < 0 and (own or other > _ERROR_MESSAGE + 1):
+                            found[n, other] = first + place
                     if enclosing < 0:
                         break
                     own = False
