@@ -44,7 +44,7 @@ TSHARK_FIELDS = [
     for argument in ("-e", name)
 ]
 READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True)"
-LOOK = READ + "; from reports.tables import SCHEMAS; [cap.arrow(name) for name in SCHEMAS]"
+LOOK = READ + "; from kafkascope.reports.vocabulary.tables import SCHEMAS; [cap.arrow(name) for name in SCHEMAS]"
 ANSWER = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1]); [cap.arrow(name) for name in cap.tables]"
 
 

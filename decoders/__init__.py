@@ -21,10 +21,10 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
-from decoders import apis, schema
-from decoders.characters import safe_json
-from decoders.interpreter import DecodeError, decode, decode_by_bytes
-from decoders.nested import Knowledge, decode_nested, decode_nested_record
+from kafkascope.decoders import apis, schema
+from kafkascope.decoders.characters import safe_json
+from kafkascope.decoders.interpreter import DecodeError, decode, decode_by_bytes
+from kafkascope.decoders.nested import Knowledge, decode_nested, decode_nested_record
 
 __all__ = [
     "DecodeError",
@@ -117,7 +117,9 @@ def decode_frame(frame: bytes, *, response_to: tuple[int, int] | None = None) ->
 
 def decode_records(data: bytes) -> list[dict[str, Any]]:
     """The record batches of a records field, with their records; see decoders.records. Raises DecodeError."""
-    from decoders.records import decode_records as decode  # its codecs are not for everybody who decodes a header
+    from kafkascope.decoders.records import (
+        decode_records as decode,  # its codecs are not for everybody who decodes a header
+    )
 
     return decode(data)
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from decoders import schema
+from kafkascope.decoders import schema
 
 PRODUCE = 0
 FETCH = 1

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from decoders import schema
-from decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
-from decoders.payloads import Payload, read
-from decoders.schema import NEVER, OPEN_END, Field, Message, Versions
+from kafkascope.decoders import schema
+from kafkascope.decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
+from kafkascope.decoders.payloads import Payload, read
+from kafkascope.decoders.schema import NEVER, OPEN_END, Field, Message, Versions
 
 STICKY = "sticky"
 COOPERATIVE_STICKY = "cooperative-sticky"

@@ -12,7 +12,7 @@ import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 
-from decoders.schema import Field, Message
+from kafkascope.decoders.schema import Field, Message
 
 UNKNOWN_TAGS = "_tags"  # where a struct keeps {tag: bytes} of the tagged fields no release defines
 VARINT_MAX_BYTES = 5

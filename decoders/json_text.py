@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from decoders import program as layouts
-from decoders import to_json
-from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs
-from decoders.redaction import SECRET_FIELDS
-from decoders.sasl import REDACTED
-from decoders.tape import (
+from kafkascope.decoders import program as layouts
+from kafkascope.decoders import to_json
+from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs
+from kafkascope.decoders.redaction import SECRET_FIELDS
+from kafkascope.decoders.sasl import REDACTED
+from kafkascope.decoders.tape import (
     HEX_DIGITS,
     Integer,
     Tape,

@@ -23,8 +23,6 @@ from numba import njit as njit
 from numba.core import config, event
 from numba.core.caching import UserWideCacheLocator, ZipCacheLocator
 
-PACKAGES = frozenset({"decoders", "sniffer", "reports", "kafkascope"})
-
 
 class OfZip(ZipCacheLocator):  # type: ignore[misc]
     """Place of the kernels of a module in a zip: by what is in the zip, in NUMBA_CACHE_DIR or the user's cache."""
@@ -99,7 +97,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
     def on_start(self, of: Any) -> None:
         """A kernel, of whatever program, is in no cache."""
         module = of.data["dispatcher"].py_func.__module__
-        if not self._said and module.partition(".")[0] in PACKAGES:
+        if not self._said and module.partition(".")[0] == "kafkascope":
             self._said = True
             _say("compiling kernels; the first run after installation takes about a minute longer")
 

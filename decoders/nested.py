@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from decoders import apis, payloads, redaction, sasl, schema
-from decoders.group_protocols import decode_member_assignment, decode_member_metadata
-from decoders.interpreter import DecodeError, decode
-from decoders.payloads import Payload
-from decoders.redaction import replaced
-from decoders.sasl import REDACTED
+from kafkascope.decoders import apis, payloads, redaction, sasl, schema
+from kafkascope.decoders.group_protocols import decode_member_assignment, decode_member_metadata
+from kafkascope.decoders.interpreter import DecodeError, decode
+from kafkascope.decoders.payloads import Payload
+from kafkascope.decoders.redaction import replaced
+from kafkascope.decoders.sasl import REDACTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from decoders import schema
-from decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
-from decoders.schema import Message
+from kafkascope.decoders import schema
+from kafkascope.decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
+from kafkascope.decoders.schema import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from decoders import schema
-from decoders.interpreter import default_value
-from decoders.schema import NEVER, Field, Message
+from kafkascope.decoders import schema
+from kafkascope.decoders.interpreter import default_value
+from kafkascope.decoders.schema import NEVER, Field, Message
 
 Int8s = npt.NDArray[np.int8]
 Int16s = npt.NDArray[np.int16]

@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limit
-from decoders.kernels import njit
-from decoders.records import (
+from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limit
+from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.records import (
     BEFORE_LENGTH_BYTES,
     CODEC_BITS,
     CONTROL_BIT,

@@ -14,8 +14,8 @@ from typing import Any
 
 import crc32c
 
-from decoders.compression import CODECS, OUTPUT_LIMIT, CompressionError, decompress, output_limit
-from decoders.interpreter import DecodeError
+from kafkascope.decoders.compression import CODECS, OUTPUT_LIMIT, CompressionError, decompress, output_limit
+from kafkascope.decoders.interpreter import DecodeError
 
 UP_TO_MAGIC_BYTES = 17  # base offset, length, 4 bytes that differ by magic, magic: what it takes to know a batch
 BEFORE_LENGTH_BYTES = 12  # base offset and length itself

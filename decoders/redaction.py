@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from decoders import apis, sasl
-from decoders.sasl import REDACTED
+from kafkascope.decoders import apis, sasl
+from kafkascope.decoders.sasl import REDACTED
 
 SECRET_NAMES = (
     # Kafka's configurations of type PASSWORD, and what others (Connect, plug-ins) usually call theirs.

@@ -203,7 +203,7 @@ def _message(facts: dict[str, Any]) -> Message:
 def _tables() -> _Tables:
     found: dict[int, Api] = {}
     families: dict[str, Mapping[str, Message]] = {}
-    for file in (resources.files("decoders") / "schemas").iterdir():
+    for file in (resources.files("kafkascope.decoders") / "schemas").iterdir():
         if not file.name.endswith(".json"):
             continue
         table = json.loads(file.read_text())

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from decoders import schema
-from decoders.payloads import FRAME_VERSION
-from decoders.record_columns import Bytes, Flags, Integers, binary_array
-from decoders.redaction import BEFORE_USER, SECRET_RECORD_FIELDS, expression
-from decoders.sasl import REDACTED
+from kafkascope.decoders import schema
+from kafkascope.decoders.payloads import FRAME_VERSION
+from kafkascope.decoders.record_columns import Bytes, Flags, Integers, binary_array
+from kafkascope.decoders.redaction import BEFORE_USER, SECRET_RECORD_FIELDS, expression
+from kafkascope.decoders.sasl import REDACTED
 
 # What keys and values of Connect's own records look like (KafkaConfigBackingStore): configurations of connectors and
 # tasks, and the key that workers sign requests to each other with (KIP-507).

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from decoders import program as layouts
-from decoders import schema
-from decoders.characters import HIDDEN
-from decoders.interpreter import UNKNOWN_TAGS, default_value
-from decoders.kernels import njit
-from decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
+from kafkascope.decoders import program as layouts
+from kafkascope.decoders import schema
+from kafkascope.decoders.characters import HIDDEN
+from kafkascope.decoders.interpreter import UNKNOWN_TAGS, default_value
+from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 kernel = cast(Callable[[Kernel], Kernel], njit(cache=True, nogil=True))

@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.frames import ordered, to_frame
+from kafkascope.dataframes import ordered, to_frame
 from kafkascope.groups import Group
-from reports.error_histogram import errors_histogram
-from reports.latency.counts import latency
-from reports.lines import shown_html, shown_text
-from reports.throughput import throughput
+from kafkascope.reports.columns.shown import shown_html, shown_text
+from kafkascope.reports.measures.error_histogram import errors_histogram
+from kafkascope.reports.measures.latency.counts import latency
+from kafkascope.reports.measures.throughput import throughput
 
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
@@ -44,11 +44,11 @@ class Answering(ABC):
         return Group(group_id, rebalances, events, findings)
 
     def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
-        """Percentiles in milliseconds by any columns of the table ``latency``, see `reports.latency.counts.latency`."""
+        """Percentiles in milliseconds by any columns of the table ``latency``, as `latency.counts.latency`."""
         return latency(self.arrow("latency"), by, part)
 
     def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
-        """Bytes, records, batches by any columns of the table ``throughput``, see `reports.throughput.throughput`."""
+        """Bytes, records, batches by any columns of the table ``throughput``, as `measures.throughput`."""
         return throughput(self.arrow("throughput"), by)
 
     def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:

@@ -14,27 +14,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from decoders.characters import safe_text
-from decoders.redaction import checked_names
 from kafkascope.answering import Answering
+from kafkascope.dataframes import ordered, to_frame
+from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
-from kafkascope.frames import ordered, to_frame
 from kafkascope.reading import Reading
+from kafkascope.reports.answers.capture_points import clock_row
+from kafkascope.reports.columns.shown import shown_html
+from kafkascope.reports.columns.text import fault_remark
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
+from kafkascope.reports.measures.summary import Summary, not_taken_note
+from kafkascope.reports.rows.connection_table import issue_table
+from kafkascope.reports.views.guarded import results
+from kafkascope.reports.views.registry import VIEWS, results_of
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ISSUES, SCHEMAS
+from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.session import SessionOptions
+from kafkascope.sniffer.sources.files import STANDARD_INPUT
 from kafkascope.spool import Spool
-from reports.capture_points import clock_row
-from reports.connection_table import issue_table
-from reports.issue_kinds import ISSUE_KINDS
-from reports.lines import shown_html
-from reports.progress.rereads import attach_rereads, readers_of
-from reports.summary import Summary, not_taken_note
-from reports.tables import ALL_SCHEMAS, ISSUES, SCHEMAS
-from reports.text import fault_remark
-from reports.topics import TopicNames
-from reports.view_registry import VIEWS, results_of
-from reports.views import Known, results
-from sniffer.issues import Issue
-from sniffer.session import SessionOptions
-from sniffer.sources.files import STANDARD_INPUT
 
 
 @dataclass(frozen=True, slots=True)

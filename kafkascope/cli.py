@@ -36,7 +36,7 @@ sniff_app = typer.Typer(
 
 def remark(text: str) -> None:
     """Say something that is not a result: on stderr. What it quotes of captures and files' names cannot steer it."""
-    from decoders.characters import safe_text
+    from kafkascope.decoders.characters import safe_text
 
     print("\n".join(map(safe_text, f"kafkascope: {text}".split("\n"))), file=sys.stderr)
 
@@ -53,7 +53,7 @@ def _ports(values: list[str] | None) -> frozenset[int]:
 
 
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
-    from decoders.redaction import checked_names
+    from kafkascope.decoders.redaction import checked_names
 
     try:
         return checked_names(values or [])
@@ -232,7 +232,7 @@ def analyze(
     - `kafkascope analyze /captures --records -o out/ --overwrite`
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     """
-    from kafkascope import analysis
+    from kafkascope import analyzing
 
     settings = {}
     for setting in conf or []:
@@ -241,7 +241,7 @@ def analyze(
             raise typer.BadParameter(f"--conf {setting}: give spark.something=value")
         settings[key] = value
     raise typer.Exit(
-        analysis.run(
+        analyzing.run(
             captures,
             out,
             records=records,

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reports.builder import TableBuilder
-from reports.connection_table import issue_table
-from reports.tables import EXCHANGES, SCHEMAS
-from reports.topics import TopicNames
-from reports.view_registry import VIEWS, results_of
-from reports.views import observed
-from sniffer.columns import Exchanges, Segments
-from sniffer.issues import Issue, IssueLog
-from sniffer.session import Endpoint, Session, SessionOptions
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.rows.builder import TableBuilder
+from kafkascope.reports.rows.connection_table import issue_table
+from kafkascope.reports.views.guarded import observed
+from kafkascope.reports.views.registry import VIEWS, results_of
+from kafkascope.reports.vocabulary.tables import EXCHANGES, SCHEMAS
+from kafkascope.sniffer.columns import Exchanges, Segments
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.session import Endpoint, Session, SessionOptions
 
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkascope.frames import to_frame
-from reports.answers.groups import events_of, rebalances_of
-from reports.explanation import explain
-from reports.groups.history import Rebalance
-from reports.lines import shown_text
+from kafkascope.dataframes import to_frame
+from kafkascope.reports.answers.groups import events_of, rebalances_of
+from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.groups.history import Rebalance
+from kafkascope.reports.show.explanation import explain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -46,7 +46,7 @@ class Group:
 
     def timeline(self) -> Figure:
         """The group over time: members as lanes, generations, who owned what, what set each rebalance off."""
-        from reports.page.figure import timeline
+        from kafkascope.reports.show.page.figure import timeline
 
         return timeline(self._rebalances, self._events)
 

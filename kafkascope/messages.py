@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-import decoders
-from decoders import schema
-from decoders.nested import Knowledge, decode_nested
-from decoders.schema import Api, Field, Message
+from kafkascope import decoders
+from kafkascope.decoders import schema
+from kafkascope.decoders.nested import Knowledge, decode_nested
+from kafkascope.decoders.schema import Api, Field, Message
 
 Remark = Callable[[str], None]
 

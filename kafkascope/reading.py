@@ -16,19 +16,19 @@ from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from kafkascope.rehearsal import Rehearsal
-from reports.capture_points import clock_issues
-from reports.connection_table import issue_table
-from reports.issue_kinds import ISSUE_KINDS
-from reports.text import PROTOCOL_NAMES, counted, not_taken, not_taken_remark, tls_remark
-from reports.topic_mentions import TOPICS, resolve_mentions
-from reports.topics import ID_PREFIX, TopicNames
-from sniffer.capture_points import Content, Joined
-from sniffer.comparison import compare_files
-from sniffer.issues import Issue, IssueLog
-from sniffer.link import dissect
-from sniffer.session import Endpoint
-from sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
-from sniffer.sources.live import LiveSource
+from kafkascope.reports.answers.capture_points import clock_issues
+from kafkascope.reports.columns.text import PROTOCOL_NAMES, counted, not_taken, not_taken_remark, tls_remark
+from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
+from kafkascope.reports.rows.connection_table import issue_table
+from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.sniffer.capture_points import Content, Joined
+from kafkascope.sniffer.comparison import compare_files
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.session import Endpoint
+from kafkascope.sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
+from kafkascope.sniffer.sources.live import LiveSource
 
 BETWEEN_NEWS_S = 1
 _WHAT_HELPS = (

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 import crc32c
 import numpy as np
 
-from decoders import apis
-from sniffer.columns import Packets
-from sniffer.issues import IssueLog
-from sniffer.link import RAW_IP
-from sniffer.sources import live
+from kafkascope.decoders import apis
+from kafkascope.sniffer.columns import Packets
+from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.link import RAW_IP
+from kafkascope.sniffer.sources import live
 
 CLIENT, BROKER = 0, 1
 SYN, ACK = 2, 16

@@ -11,11 +11,11 @@ from typing import TextIO
 
 import pyarrow as pa
 
+from kafkascope.reports.answers.answers import answers
+from kafkascope.reports.show import as_json, markdown
+from kafkascope.reports.show.page.page import page
 from kafkascope.spark.output import OutputError
 from kafkascope.spark.stored import Stored, open_text, report_place, stored
-from reports.answers import as_json, markdown
-from reports.answers.answers import answers
-from reports.page.page import page
 
 Remark = Callable[[str], None]
 

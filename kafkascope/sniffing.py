@@ -17,22 +17,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from decoders.characters import safe_text
 from kafkascope import watching
+from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
 from kafkascope.rehearsal import Rehearsal
-from reports.faults import INTERNAL_ERROR, isolated
-from reports.groups.history import GroupHistory
-from reports.json_lines import exchange_of, glued, joined, json_lines
-from reports.lines import fields as field_lines
-from reports.lines import lines, shown_names
-from reports.tables import EXCHANGES, RECORDS
-from reports.text import address, json_members
-from sniffer.issues import Issue
-from sniffer.session import Endpoint, SessionOptions
-from sniffer.sources.errors import SourceError
-from sniffer.sources.live import LiveSource
+from kafkascope.reports.columns.faults import isolated
+from kafkascope.reports.columns.shown import shown_names
+from kafkascope.reports.columns.text import address, json_members
+from kafkascope.reports.groups.history import GroupHistory
+from kafkascope.reports.show.json_lines import exchange_of, glued, joined, json_lines
+from kafkascope.reports.show.lines import fields as field_lines
+from kafkascope.reports.show.lines import lines
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
+from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
+from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.session import Endpoint, SessionOptions
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.live import LiveSource
 
 Remark = Callable[[str], None]
 Part = TypeVar("Part")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from reports.text import counted
-from reports.view_registry import SCHEMAS_WITH_VIEWS
-from sniffer.issues import Issue
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
+from kafkascope.sniffer.issues import Issue
 
 SHARE_OF_FREE_SPACE = 2
 """Without a quota a spool may take one in so many of the bytes that are free when it is made."""

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
-from reports.groups import lines, view
-from reports.groups.history import GroupHistory
-from reports.groups.live import LiveGroups
-from reports.views import Known
-from sniffer.session import SessionOptions
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.groups.history import GroupHistory
+from kafkascope.reports.groups.live import LiveGroups
+from kafkascope.reports.show import group_lines as lines
+from kafkascope.reports.views import groups as view
+from kafkascope.sniffer.session import SessionOptions
 
 ROWS = view.GroupsView.name
 """The rows of a batch that are looked at."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sniffer.columns import I8, I64
+from kafkascope.sniffer.columns import I8, I64
 
 PLAUSIBLE = 1 << 62  # times beyond are of damaged files; nothing is added to them
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sniffer.capture_points import PLAUSIBLE, RIGHT, CapturePoint, Clock, FileClock, Joined
-from sniffer.columns import I64, U64, Bool, Segments
-from sniffer.link import dissect
-from sniffer.sources.errors import SourceError
-from sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, first_time, is_uri
-from sniffer.sources.split import last_time
+from kafkascope.sniffer.capture_points import PLAUSIBLE, RIGHT, CapturePoint, Clock, FileClock, Joined
+from kafkascope.sniffer.columns import I64, U64, Bool, Segments
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, first_time, is_uri
+from kafkascope.sniffer.sources.split import last_time
 
 F64 = NDArray[np.float64]
 

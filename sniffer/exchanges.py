@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoders import apis
-from decoders.kernels import njit
-from sniffer import frames, pairing, recognise
-from sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
-from sniffer.issues import Issue, IssueLog
+from kafkascope.decoders import apis
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer import frames, pairing, recognise
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
+from kafkascope.sniffer.issues import Issue, IssueLog
 
 FRAME_LIMIT = 256 << 20
 START_BYTES = 1200  # of a stream that are looked at to recognise its protocol; more than a client id that is believed

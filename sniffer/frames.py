@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from decoders.kernels import njit
-from sniffer.columns import I64, U8, Runs
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I64, U8, Runs
 
 # Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.
 ROW_START, ROW_BYTES, ROW_WIRE, ROW_KIND, ROW_NUMBER, ROW_AT, ROW_OFFSET, ROW_KEY, ROW_HEAD = range(9)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from decoders.kernels import njit
-from sniffer.columns import I32, I64, U8, U16, U32, U64, Packets, Segments
-from sniffer.issues import Issue
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I32, I64, U8, U16, U32, U64, Packets, Segments
+from kafkascope.sniffer.issues import Issue
 
 # What a packet was, or what was remarkable about it: indexes of REMARKS.
 UDP, ICMP, ARP, OTHER_IP, OTHER_LINK, FRAGMENT, TRUNCATED, LENGTH, HEADER, UNKNOWN_LINK, LIBRARY = range(11)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from decoders.kernels import njit
-from sniffer.columns import I64, NO_TIME, U8
-from sniffer.frames import (
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I64, NO_TIME, U8
+from kafkascope.sniffer.frames import (
     BYTES,
     DROPPED,
     END,
@@ -49,7 +49,7 @@ from sniffer.frames import (
     SYNCED,
     UNDECIDED,
 )
-from sniffer.recognise import (
+from kafkascope.sniffer.recognise import (
     HEADER_BODY,
     HEADER_CLIENT_ID,
     HEADER_CLIENT_ID_LENGTH,

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decoders.kernels import njit
-from sniffer.columns import I8, I32, I64, NO_TIME, U8, U16, U32, U64
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I8, I32, I64, NO_TIME, U8, U16, U32, U64
 
 Records = Any  # a structured array
 Record = Any  # one element of it, as numba sees it: named fields that can be set

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from decoders import apis
-from decoders.kernels import njit
-from decoders.program import ARRAY as ARRAY_OPERATION
-from decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
-from decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
-from decoders.tape import Status, try_layouts
-from sniffer.columns import I32, I64, U8, Bool
+from kafkascope.decoders import apis
+from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
+from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
+from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
+from kafkascope.decoders.tape import Status, try_layouts
+from kafkascope.sniffer.columns import I32, I64, U8, Bool
 
 CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
 CREDIBLE_VERSION = 200

@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from sniffer import tcp
-from sniffer.capture_points import Ranks
-from sniffer.columns import ConnectionRow, Exchanges, Runs, Segments
-from sniffer.exchanges import FRAME_LIMIT, Conversations, Start
-from sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer import tcp
+from kafkascope.sniffer.capture_points import Ranks
+from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Runs, Segments
+from kafkascope.sniffer.exchanges import FRAME_LIMIT, Conversations, Start
+from kafkascope.sniffer.issues import Issue, IssueLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sniffer import reassembly
-from sniffer.capture_points import Ranks
-from sniffer.columns import I64, NO_TIME, U8, Runs, Segments
-from sniffer.issues import Issue, IssueLog
-from sniffer.reassembly import State
+from kafkascope.sniffer import reassembly
+from kafkascope.sniffer.capture_points import Ranks
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs, Segments
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.reassembly import State
 
 HOW_CLOSED = {reassembly.OPEN: "open", reassembly.BY_FIN: "fin", reassembly.BY_RST: "rst"}
 

@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from reports.faults import RAISE_FAULTS
+from kafkascope.reports.columns.faults import RAISE_FAULTS
 
 # Kernels are compiled in the midst of the first example, so there is no deadline. A failure prints its seed.
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=60)

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 import kafkascope
-from reports.answers.groups import rebalances_of
-from reports.groups.history import CERTAIN, Rebalance
+from kafkascope.reports.answers.groups import rebalances_of
+from kafkascope.reports.groups.history import CERTAIN, Rebalance
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
 

@@ -9,24 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkascope.spark.analysis import Analysis as Analysis
-    from kafkascope.spark.analysis import AnalysisError as AnalysisError
-    from kafkascope.spark.analysis import analyze as analyze
     from kafkascope.spark.capture import SparkCapture as SparkCapture
     from kafkascope.spark.capture import read as read
     from kafkascope.spark.capture import read_tables as read_tables
+    from kafkascope.spark.jobs import Analysis as Analysis
+    from kafkascope.spark.jobs import AnalysisError as AnalysisError
+    from kafkascope.spark.jobs import analyze as analyze
     from kafkascope.spark.output import OutputError as OutputError
     from kafkascope.spark.sessions import SparkUnavailableError as SparkUnavailableError
     from kafkascope.spark.sessions import session as session
     from kafkascope.spark.sessions import unavailable as unavailable
 
 _MODULES = {
-    "Analysis": "analysis",
-    "AnalysisError": "analysis",
+    "Analysis": "jobs",
+    "AnalysisError": "jobs",
     "OutputError": "output",
     "SparkCapture": "capture",
     "SparkUnavailableError": "sessions",
-    "analyze": "analysis",
+    "analyze": "jobs",
     "read": "capture",
     "read_tables": "capture",
     "session": "sessions",

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 from pyarrow import fs
 
-from decoders.characters import safe_text
 from kafkascope.answering import Answering
+from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
-from kafkascope.spark.analysis import Analysis, analyze
+from kafkascope.reports.measures.summary import not_taken_note
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.spark.jobs import Analysis, analyze
 from kafkascope.spark.output import TABLES, locate
 from kafkascope.spark.sessions import is_local
 from kafkascope.spark.stored import datasets
-from reports.summary import not_taken_note
-from reports.tables import ALL_SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

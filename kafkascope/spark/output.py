@@ -27,11 +27,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
+from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.spark.ownership import HeldError, lock, this_run, unlock
-from reports.summary import Summary
-from reports.tables import ALL_SCHEMAS
-from reports.topics import ID_PREFIX, TopicNames
-from reports.view_registry import SCHEMAS_WITH_VIEWS
 
 TABLES = "tables"
 _VIEWS = "views"

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from decoders.kernels import njit
-from sniffer.columns import I64, NO_TIME, U8, U64, Segments
-from sniffer.issues import Issue
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, U64, Segments
+from kafkascope.sniffer.issues import Issue
 
 ROW = np.dtype(
     [

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sniffer.issues import Issue
-    from sniffer.sources.split import Split
+    from kafkascope.sniffer.issues import Issue
+    from kafkascope.sniffer.sources.split import Split
 
 
 @dataclass

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.spark.output import REPORT, SUMMARY, TABLES, OutputError, locate
-from reports.tables import ALL_SCHEMAS
 
 
 @dataclass(frozen=True, slots=True)

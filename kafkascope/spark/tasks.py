@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.engine import Engine, EngineOptions
+from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
+from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.vocabulary.tables import REREADS
+from kafkascope.sniffer.comparison import Sample, Sampler
+from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.files import running_maximum
+from kafkascope.sniffer.sources.split import Split, SplitIndex, index_split, read_split
 from kafkascope.spark import parcels
 from kafkascope.spark.output import WITH_SECRETS, Part, PartWriter, resolve_part, rewrite_part, stored
-from reports.progress.rereads import attach_rereads, readers_of
-from reports.summary import Summary
-from reports.tables import REREADS
-from sniffer.comparison import Sample, Sampler
-from sniffer.issues import IssueLog
-from sniffer.link import dissect
-from sniffer.sources.files import running_maximum
-from sniffer.sources.split import Split, SplitIndex, index_split, read_split
 
 # A task's answer as one row, pickled: both ends are this program.
 ANSWER = pa.schema([("answer", pa.binary())])

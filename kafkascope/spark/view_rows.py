@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.views.guarded import results
+from kafkascope.reports.views.registry import VIEWS
 from kafkascope.spark.output import Part, PartWriter, stored
-from reports.arrow_columns import Numbers, dictionary_codes
-from reports.summary import Summary
-from reports.topics import TopicNames
-from reports.view_registry import VIEWS
-from reports.views import Known, results
 
 SCHEMA = pa.schema([("partition", pa.int32()), ("view", pa.string()), ("parcel", pa.binary())])
 SPARK_SCHEMA = "partition int, view string, parcel binary"

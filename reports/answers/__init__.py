@@ -1,1 +1,1 @@
-"""What the tables answer, chosen and ranked for people: the input of the page, the post-mortem and the terminal."""
+"""What the tables answer, chosen, ranked and bounded; how that looks is for show."""

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import dataset as ds
 
-from reports.answers.coverage import IssueAnswer, issues
-from reports.answers.errors import Errors, errors
-from reports.answers.groups import GroupLimits, Groups, groups, numbered
-from reports.answers.latency import Latency, latency
-from reports.answers.progress import Lag, lag
-from reports.answers.throughput import Throughput, throughput
-from reports.faults import fault
-from reports.findings.finding import Finding, Observation, order
-from reports.tables import FINDINGS
+from kafkascope.reports.answers.coverage import IssueAnswer, issues
+from kafkascope.reports.answers.errors import Errors, errors
+from kafkascope.reports.answers.groups import GroupLimits, Groups, groups, numbered
+from kafkascope.reports.answers.latency import Latency, latency
+from kafkascope.reports.answers.progress import Lag, lag
+from kafkascope.reports.answers.throughput import Throughput, throughput
+from kafkascope.reports.columns.faults import fault
+from kafkascope.reports.findings.finding import Finding, Observation, order
+from kafkascope.reports.vocabulary.tables import FINDINGS
 
 Section = TypeVar("Section")
 FINDINGS_SHOWN = 500
@@ -36,7 +36,7 @@ class Findings:
 class Answers:
     """What a capture answers; None where its table is not there."""
 
-    summary: Mapping[str, Any]  # reports.summary.Summary.result(); empty if it is not there
+    summary: Mapping[str, Any]  # reports.measures.summary.Summary.result(); empty if it is not there
     findings: Findings | None
     groups: Groups | None
     latency: Latency | None

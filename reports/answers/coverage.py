@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import dataset as ds
 
-from reports.capture_points import clock_text
-from reports.faults import INTERNAL_ERROR
-from reports.issue_kinds import ISSUE_KINDS
-from reports.text import counted, not_taken_remark, tls_remark
+from kafkascope.reports.answers.capture_points import clock_text
+from kafkascope.reports.columns.text import counted, not_taken_remark, tls_remark
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 
 CLOCKS = 20  # of files, that are told
 

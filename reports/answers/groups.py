@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
-from reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
-from reports.tables import GROUP_EVENTS, REBALANCES
+from kafkascope.reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
+from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
 
 _NESTED: dict[str, type[Any]] = {
     "evidence": Evidence,

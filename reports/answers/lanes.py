@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.groups.history import Member, Rebalance
-from reports.lines import shown_text
+from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.groups.history import Member, Rebalance
 
 
 @dataclass(frozen=True, slots=True)

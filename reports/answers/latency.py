@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import dataset as ds
 
-from reports.arrow_columns import dictionary_codes
-from reports.latency.histogram import ERROR, percentiles
-from reports.latency.parts import APPLICATION, PARTS, SLOW, TOTAL, TRANSFER
-from sniffer.columns import I64
+from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.measures.latency.histogram import ERROR, percentiles
+from kafkascope.reports.measures.latency.parts import APPLICATION, PARTS, SLOW, TOTAL, TRANSFER
+from kafkascope.sniffer.columns import I64
 
 FRACTIONS = (0.5, 0.9, 0.99, 0.999)
 BINS = 80  # spans of time that a picture has side by side

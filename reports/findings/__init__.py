@@ -1,1 +1,1 @@
-"""Findings: problems stated with their evidence and what to do about them."""
+"""Rules: problems with their evidence and what to do about them, out of histories and measures."""

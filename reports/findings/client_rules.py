@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
-from reports.findings.thresholds import threshold
-from reports.issue_kinds import ISSUE_KINDS
-from reports.text import counted
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from kafkascope.reports.measures.client_facts import CAPTURE, Fact
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.reports.vocabulary.thresholds import threshold
 
 SECOND = 1_000_000_000
 SPANS_A_MINUTE = 6
 
-CAPTURE = "capture"
-"""Stands for the client where a fact is about the capture itself."""
 
 # Issues that mean something of the traffic is not in the results, and so weaken what is said.
 _DAMAGE = frozenset(
@@ -58,26 +56,6 @@ _TOLD_ELSEWHERE = (
     | _STALE_LEADER
     | {"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One row of `facts.FACTS`."""
-
-    client: str
-    kind: str
-    api: str | None
-    what: str | None
-    number: int | None
-    broker: str | None
-    span: int
-    count: int
-    total: int | None
-    least: int | None
-    most: int | None
-    first_at: int
-    last_at: int
-    first_packet: int | None
 
 
 class Facts:

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
-from reports.findings.thresholds import threshold
-from reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
-from reports.groups.messages import Message
-from reports.name_lists import in_words, listed
-from reports.text import counted
+from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
+from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.thresholds import threshold
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.arrow_columns import dictionary_codes, equal_columns
-from reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
-from reports.findings.thresholds import threshold
-from reports.name_lists import in_words
-from reports.text import counted
+from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns
+from kafkascope.reports.columns.name_lists import in_words
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from kafkascope.reports.vocabulary.thresholds import threshold
 
 MILLISECOND = 1_000_000
 

@@ -1,1 +1,1 @@
-"""Groups: what happened to their members, and why they rebalanced."""
+"""What became of one group: members, generations or epochs, causes, costs; no judgement, that is for findings."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reports.groups.body import Json, rows, text
+from kafkascope.reports.groups.body import Json, rows, text
 
 _CONNECTOR = -1  # in the tasks of a connector: the connector itself
 

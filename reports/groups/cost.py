@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.groups.history import Unowned
+from kafkascope.reports.groups.history import Unowned
 
 _MS = 1_000_000
 

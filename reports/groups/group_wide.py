@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from reports.groups.body import rows, text
-from reports.groups.classic_facts import NOT_HERE
-from reports.groups.history import Event, GroupHistory, GroupLog
-from reports.groups.messages import LEFT_OUT, MEMBER_APIS, Json, Message
-from reports.name_lists import listed
-from reports.text import address
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import address
+from kafkascope.reports.groups.body import rows, text
+from kafkascope.reports.groups.classic.facts import NOT_HERE
+from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog
+from kafkascope.reports.groups.messages import LEFT_OUT, Json, Message
+from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 
 _MOST_REFUSALS = 1_000
 """Refused commits of one client and error that are told one by one."""

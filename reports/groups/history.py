@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from reports.groups.messages import ConnectionEnd, Message
-from reports.tables import GROUP_EVENTS, REBALANCES
+from kafkascope.reports.groups.messages import ConnectionEnd, Message
+from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
 
 CERTAIN, LIKELY, GUESSED = "certain", "likely", "guessed"
 _LARGEST = 2**31 - 1

@@ -13,12 +13,13 @@ from time import monotonic
 
 import pyarrow as pa
 
-from reports.faults import INTERNAL_ERROR, fault
-from reports.groups.analysis import analyze_group
-from reports.groups.history import Event, GroupHistory, GroupLog, Rebalance
-from reports.groups.messages import ConnectionEnd, Message, in_order, messages_of
-from reports.views import by_key
-from sniffer.issues import Issue, IssueLog
+from kafkascope.reports.columns.faults import fault
+from kafkascope.reports.columns.views import by_key
+from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog, Rebalance
+from kafkascope.reports.groups.messages import ConnectionEnd, Message, in_order, messages_of
+from kafkascope.reports.groups.one_group import analyze_group
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
+from kafkascope.sniffer.issues import Issue, IssueLog
 
 _SECOND = 1_000_000_000
 AGAIN_AFTER = _SECOND

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reports.groups.history import GroupLog
-from reports.groups.messages import ConnectionEnd, Message
+from kafkascope.reports.groups.history import GroupLog
+from kafkascope.reports.groups.messages import ConnectionEnd, Message
 
 # Brokers make the id of a dynamic member of its client id and a UUID, that of a static one of its instance id and one.
 _ENDS_IN_UUID = re.compile(r"(?s)(.+)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")

@@ -4,51 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.tables import GROUP_MESSAGES
-from reports.text import address
+from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.text import address
+from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
+from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES
 
 Json = dict[str, Any]
-
-# APIs whose messages name one group, or several: where the ids of the groups are in the request.
-_LISTED_GROUPS: dict[str, Callable[[Json], list[Any]]] = {
-    "FindCoordinator": lambda request: (
-        (request.get("coordinatorKeys") or [request.get("key")]) if request.get("keyType", 0) == 0 else []
-    ),
-    "OffsetFetch": lambda request: [group.get("groupId") for group in request.get("groups") or []],
-    "DescribeGroups": lambda request: request.get("groups") or [],
-    "DeleteGroups": lambda request: request.get("groupsNames") or [],
-    "ConsumerGroupDescribe": lambda request: request.get("groupIds") or [],
-    "ShareGroupDescribe": lambda request: request.get("groupIds") or [],
-    "StreamsGroupDescribe": lambda request: request.get("groupIds") or [],
-}
-_OF_ONE_GROUP = (
-    "JoinGroup",
-    "SyncGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "OffsetCommit",
-    "OffsetFetch",
-    "OffsetDelete",
-    "TxnOffsetCommit",
-    "AddOffsetsToTxn",
-    "ConsumerGroupHeartbeat",
-    "ShareGroupHeartbeat",
-    "StreamsGroupHeartbeat",
-    "AlterShareGroupOffsets",
-    "DeleteShareGroupOffsets",
-)
-GROUP_APIS = frozenset({*_OF_ONE_GROUP, *_LISTED_GROUPS})
-MEMBER_APIS = frozenset(
-    {"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
-)
 
 
 # Of large bodies of these no more is kept than the first elements, without what these list: commits come again and
@@ -67,26 +36,6 @@ _LONGEST_WHOLE = 100_000  # bytes of text
 _MOST_ELEMENTS = 1_000
 LEFT_OUT = "LeftOut"
 """Ends the name of a member that says how many elements of a list were left out of a large body."""
-
-
-class Ends(Protocol):
-    """Both ends of a connection."""
-
-    @property
-    def client(self) -> str:
-        """The client's address."""
-
-    @property
-    def client_port(self) -> int:
-        """The client's port."""
-
-    @property
-    def broker(self) -> str:
-        """The broker's address."""
-
-    @property
-    def broker_port(self) -> int:
-        """The broker's port."""
 
 
 @dataclass
@@ -149,7 +98,7 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
         return None
     groups = rows["group_id"].to_pylist()
     place, named = [], []
-    listed = pc.is_in(rows["api"], pa.array(sorted(_LISTED_GROUPS))).to_pylist()
+    listed = pc.is_in(rows["api"], pa.array(sorted(LISTED_GROUPS))).to_pylist()
     for row, group in enumerate(groups):
         found = _listed(rows["api"][row].as_py(), rows["request"][row].as_py()) or [group] if listed[row] else [group]
         for name in dict.fromkeys(found):
@@ -268,7 +217,7 @@ def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _listed(api: str, request: str | None) -> list[Any]:
-    return _LISTED_GROUPS[api](body(request))
+    return LISTED_GROUPS[api](body(request))
 
 
 def body(text: str | None) -> Json:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from reports.groups.classic import classic
-from reports.groups.epoch_walk import Walk
-from reports.groups.epochs import history_of, walks_of
-from reports.groups.heartbeats import CLASSIC, CLASSIC_APIS, EPOCH_APIS, JOINS
-from reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
-from reports.groups.lives import Life
-from reports.groups.messages import Message
+from kafkascope.reports.groups.classic.history import classic
+from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CLASSIC_APIS, EPOCH_APIS, JOINS
+from kafkascope.reports.groups.epochs.history import history_of, walks_of
+from kafkascope.reports.groups.epochs.lives import Life
+from kafkascope.reports.groups.epochs.walk import Walk
+from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
+from kafkascope.reports.groups.messages import Message
 
 _CLASSIC, _EPOCHS = "classic", "epochs"
 _MS = 1_000_000

@@ -9,8 +9,8 @@ import zlib
 
 import zstandard
 
-from sniffer.sources.errors import SourceError
-from sniffer.sources.window import ByteSource
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.window import ByteSource
 
 CHUNK = 1 << 16
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoders.characters import safe_text
+from kafkascope.decoders.characters import safe_text
 
 
 class SourceError(Exception):

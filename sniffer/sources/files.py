@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from sniffer.capture_points import CapturePoint, Content, Joined, Ranks
-from sniffer.columns import I64, NO_TIME, Packets
-from sniffer.issues import Issue, IssueLog
-from sniffer.sources.compressed import Stream, decompressed
-from sniffer.sources.errors import SourceError
-from sniffer.sources.pcap import FILE_HEADER, PcapReader, is_pcap, parse_header
-from sniffer.sources.pcapng import Interface, Note, PcapngReader, Secret, is_pcapng
-from sniffer.sources.window import BATCH_BYTES, Window
+from kafkascope.sniffer.capture_points import CapturePoint, Content, Joined, Ranks
+from kafkascope.sniffer.columns import I64, NO_TIME, Packets
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.sources.compressed import Stream, decompressed
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.pcap import FILE_HEADER, PcapReader, is_pcap, parse_header
+from kafkascope.sniffer.sources.pcapng import Interface, Note, PcapngReader, Secret, is_pcapng
+from kafkascope.sniffer.sources.window import BATCH_BYTES, Window
 
 STANDARD_INPUT = "-"
 PIPE_BATCH_BYTES = 1 << 20

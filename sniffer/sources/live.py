@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from decoders.kernels import njit
-from sniffer.columns import I32, I64, U8, Bool, Packets
-from sniffer.issues import Issue, IssueLog
-from sniffer.link import ETHERNET, RAW_IP
-from sniffer.sources.errors import SourceError
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I32, I64, U8, Bool, Packets
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.link import ETHERNET, RAW_IP
+from kafkascope.sniffer.sources.errors import SourceError
 
 ANY = "any"
 PROMPT_MS = 100  # after which the kernel hands over a block that is not full

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from decoders.kernels import njit
-from sniffer.columns import I32, I64, U8, Packets
-from sniffer.issues import Issue, IssueLog
-from sniffer.sources.errors import SourceError
-from sniffer.sources.window import Window
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I32, I64, U8, Packets
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.window import Window
 
 FILE_HEADER = 24
 SCAN_LIMIT = 1 << 20  # bytes of the largest packet that is credible while searching

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decoders.kernels import njit
-from sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
-from sniffer.issues import Issue, IssueLog
-from sniffer.sources.errors import SourceError
-from sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
-from sniffer.sources.window import Window
+from kafkascope.decoders.kernels import njit
+from kafkascope.sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
+from kafkascope.sniffer.sources.window import Window
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 6, 10
 BYTE_ORDER = 0x1A2B3C4D

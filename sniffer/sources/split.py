@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from sniffer.capture_points import CapturePoint, Clock, Content
-from sniffer.columns import NO_TIME, Packets
-from sniffer.issues import IssueLog
-from sniffer.sources.compressed import Stream, decompressed
-from sniffer.sources.files import PacketReader, _open, changed, checked_size
-from sniffer.sources.pcap import FILE_HEADER, PcapHeader, PcapReader, find_record, is_pcap, parse_header
-from sniffer.sources.pcapng import (
+from kafkascope.sniffer.capture_points import CapturePoint, Clock, Content
+from kafkascope.sniffer.columns import NO_TIME, Packets
+from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.sources.compressed import Stream, decompressed
+from kafkascope.sniffer.sources.files import PacketReader, _open, changed, checked_size
+from kafkascope.sniffer.sources.pcap import FILE_HEADER, PcapHeader, PcapReader, find_record, is_pcap, parse_header
+from kafkascope.sniffer.sources.pcapng import (
     MOST_INTERFACES,
     NO_RAW_TIME,
     Context,
@@ -34,7 +34,7 @@ from sniffer.sources.pcapng import (
     is_pcapng,
     times,
 )
-from sniffer.sources.window import BATCH_BYTES, Bounded, Window
+from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
 LAST_BYTES = 1 << 20  # at the end of a file hold its last packets
 

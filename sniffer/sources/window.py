@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import crc32c
 import numpy as np
 
-from sniffer.columns import U8
+from kafkascope.sniffer.columns import U8
 
 BATCH_BYTES = 10_000_000
 

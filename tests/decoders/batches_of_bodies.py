@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
 
-import decoders
-from decoders import schema
-from decoders.interpreter import DecodeError, decode, decode_by_bytes
-from decoders.program import programs
-from decoders.tape import Tape, decode_bodies
+from kafkascope import decoders
+from kafkascope.decoders import schema
+from kafkascope.decoders.interpreter import DecodeError, decode, decode_by_bytes
+from kafkascope.decoders.program import programs
+from kafkascope.decoders.tape import Tape, decode_bodies
+from tests.decoders import oracle
+from tests.paths import DATA
 
-EXCHANGES = [
-    sample
-    for sample in oracle.samples(Path(__file__).parent.parent / "data" / "oracle.ndjson.gz")
-    if sample["dir"] in ("request", "response")
-]
+EXCHANGES = [sample for sample in oracle.samples(DATA / "oracle.ndjson.gz") if sample["dir"] in ("request", "response")]
 SEED = 11
 
 # API key, version, whether it is a response, body.

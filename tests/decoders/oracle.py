@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import decoders
-from decoders import group_protocols, interpreter, payloads, schema
-from decoders.schema import Field, Message
+from kafkascope import decoders
+from kafkascope.decoders import group_protocols, interpreter, payloads, schema
+from kafkascope.decoders.schema import Field, Message
 
 Sample = dict[str, Any]
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders import apis, schema
+from kafkascope.decoders import apis, schema
 
 VERSIONS = [
     (api.key, version) for api in schema.apis().values() for version in range(api.versions.first, api.versions.last + 1)

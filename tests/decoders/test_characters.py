@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 
-import decoders
-from decoders.characters import HIDDEN, safe_json, safe_text
+from kafkascope import decoders
+from kafkascope.decoders.characters import HIDDEN, safe_json, safe_text
 
 
 def test_ranges_ascend_and_do_not_meet() -> None:

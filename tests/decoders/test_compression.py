@@ -13,7 +13,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from decoders.compression import CODECS, OUTPUT_LIMIT, CompressionError, decompress, output_limit
+from kafkascope.decoders.compression import CODECS, OUTPUT_LIMIT, CompressionError, decompress, output_limit
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 TEXT = b"".join(b'{"number":%d,"text":"some words of no weight"}\n' % number for number in range(4000))

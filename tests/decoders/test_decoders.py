@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-import decoders
-from decoders import DecodeError
+from kafkascope import decoders
+from kafkascope.decoders import DecodeError
 
 HEARTBEAT = bytes.fromhex("000c00000000000700026d65") + bytes.fromhex("00016700000001000161")
 

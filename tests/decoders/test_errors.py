@@ -1,12 +1,9 @@
-from pathlib import Path
-
 import pytest
 
-from decoders import errors
+from kafkascope.decoders import errors
+from tests.paths import DATA
 
-CODES = [
-    line.split("\t") for line in (Path(__file__).parent.parent / "data" / "error_codes.tsv").read_text().splitlines()
-]
+CODES = [line.split("\t") for line in (DATA / "error_codes.tsv").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])

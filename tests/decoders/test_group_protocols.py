@@ -1,16 +1,15 @@
-from pathlib import Path
-
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders import DecodeError, group_protocols
+from kafkascope.decoders import DecodeError, group_protocols
+from tests.decoders import oracle
+from tests.paths import DATA
 
 KINDS = {"consumer-protocol", "consumer-userdata", "connect", "streams-userdata"}
 PAYLOADS = [
     bytes.fromhex(sample["frame_hex"])
-    for sample in oracle.samples(Path(__file__).parent.parent / "data" / "oracle.ndjson.gz")
+    for sample in oracle.samples(DATA / "oracle.ndjson.gz")
     if sample.get("kind") in KINDS
 ]
 DECODERS = (

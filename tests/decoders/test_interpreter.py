@@ -1,20 +1,20 @@
 import math
 import random
 import struct
-from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decoders
-from decoders import DecodeError, schema
-from decoders.interpreter import Reader, decode, decode_by_bytes
-from decoders.schema import NEVER, Field, Message, Versions
+from kafkascope import decoders
+from kafkascope.decoders import DecodeError, schema
+from kafkascope.decoders.interpreter import Reader, decode, decode_by_bytes
+from kafkascope.decoders.schema import NEVER, Field, Message, Versions
+from tests.decoders import oracle
+from tests.paths import DATA
 
-SAMPLES = list(oracle.samples(Path(__file__).parent.parent / "data" / "oracle.ndjson.gz"))
+SAMPLES = list(oracle.samples(DATA / "oracle.ndjson.gz"))
 EXCHANGES = [sample for sample in SAMPLES if sample["dir"] in ("request", "response")]
 SEED = 4
 
@@ -127,7 +127,7 @@ def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made(count: int)
 
 
 def test_a_message_of_more_elements_than_memory_is_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decoders.interpreter.MAX_ELEMENTS", 5)
+    monkeypatch.setattr("kafkascope.decoders.interpreter.MAX_ELEMENTS", 5)
     rows = message(field("rows", "[]Row", field("numbers", "[]int8")))
     assert decode(rows, 0, struct.pack(">iii", 1, 4, 0))[0] == {"rows": [{"numbers": [0, 0, 0, 0]}]}
     with pytest.raises(DecodeError, match="at most 5 elements") as caught:

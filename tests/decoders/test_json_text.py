@@ -4,16 +4,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from batches_of_bodies import EXCHANGES, SEED, Body, body_of, changed, cuts, reference, small_bodies, tape_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decoders
-from decoders.characters import HIDDEN, safe_text
-from decoders.interpreter import DecodeError
-from decoders.json_text import bodies_as_json, secret_fields
-from decoders.program import programs
-from decoders.sasl import REDACTED
+from kafkascope import decoders
+from kafkascope.decoders.characters import HIDDEN, safe_text
+from kafkascope.decoders.interpreter import DecodeError
+from kafkascope.decoders.json_text import bodies_as_json, secret_fields
+from kafkascope.decoders.program import programs
+from kafkascope.decoders.sasl import REDACTED
+from tests.decoders.batches_of_bodies import (
+    EXCHANGES,
+    SEED,
+    Body,
+    body_of,
+    changed,
+    cuts,
+    reference,
+    small_bodies,
+    tape_of,
+)
 
 
 def sizes_for_records(value: Any) -> Any:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from decoders import kernels
+from kafkascope.decoders import kernels
+from tests.paths import package_files
 
-ROOT = Path(__file__).parent.parent.parent
 OWN = f"kafkascope-{os.geteuid()}"
 
 # Calls one small kernel, and tells where it is kept and whether it had to be compiled.
 CALL = """
 import numpy as np
-from decoders.tape import big_endian
+from kafkascope.decoders.tape import big_endian
 assert big_endian(np.array([1, 2], np.uint8), 0, 2) == 258
 print(big_endian.stats.cache_path)
 print(sum(big_endian.stats.cache_misses.values()))
@@ -40,16 +40,13 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     kernels.temporary_directory.cache_clear()
 
 
-def linked(package: str, target: Path) -> None:
-    """A package whose directory of compiled files cannot be made, not even by root: a file has its name."""
-    for path in sorted((ROOT / package).rglob("*.py")):
-        link = target / path.relative_to(ROOT)
+def linked(target: Path) -> None:
+    """The package with directories of compiled files that cannot be made, not even by root: a file has their name."""
+    for path, place in package_files():
+        link = target / place
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)
         (link.parent / "__pycache__").touch()
-    for path in (ROOT / package).iterdir():
-        if path.is_dir() and not any(path.glob("*.py")) and path.name != "__pycache__":
-            (target / package / path.name).symlink_to(path)
 
 
 def run(code: str, path: Path, temporary: Path) -> tuple[list[str], list[str]]:
@@ -70,26 +67,24 @@ def test_without_home_and_cache_kernels_are_kept_among_temporary_files(
     path = tmp_path / "packages.zip" if zipped else tmp_path / "packages"
     if zipped:
         with zipfile.ZipFile(path, "w") as archive:
-            for file in sorted((ROOT / "decoders").rglob("*")):
-                if file.is_file() and "__pycache__" not in file.parts:
-                    archive.write(file, file.relative_to(ROOT))
+            for file, place in package_files():
+                archive.write(file, place)
     else:
-        linked("decoders", path)
+        linked(path)
     first, said_first = run(CALL, path, temporary)
     again, said_again = run(CALL, path, temporary)
-    place = temporary / OWN
-    assert Path(first[0]).is_relative_to(place)
+    kept = temporary / OWN
+    assert Path(first[0]).is_relative_to(kept)
     assert (first[1:], again) == (["1"], [first[0], "0"])
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     assert len(said_first) == 2
-    assert f"kept in {place}," in said_first[0]
+    assert f"kept in {kept}," in said_first[0]
     assert "compiling kernels" in said_first[1]
     assert said_again == said_first[:1]
 
 
 def test_every_command_starts_without_home_and_cache(tmp_path: Path, temporary: Path) -> None:
-    for package in sorted(kernels.PACKAGES):
-        linked(package, tmp_path / "packages")
+    linked(tmp_path / "packages")
     _, said = run(IMPORT_ALL, tmp_path / "packages", temporary)
     assert len(said) == 1
     assert f"kept in {temporary / OWN}," in said[0]

@@ -3,10 +3,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decoders
-from decoders import apis
-from decoders.nested import Knowledge, decode_nested, decode_nested_record
-from decoders.sasl import REDACTED
+from kafkascope import decoders
+from kafkascope.decoders import apis
+from kafkascope.decoders.nested import Knowledge, decode_nested, decode_nested_record
+from kafkascope.decoders.sasl import REDACTED
 
 SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
 ASSIGNMENT = bytes.fromhex("0000000000010001740000000100000002ffffffff")

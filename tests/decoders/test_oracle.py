@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import oracle
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.decoders import oracle
+from tests.paths import ROOT
+
 PER_VERSION = 6
 
 

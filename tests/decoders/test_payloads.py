@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders import DecodeError, payloads
+from kafkascope.decoders import DecodeError, payloads
 
 TOPICS = [*payloads.COORDINATOR_TOPICS, *payloads.TYPED_VALUE_TOPICS]
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from decoders import program, schema
-from decoders.program import Layout, compile_layouts, programs
-from decoders.schema import NEVER, Field, Message, Versions
+from kafkascope.decoders import program, schema
+from kafkascope.decoders.program import Layout, compile_layouts, programs
+from kafkascope.decoders.schema import NEVER, Field, Message, Versions
 
 BOTH = Versions(0, 1)
 

@@ -13,7 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from written_batches import (
+
+import kafkascope.decoders.record_columns
+from kafkascope.decoders.compression import CODECS
+from kafkascope.decoders.interpreter import DecodeError
+from kafkascope.decoders.record_columns import (
+    STATUSES,
+    TIMESTAMP_TYPES,
+    BatchColumns,
+    Fields,
+    RecordChunk,
+    binary_array,
+    read_batches,
+    read_records,
+    scan,
+)
+from kafkascope.decoders.records import MOST_RECORDS, control_type, decode_records, most_records
+from tests.decoders.written_batches import (
     CONTROL,
     GZIP,
     LZ4,
@@ -28,22 +44,7 @@ from written_batches import (
     varint,
     wrapper,
 )
-
-import decoders.record_columns
-from decoders.compression import CODECS
-from decoders.interpreter import DecodeError
-from decoders.record_columns import (
-    STATUSES,
-    TIMESTAMP_TYPES,
-    BatchColumns,
-    Fields,
-    RecordChunk,
-    binary_array,
-    read_batches,
-    read_records,
-    scan,
-)
-from decoders.records import MOST_RECORDS, control_type, decode_records, most_records
+from tests.paths import ROOT
 
 KINDS = dict(bits_of_every_kind())
 
@@ -418,7 +419,7 @@ def test_binary_array_refuses_ranges_outside_the_data(start: int, length: int) -
 
 
 def test_binary_array_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoders.record_columns, "_ARROW_BINARY_BYTES", 10)
+    monkeypatch.setattr(kafkascope.decoders.record_columns, "_ARROW_BINARY_BYTES", 10)
     data = np.arange(20, dtype=np.uint8)
     start = np.array([0, 5, 2, 7, 0, 10])
     length = np.array([5, 5, 6, -1, 0, 10])
@@ -446,7 +447,7 @@ def test_everything_with_bounds_checks_in_the_kernels(tmp_path: Path) -> None:
         return
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 

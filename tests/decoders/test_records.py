@@ -9,7 +9,10 @@ from typing import Any, cast
 
 import lz4.frame
 import pytest
-from written_batches import (
+
+from kafkascope.decoders.interpreter import DecodeError
+from kafkascope.decoders.records import control_type, decode_records
+from tests.decoders.written_batches import (
     CONTROL,
     DELETE_HORIZON,
     GZIP,
@@ -26,9 +29,6 @@ from written_batches import (
     varint,
     wrapper,
 )
-
-from decoders.interpreter import DecodeError
-from decoders.records import control_type, decode_records
 
 KINDS = dict(bits_of_every_kind())
 

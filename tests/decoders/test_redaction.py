@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from decoders import redaction, schema
-from decoders.redaction import checked_names, holds_secret, is_secret_config, redact
-from decoders.sasl import REDACTED
-from decoders.schema import Field
+from kafkascope.decoders import redaction, schema
+from kafkascope.decoders.redaction import checked_names, holds_secret, is_secret_config, redact
+from kafkascope.decoders.sasl import REDACTED
+from kafkascope.decoders.schema import Field
 
 
 def fields_at(fields: tuple[Field, ...], path: str) -> list[Field]:

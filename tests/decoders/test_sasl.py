@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders import to_json
-from decoders.sasl import REDACTED, SCRAM, SHOWN_ERRORS, decode_token, shown_error
+from kafkascope.decoders import to_json
+from kafkascope.decoders.sasl import REDACTED, SCRAM, SHOWN_ERRORS, decode_token, shown_error
 
 # RFC 7677, section 3: the example of SCRAM-SHA-256.
 CLIENT_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"

@@ -1,7 +1,7 @@
 import pytest
 
-from decoders import schema
-from decoders.schema import NEVER, Field, Message, Versions
+from kafkascope.decoders import schema
+from kafkascope.decoders.schema import NEVER, Field, Message, Versions
 
 ALL_MESSAGES = [
     *(message for api in schema.apis().values() for message in (api.request, api.response)),

@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders import payloads, redaction
-from decoders.redaction import is_secret_config
-from decoders.sasl import REDACTED
-from decoders.stored_secrets import redact_stored
+from kafkascope.decoders import payloads, redaction
+from kafkascope.decoders.redaction import is_secret_config
+from kafkascope.decoders.sasl import REDACTED
+from kafkascope.decoders.stored_secrets import redact_stored
 
 
 def compact(text: str | None) -> bytes:

@@ -5,18 +5,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import batches_of_bodies
 import numpy as np
 import pytest
-from batches_of_bodies import EXCHANGES, SEED, Body, body_of, canonical, changed, cuts, reference, small_bodies, tape_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders import tape as tapes
-from decoders.interpreter import DecodeError
-from decoders.program import Layout, compile_layouts, programs
-from decoders.schema import NEVER, Field, Message, Versions
-from decoders.tape import (
+from kafkascope.decoders import tape as tapes
+from kafkascope.decoders.interpreter import DecodeError
+from kafkascope.decoders.program import Layout, compile_layouts, programs
+from kafkascope.decoders.schema import NEVER, Field, Message, Versions
+from kafkascope.decoders.tape import (
     MOST_ROWS,
     ROWS_PER_BYTE,
     ROWS_PER_FRAME,
@@ -25,6 +23,19 @@ from decoders.tape import (
     text_step,
     tree,
 )
+from tests.decoders.batches_of_bodies import (
+    EXCHANGES,
+    SEED,
+    Body,
+    body_of,
+    canonical,
+    changed,
+    cuts,
+    reference,
+    small_bodies,
+    tape_of,
+)
+from tests.paths import ROOT
 
 
 def compare_with_reference(bodies: list[Body]) -> None:
@@ -376,7 +387,7 @@ def test_every_kernel_stays_within_its_arrays(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        cwd=Path(batches_of_bodies.__file__).parents[2],
+        cwd=ROOT,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

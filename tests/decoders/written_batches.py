@@ -14,7 +14,6 @@ import struct
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import cramjam
@@ -22,7 +21,9 @@ import crc32c
 import lz4.frame
 import zstandard
 
-SAMPLES = Path(__file__).parent.parent / "data" / "records.ndjson.gz"
+from tests.paths import DATA
+
+SAMPLES = DATA / "records.ndjson.gz"
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40

@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.reading import Reading
-from reports.topics import TopicNames
-from reports.view_registry import VIEWS
-from reports.views import Known
-from sniffer.columns import Segments
-from sniffer.link import dissect
-from sniffer.sources.files import open_capture
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.views.registry import VIEWS
+from kafkascope.sniffer.columns import Segments
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.files import open_capture
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parents[2] / "pcaps"
 FILE_HEADER, RECORD_HEADER = 24, 16
 OPTIONS = EngineOptions(tables=ALL_TABLES)
 FIN, SYN, RST = 1, 2, 4

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pyarrow as pa
 
 from kafkascope.engine import Engine, EngineOptions
+from kafkascope.reports.columns.views import Known
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.watching import ROWS
-from reports.views import Known
-from sniffer.link import dissect
-from sniffer.sources.files import open_capture
-
-PCAPS = Path(__file__).parents[2] / "pcaps"
+from tests.paths import PCAPS
 
 
 @cache

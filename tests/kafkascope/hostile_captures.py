@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from decoders import apis, schema
+from kafkascope.decoders import apis, schema
 from tests.kafkascope.damaged_captures import FILE_HEADER, beginning
 from tests.reports.written_exchanges import batch, body
 from tests.sniffer.tcp_conversation import START, Conversation

@@ -7,7 +7,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-ROLLING = Path(__file__).parents[2] / "pcaps" / "rolling-restart"
+from tests.paths import PCAPS
+
+ROLLING = PCAPS / "rolling-restart"
 BROKERS = ("capture-k1.pcap.gz", "capture-k2.pcap.gz", "capture-k3.pcap.gz")
 SECOND = 1_000_000_000
 Record = tuple[int, int, bytes]  # time in nanoseconds, bytes on the wire, bytes captured

@@ -13,10 +13,10 @@ import pytest
 import zstandard
 
 import kafkascope
-from decoders.tape import MOST_ELEMENTS
+from kafkascope.decoders.tape import MOST_ELEMENTS
 from kafkascope.engine import Engine, Tables
-from reports.issue_kinds import ISSUE_KINDS
-from sniffer.sources import SourceError
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.sniffer.sources import SourceError
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, PCAPS, Row, beginning, joined, record_offsets
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments

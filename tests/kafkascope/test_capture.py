@@ -11,11 +11,10 @@ import pytest
 
 import kafkascope
 from kafkascope.capture import Capture
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
+from kafkascope.sniffer.sources import SourceError
 from kafkascope.spool import Spool
-from reports.tables import ALL_SCHEMAS, SCHEMAS
-from sniffer.sources import SourceError
-
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+from tests.paths import PCAPS
 
 
 @pytest.fixture(scope="module")

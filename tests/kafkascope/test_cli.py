@@ -16,8 +16,8 @@ import pytest
 
 from kafkascope.messages import bytes_meant
 from tests.kafkascope.conftest import Command
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 BIN = Path(sys.executable).parent
 JOINS = str(PCAPS / "eager-three-joins" / "capture.pcap")
 

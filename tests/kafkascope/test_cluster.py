@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("decoders", "sniffer", "reports", "kafkascope")
-CAPTURE = ROOT / "pcaps" / "eager-three-joins" / "capture.pcap"
+from tests.paths import PCAPS, package_files
+
+CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 DRIVER = """
 import sys
 import kafkascope
@@ -48,12 +48,10 @@ def free_port() -> int:
 
 
 def package(target: Path) -> Path:
-    """The four packages in one archive, as ``--py-files`` takes it."""
+    """The package as an archive, as ``--py-files`` takes it."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in PACKAGES:
-            for path in sorted((ROOT / name).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    archive.write(path, path.relative_to(ROOT))
+        for path, place in package_files():
+            archive.write(path, place)
     return target
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.tables import GROUP_MESSAGES, RESULTS
-from reports.view_registry import VIEWS
-from reports.views import Known
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.views.registry import VIEWS
+from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, RESULTS
 from tests.kafkascope.groups_of_captures import ROWS, rows_of
 
 STORIES = ("eager-three-joins", "kip848", "streams-kip1071", "connect", "share-group", "static-members")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkascope.engine import Engine, Tables
-from reports.issue_kinds import ISSUE_KINDS
-from sniffer.sources import SourceError
-from sniffer.sources.files import PacketReader
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.sniffer.sources import SourceError
+from kafkascope.sniffer.sources.files import PacketReader
 from tests.kafkascope.damaged_captures import (
     FILE_HEADER,
     FIN,

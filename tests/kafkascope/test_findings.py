@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import kafkascope
-from reports.findings.finding import SEVERITIES
-from reports.findings.kinds import FINDING_KINDS
-
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+from kafkascope.reports.findings.finding import SEVERITIES
+from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
+from tests.paths import PCAPS
 
 # Findings of each recording: kind, and of whom (a part of the subject), reviewed one by one against its story.
 EXPECTED: dict[str, set[tuple[str, str]]] = {

@@ -16,13 +16,13 @@ from rich.console import Console
 
 import kafkascope
 from kafkascope.capture import Capture
-from reports import terminal
-from reports.answers import as_json, markdown
-from reports.answers.answers import Answers, answers
-from reports.answers.terminal import show
-from reports.lines import LONGEST_TEXT
-from reports.page.data import page_data
-from reports.page.page import page
+from kafkascope.reports.answers.answers import Answers, answers
+from kafkascope.reports.columns.shown import LONGEST_TEXT
+from kafkascope.reports.show import as_json, markdown
+from kafkascope.reports.show import summary_terminal as terminal
+from kafkascope.reports.show.answers_terminal import show
+from kafkascope.reports.show.page.data import page_data
+from kafkascope.reports.show.page.page import page
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.hostile_captures import LONGEST, Names, capture
 

@@ -15,9 +15,9 @@ import pytest
 
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.spark import sessions
+from tests.paths import PCAPS, ROOT
 
-ROOT = Path(__file__).parents[2]
-CAPTURE = ROOT / "pcaps" / "eager-three-joins" / "capture.pcap"
+CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
 

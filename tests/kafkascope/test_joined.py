@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
-from reports.tables import ALL_SCHEMAS
-from sniffer.comparison import compare_files
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.comparison import compare_files
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.joined_captures import BROKERS, ROLLING, SECOND, Record, records, write
 from tests.kafkascope.test_parity import comparable

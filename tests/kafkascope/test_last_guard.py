@@ -22,30 +22,32 @@ from pyspark import cloudpickle
 from rich.console import Console
 
 import kafkascope
-from decoders import apis
 from kafkascope import sniffing
+from kafkascope.decoders import apis
 from kafkascope.engine import Engine, EngineOptions
+from kafkascope.reports.answers import answers
+from kafkascope.reports.columns.faults import RAISE_FAULTS
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.groups import live
+from kafkascope.reports.rows import bodies_as_text, builder
+from kafkascope.reports.show.answers_terminal import show
+from kafkascope.reports.views.clients import FactsView
+from kafkascope.reports.views.groups import GroupsView
+from kafkascope.reports.views.guarded import results
+from kafkascope.reports.views.latency import LatencyView
+from kafkascope.reports.views.registry import VIEWS
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.spark import tasks, view_rows
-from reports import bodies_as_text, builder
-from reports.answers import answers
-from reports.answers.terminal import show
-from reports.faults import INTERNAL_ERROR, RAISE_FAULTS
-from reports.findings.facts import FactsView
-from reports.groups import live
-from reports.groups.view import GroupsView
-from reports.latency.view import LatencyView
-from reports.tables import ALL_SCHEMAS, SCHEMAS
-from reports.view_registry import VIEWS
-from reports.views import Known, results
-from sniffer.link import dissect
-from sniffer.sources.files import open_capture
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import joined
 from tests.kafkascope.test_bad_input import HEARTBEAT, MEMBER, ethernet, number, request, response
 from tests.kafkascope.test_parity import comparable
+from tests.paths import PCAPS
 from tests.sniffer.tcp_conversation import Conversation, cut
 
-PCAPS = Path(__file__).parents[2] / "pcaps"
 CAPTURE = PCAPS / "removed-and-timeouts" / "capture.pcap"
 
 

@@ -69,7 +69,7 @@ BURST = """
 import json, socket, struct, sys, time
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Listening
-from sniffer.sources import live
+from kafkascope.sniffer.sources import live
 live.BLOCK_BYTES, live.BLOCKS = 4096, 2
 ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1040, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
 tcp = struct.pack(">HHIIBBHHH", 40000, 9092, 1, 1, 0x50, 16, 65535, 0, 0)

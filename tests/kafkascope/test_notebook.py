@@ -8,14 +8,15 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parent.parent.parent / "notebooks" / "post_mortem.ipynb"
+from tests.paths import ROOT
+
+NOTEBOOK = ROOT / "notebooks" / "post_mortem.ipynb"
 MOST_BYTES = 300_000
 _FIGURE, _IMAGE = "application/vnd.plotly.v1+json", "image/png"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

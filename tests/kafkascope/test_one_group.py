@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,9 +13,9 @@ import kafkascope
 from kafkascope.answering import Answering
 from kafkascope.capture import Capture
 from kafkascope.groups import Group
-from reports.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 HOSTILE = "<img src=x onerror=alert(1)>&"
 
 

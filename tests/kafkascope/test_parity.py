@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
-from reports.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
 
 

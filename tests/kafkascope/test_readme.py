@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.paths import ROOT
+
 README = ROOT / "README.md"
 ACCURACY = re.compile(r"(?<=<!-- accuracy -->\n)(?:.*\n)*?(?=<!-- /accuracy -->)")
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:.*\n)*?)```\n")

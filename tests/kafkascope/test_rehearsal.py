@@ -11,17 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from types import CodeType, ModuleType
 
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-import decoders
-import reports
-import sniffer
+from kafkascope import decoders, reports, sniffer
+from tests.paths import PCAPS
 
-ROOT = Path(__file__).parent.parent.parent
 # Between them they need every kernel that showing a recording needs.
 CAPTURES = (
     "clients_admin/capture.pcap",
@@ -48,8 +45,8 @@ from numba.core.dispatcher import Dispatcher
 from kafkascope import sniffing
 from kafkascope.reading import Listening
 from kafkascope.rehearsal import Rehearsal
-from sniffer.columns import Packets
-from sniffer.sources.files import open_capture
+from kafkascope.sniffer.columns import Packets
+from kafkascope.sniffer.sources.files import open_capture
 
 class Small(Rehearsal):
     def __init__(self, path):
@@ -86,13 +83,13 @@ print(json.dumps([rehearsed, kernels()]))
 
 # Kernels that nothing which `sniff` shows has a use for.
 NOT_SHOWN = {
-    "decoders.tape._climb",
-    "decoders.tape._index",
-    "decoders.tape._last_child",
-    "reports.tape_rows.error_rows",
-    "reports.text._write_epoch",
+    "kafkascope.decoders.tape._climb",
+    "kafkascope.decoders.tape._index",
+    "kafkascope.decoders.tape._last_child",
+    "kafkascope.reports.rows.tape_rows.error_rows",
+    "kafkascope.reports.columns.text._write_epoch",
 }
-OF_FILES = ("sniffer.sources.pcap.", "sniffer.sources.pcapng.")
+OF_FILES = ("kafkascope.sniffer.sources.pcap.", "kafkascope.sniffer.sources.pcapng.")
 
 Kernels = dict[str, list[str]]
 
@@ -100,7 +97,7 @@ Kernels = dict[str, list[str]]
 @cache
 def rehearsed_and_shown(view: str) -> tuple[Kernels, Kernels]:
     """Signatures by kernel, after the rehearsal of a view, and after it has shown captures."""
-    captures = [str(ROOT / "pcaps" / name) for name in CAPTURES]
+    captures = [str(PCAPS / name) for name in CAPTURES]
     done = subprocess.run([sys.executable, "-c", SHOW, view, *captures], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rehearsed, shown = json.loads(done.stdout)

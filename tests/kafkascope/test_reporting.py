@@ -14,7 +14,7 @@ from kafkascope.cli import app
 from kafkascope.spark import analysis
 from kafkascope.spark.output import Output
 from kafkascope.spark.stored import stored
-from tests.reports.page.made_tables import SUMMARY, everything
+from tests.reports.show.page.made_tables import SUMMARY, everything
 
 runner = CliRunner()
 

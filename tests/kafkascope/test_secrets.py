@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
-from decoders import apis, schema
+from kafkascope.decoders import apis, schema
 from tests.decoders.written_batches import GZIP, batch, record
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_bad_input import ethernet
+from tests.paths import PCAPS
 from tests.reports.written_exchanges import body, uvarint
 from tests.sniffer.tcp_conversation import Conversation
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 # Each is in one place of the capture; they have what JSON, URLs, HTML and Markdown escape.
 PLACES = (
     "config",

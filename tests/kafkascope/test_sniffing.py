@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from kafkascope.reading import Batch
+from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
 from kafkascope.sniffing import with_records
-from reports.tables import EXCHANGES, RECORDS
 
 Parts = list[list[int]]
 

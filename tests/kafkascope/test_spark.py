@@ -33,6 +33,11 @@ from pandas.testing import assert_frame_equal
 import kafkascope
 from kafkascope.engine import EngineOptions
 from kafkascope.rehearsal import Rehearsal
+from kafkascope.reports.vocabulary.tables import SCHEMAS
+from kafkascope.sniffer.columns import NO_TIME, Packets, Segments
+from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.session import SessionOptions
+from kafkascope.sniffer.sources import SourceError
 from kafkascope.spark import (
     AnalysisError,
     OutputError,
@@ -43,18 +48,13 @@ from kafkascope.spark import (
     tasks,
     view_rows,
 )
-from kafkascope.spark.analysis import StoppedError
+from kafkascope.spark.jobs import StoppedError
 from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, resolve_part
-from reports.tables import SCHEMAS
-from sniffer.columns import NO_TIME, Packets, Segments
-from sniffer.issues import Issue
-from sniffer.session import SessionOptions
-from sniffer.sources import SourceError
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_bad_input import ethernet
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
+from tests.paths import PCAPS, ROOT
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 NAMES = ("connections", "issues")
 
@@ -784,7 +784,7 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
 def test_spark_submit_runs_it(tmp_path: Path) -> None:
     if reason := sessions.unavailable():
         pytest.skip(reason)
-    root = Path(__file__).parent.parent.parent
+    root = ROOT
     scripts = Path(sys.executable).parent
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_HOSTNAME": "localhost"}

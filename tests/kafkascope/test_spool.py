@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 
 import kafkascope
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.reports.vocabulary.tables import ISSUES, RECORDS
 from kafkascope.spool import Spool
-from reports.issue_kinds import ISSUE_KINDS
-from reports.tables import ISSUES, RECORDS
+from tests.paths import ROOT
 
-PCAP = Path(__file__).parents[2] / "pcaps/eager-three-joins/capture.pcap"
+PCAP = ROOT / "pcaps/eager-three-joins/capture.pcap"
 
 
 def issues(count: int) -> pa.Table:

@@ -6,15 +6,14 @@ import hashlib
 import json
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kafkascope
 from tests.kafkascope.conftest import Command
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 NAMES = sorted(p.parent.name for p in PCAPS.glob("*/truth.json"))
 
 

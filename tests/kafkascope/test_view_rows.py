@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES
 from kafkascope.spark import view_rows
 from kafkascope.spark.output import Output, PartWriter
-from reports.tables import GROUP_MESSAGES
 
 NAME = "group_messages"
 

@@ -20,12 +20,12 @@ import pytest
 import kafkascope
 from kafkascope import watching
 from kafkascope.reading import Reading
-from reports.groups import live
-from reports.groups.analysis import analyze_group
-from reports.groups.history import Event, GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
-from reports.groups.live import LiveGroups
-from reports.groups.view import histories
-from reports.views import Known
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.groups import live
+from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
+from kafkascope.reports.groups.live import LiveGroups
+from kafkascope.reports.groups.one_group import analyze_group
+from kafkascope.reports.views.groups import histories
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.groups_of_captures import PCAPS, rows_of
 

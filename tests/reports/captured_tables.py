@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +12,8 @@ import pyarrow as pa
 
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Reading
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 Tables = dict[str, pa.Table]
 
 

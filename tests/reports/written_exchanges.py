@@ -13,9 +13,9 @@ import crc32c
 import numpy as np
 import pyarrow as pa
 
-from decoders import apis, schema
-from decoders.schema import Field, Message
-from sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
+from kafkascope.decoders import apis, schema
+from kafkascope.decoders.schema import Field, Message
+from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from pathlib import Path
 
-from sniffer.columns import Exchanges, Segments
-from sniffer.link import dissect
-from sniffer.session import Session
-from sniffer.sources.files import open_capture
-
-PCAPS = Path(__file__).parents[2] / "pcaps"
+from kafkascope.sniffer.columns import Exchanges, Segments
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.session import Session
+from kafkascope.sniffer.sources.files import open_capture
+from tests.paths import PCAPS
 
 
 def segments_of(name: str) -> list[Segments]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from sniffer.columns import Runs, Segments
-from sniffer.issues import Issue
-from sniffer.tcp import Connections, TcpConnection
+from kafkascope.sniffer.columns import Runs, Segments
+from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.tcp import Connections, TcpConnection
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 MILLISECOND = 1_000_000

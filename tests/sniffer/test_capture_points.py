@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sniffer.capture_points import Clock, Ranks
-from sniffer.columns import NO_TIME, Segments
-from sniffer.tcp import Connections, TcpConnection
+from kafkascope.sniffer.capture_points import Clock, Ranks
+from kafkascope.sniffer.columns import NO_TIME, Segments
+from kafkascope.sniffer.tcp import Connections, TcpConnection
 from tests.sniffer.tcp_conversation import (
     ACK,
     MILLISECOND,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sniffer.columns import NO_TIME, Segments
-from sniffer.comparison import (
+from kafkascope.sniffer.columns import NO_TIME, Segments
+from kafkascope.sniffer.comparison import (
     MOST_WINDOW,
     SMALL,
     WORTH_IT,

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sniffer.columns import Exchanges, Kind, Outcome, Runs
-from sniffer.exchanges import Conversations, Start
-from sniffer.issues import Issue
+from kafkascope.sniffer.columns import Exchanges, Kind, Outcome, Runs
+from kafkascope.sniffer.exchanges import Conversations, Start
+from kafkascope.sniffer.issues import Issue
 from tests.steps import steps
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sniffer import pairing
-from sniffer.columns import Exchanges, Runs
-from sniffer.exchanges import Conversations, Start
-from sniffer.tcp import Connections
+from kafkascope.sniffer import pairing
+from kafkascope.sniffer.columns import Exchanges, Runs
+from kafkascope.sniffer.exchanges import Conversations, Start
+from kafkascope.sniffer.tcp import Connections
 from tests.sniffer.capture_segments import plain, segments_of
 from tests.sniffer.tcp_conversation import Piece, read_runs
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sniffer import frames
-from sniffer.columns import Runs
-from sniffer.frames import Batch, Streams
+from kafkascope.sniffer import frames
+from kafkascope.sniffer.columns import Runs
+from kafkascope.sniffer.frames import Batch, Streams
 
 Piece = tuple[int, int, bytes | int, int]  # slot, direction, bytes or length of a gap, packet
 

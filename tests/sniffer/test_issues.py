@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.issues import Issue, IssueLog
 from tests.steps import steps
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import ipaddress
 import random
-from pathlib import Path
 from typing import Any
 
 import dpkt
@@ -24,11 +23,11 @@ from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
 from scapy.layers.ppp import PPP, PPPoE
 
-from sniffer.columns import Packets
-from sniffer.link import Dissected, dissect
-from sniffer.sources import open_capture
+from kafkascope.sniffer.columns import Packets
+from kafkascope.sniffer.link import Dissected, dissect
+from kafkascope.sniffer.sources import open_capture
+from tests.paths import PCAPS
 
-PCAPS = Path(__file__).parents[2] / "pcaps"
 PAYLOAD = b"kafka" * 20
 SEGMENT = TCP(sport=40000, dport=9092, seq=0xFFFFFFF0, ack=7, flags="PA", options=[("NOP", None), ("NOP", None)] * 2)
 V4 = IP(src="10.0.0.1", dst="10.0.0.2") / SEGMENT / PAYLOAD

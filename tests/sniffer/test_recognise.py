@@ -3,7 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sniffer.recognise import Verdict, are_responses, begins_with_request, fits, other_protocol, readings, signature
+from kafkascope.sniffer.recognise import (
+    Verdict,
+    are_responses,
+    begins_with_request,
+    fits,
+    other_protocol,
+    readings,
+    signature,
+)
 
 REQUEST = bytes.fromhex("00000016 0003 0001 00000007 0003 616263 00000001 0003") + b"abc"
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from sniffer.columns import Outcome, Segments
-from sniffer.session import Session, SessionOptions
+from kafkascope.sniffer.columns import Outcome, Segments
+from kafkascope.sniffer.session import Session, SessionOptions
 from tests.sniffer.capture_segments import PCAPS, cut, exchanges_of, plain, segments_of
 from tests.sniffer.tcp_conversation import Conversation, segments
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sniffer import reassembly
-from sniffer.columns import NO_TIME, Segments
-from sniffer.link import dissect
-from sniffer.sources.files import open_capture
-from sniffer.tcp import Connections
+from kafkascope.sniffer import reassembly
+from kafkascope.sniffer.columns import NO_TIME, Segments
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.files import open_capture
+from kafkascope.sniffer.tcp import Connections
+from tests.paths import PCAPS
 from tests.sniffer.tcp_conversation import (
     ACK,
     BROKER,
@@ -616,7 +616,7 @@ def test_noise_does_no_harm(seed: int) -> None:
     assert run(packets).ended == outcome.ended
 
 
-CAPTURES = Path(__file__).parents[2] / "pcaps"
+CAPTURES = PCAPS
 
 
 def read_capture(name: str, batch_bytes: int) -> tuple[list[bytes], Connections]:

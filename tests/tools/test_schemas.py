@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).parent.parent.parent / "tools" / "schemas.py"
+from tests.paths import ROOT
+
+TOOL = ROOT / "tools" / "schemas.py"
 
 
 def load_tool() -> ModuleType:

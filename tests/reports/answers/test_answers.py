@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reports.answers.answers import answers
-from reports.answers.latency import latency
-from reports.latency.histogram import ERROR
-from reports.tables import LATENCY
-from tests.reports.page.made_tables import BEGIN, HOSTILE, SECOND, SUMMARY, everything, latency_row, tables_of
+from kafkascope.reports.answers.answers import answers
+from kafkascope.reports.answers.latency import latency
+from kafkascope.reports.measures.latency.histogram import ERROR
+from kafkascope.reports.vocabulary.tables import LATENCY
+from tests.reports.show.page.made_tables import BEGIN, HOSTILE, SECOND, SUMMARY, everything, latency_row, tables_of
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pytest
 
-from reports.answers.groups import GroupLimits, events_of, groups, rebalances_of, shortened, weight_ms
-from reports.groups.history import Member, Rebalance
-from tests.reports.page.made_tables import BEGIN, group_tables, tables_of
+from kafkascope.reports.answers.groups import GroupLimits, events_of, groups, rebalances_of, shortened, weight_ms
+from kafkascope.reports.groups.history import Member, Rebalance
+from tests.reports.show.page.made_tables import BEGIN, group_tables, tables_of
 
 SMALL = GroupLimits(groups=2, rebalances=8, events=30, events_a_group=10, named=3)
 
@@ -87,7 +87,7 @@ def test_of_many_members_those_that_had_most_to_do_with_it_are_kept() -> None:
 
 def test_members_that_are_too_many_to_keep_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     _, rebalances, events = made()
-    monkeypatch.setattr("reports.answers.groups._HELD_BYTES", 0)
+    monkeypatch.setattr("kafkascope.reports.answers.groups._HELD_BYTES", 0)
     found = groups(rebalances, events, GroupLimits())
     assert found is not None
     for group in found.shown:

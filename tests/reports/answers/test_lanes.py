@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from reports.answers.lanes import lanes
-from reports.groups.history import Member, Rebalance, Unowned
+from kafkascope.reports.answers.lanes import lanes
+from kafkascope.reports.groups.history import Member, Rebalance, Unowned
 
 
 def member(member_id: str, joined: int, synced: int | None, owns: list[str] | None, **known: str) -> Member:

@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from reports.findings.client_rules import CAPTURE, Fact, client_findings
-from reports.findings.thresholds import THRESHOLDS, threshold
+from kafkascope.reports.findings.client_rules import client_findings
+from kafkascope.reports.measures.client_facts import CAPTURE, Fact
+from kafkascope.reports.vocabulary.thresholds import THRESHOLDS, threshold
 
 SECOND = 1_000_000_000
 BROKER = "10.0.0.1:9092"
@@ -162,9 +163,9 @@ def test_damage_is_about_the_capture_and_says_what_it_weakens() -> None:
 def test_every_threshold_is_used_and_has_its_reason() -> None:
     from pathlib import Path
 
-    import reports.findings
+    import kafkascope.reports.findings
 
-    rules = "".join(path.read_text() for path in Path(reports.findings.__path__[0]).glob("*_rules.py"))
+    rules = "".join(path.read_text() for path in Path(kafkascope.reports.findings.__path__[0]).glob("*_rules.py"))
     unused = [name for name in THRESHOLDS if f'"{name}"' not in rules]
     assert not unused
     assert all(one.reason and one.unit for one in THRESHOLDS.values())

@@ -8,10 +8,10 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from reports.groups.history import GroupLog
-from reports.groups.messages import ConnectionEnd, Message, messages_of
-from reports.groups.view import GroupsView
-from reports.views import by_key
+from kafkascope.reports.columns.views import by_key
+from kafkascope.reports.groups.history import GroupLog
+from kafkascope.reports.groups.messages import ConnectionEnd, Message, messages_of
+from kafkascope.reports.views.groups import GroupsView
 from tests.reports.captured_tables import PCAPS, captured
 
 MS = 1_000_000

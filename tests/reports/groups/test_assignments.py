@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.groups.assignments import connect_result, connect_work, owned_of, partitions_of, topics_of
+from kafkascope.reports.groups.assignments import connect_result, connect_work, owned_of, partitions_of, topics_of
 
 
 def test_partitions_of_a_consumer() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
+from kafkascope.reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
 
 MS = 1_000_000
 

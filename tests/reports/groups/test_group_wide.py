@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reports.groups.events import EVENTS
-from reports.groups.group_wide import group_wide
+from kafkascope.reports.groups.group_wide import group_wide
+from kafkascope.reports.vocabulary.events import EVENTS
 from tests.reports.groups.group_logs import Conversation, captured_logs
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sniffer.comparison import compare_files
-from sniffer.sources import SourceError, open_capture
-from sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
+from kafkascope.sniffer.comparison import compare_files
+from kafkascope.sniffer.sources import SourceError, open_capture
+from kafkascope.sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
+from tests.paths import ROOT
 
-PCAPS = Path(__file__).parents[3] / "pcaps" / "net_formats"
+PCAPS = ROOT / "pcaps" / "net_formats"
 Row = tuple[int, int, bytes, int, int]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sniffer.sources import SourceError, open_capture
-from sniffer.sources.split import chain, index_split, ranges, read_split
+from kafkascope.sniffer.sources import SourceError, open_capture
+from kafkascope.sniffer.sources.split import chain, index_split, ranges, read_split
 from tests.sniffer.sources.test_files import rows
 from tests.sniffer.sources.written_captures import pcap_header, pcap_record
 

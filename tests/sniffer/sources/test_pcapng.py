@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sniffer.columns import NO_TIME
-from sniffer.sources import open_capture, pcapng
-from sniffer.sources.pcapng import Secret
-from sniffer.sources.split import chain, index_split, ranges, read_split
+from kafkascope.sniffer.columns import NO_TIME
+from kafkascope.sniffer.sources import open_capture, pcapng
+from kafkascope.sniffer.sources.pcapng import Secret
+from kafkascope.sniffer.sources.split import chain, index_split, ranges, read_split
 from tests.sniffer.sources.test_files import Row, rows
 from tests.sniffer.sources.written_captures import Pcapng
 

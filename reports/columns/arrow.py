@@ -1,0 +1,113 @@
+"""Arrow columns out of numpy arrays: times, numbers with nulls, names by code, text by position in a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kafkascope.decoders.record_columns import binary_array
+from kafkascope.reports.vocabulary.tables import TIME
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool
+
+Numbers = NDArray[Any]
+
+MILLISECOND = 1_000_000
+# Milliseconds since 1970 that fit into int64 nanoseconds (1677 to 2262); what lies beyond has no place in a table.
+LAST_MILLISECOND = (2**63 - 1) // MILLISECOND
+
+
+def numbers(values: Numbers, kind: pa.DataType, there: Bool | None = None) -> pa.Array:
+    """A column of numbers; null where there is False."""
+    return pa.array(values, mask=None if there is None else ~there).cast(kind)
+
+
+def times(nanoseconds: Numbers, there: Bool | None = None) -> pa.Array:
+    """A column of UTC times; null where the value is ``NO_TIME`` or there is False."""
+    known = nanoseconds != NO_TIME
+    if there is not None:
+        known &= there
+    return pa.array(nanoseconds, pa.int64(), mask=~known).cast(TIME)
+
+
+def times_of_milliseconds(milliseconds: Numbers) -> pa.Array:
+    """A column of UTC times from Kafka's timestamps; null for -1, which means none, and for what no column can hold."""
+    there = (milliseconds != -1) & ~times_too_far(milliseconds)
+    return times(np.where(there, milliseconds, 0) * np.int64(MILLISECOND), there)
+
+
+def times_too_far(milliseconds: Numbers) -> Bool:
+    """Which timestamps are more than 292 years from 1970, so that int64 nanoseconds do not reach them."""
+    return (milliseconds < -LAST_MILLISECOND) | (milliseconds > LAST_MILLISECOND)
+
+
+def labels(codes: Numbers, names: Sequence[str | None]) -> pa.Array:
+    """A column of names, by their place in the list."""
+    return pa.array(names, pa.string()).take(pa.array(codes))
+
+
+def strings(data: U8, start: Numbers, length: Numbers) -> pa.Array:
+    r"""A column of text that lies in data as UTF-8; null where length is -1.
+
+    Bytes that are no UTF-8 appear as \xNN: what is on the wire may be anything, a table's text must not.
+    """
+    raw = binary_array(data, start, length)
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(
+            [None if text is None else text.decode(errors="backslashreplace") for text in raw.to_pylist()], pa.string()
+        )
+
+
+def dictionary_codes(values: pa.Array) -> tuple[Numbers, pa.Array]:
+    """Each value's place among the distinct values, and those; null has the place -1."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, encoded.dictionary
+
+
+def equal_columns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each column of an i64[keys, n]: the same for equal columns, ordered as the columns are."""
+    group = np.zeros(keys.shape[1], np.int64)
+    for row in keys:
+        distinct, codes = np.unique(row, return_inverse=True)
+        if len(distinct) > 1:
+            group = np.unique(group * np.int64(len(distinct)) + codes.reshape(-1), return_inverse=True)[1].reshape(-1)
+    return group.astype(np.int64)
+
+
+def integers(column: pa.ChunkedArray | pa.Array) -> I64:
+    """A column of offsets or times as numbers; -1 for null."""
+    whole: I64 = pc.fill_null(pc.cast(column, pa.int64()), -1).to_numpy()
+    return whole.astype(np.int64)
+
+
+def distinct_columns(keys: I64) -> tuple[I64, I64]:
+    """The distinct columns of an i64[keys, n], ascending, and the place of each of n among them."""
+    code = equal_columns(keys)
+    first = np.empty(int(code.max(initial=-1)) + 1, np.int64)
+    first[code] = np.arange(len(code))
+    return keys[:, first], code
+
+
+def ranked(column: pa.ChunkedArray) -> I64:
+    """A number for each text of a column, in their order, whatever that of the rows; -1 for null."""
+    codes, distinct = dictionary_codes(column)
+    rank = np.empty(len(distinct) + 1, np.int64)
+    rank[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
+    rank[-1] = -1
+    return rank[codes]
+
+
+def changes(keys: I64) -> Bool:
+    """Which columns of i64[keys, n] differ from the one before; the first one does."""
+    changed = np.ones(keys.shape[1], np.bool_)
+    changed[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    return changed

@@ -1,0 +1,75 @@
+"""Topics that messages know by id: which name belongs to which id, and the ids of a table replaced by names.
+
+A topic that is known by id alone is written as ``id:`` and the id as Kafka prints it (URL-safe base64, 22 characters;
+a colon cannot be in a topic's name), until some message of the capture, earlier or later, told the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.decoders.payloads import CLUSTER_METADATA_ID, CLUSTER_METADATA_TOPIC
+from kafkascope.reports.columns.arrow import dictionary_codes
+
+ID_PREFIX = "id:"
+NO_ID = "A" * 22
+# The one id that is the same in every cluster.
+RESERVED = {ID_PREFIX + CLUSTER_METADATA_ID: CLUSTER_METADATA_TOPIC}
+
+
+class TopicNames:
+    """Names of topics by id, as any connection of the capture told them."""
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self._names: dict[str, str] = RESERVED | dict(names or {})
+
+    def learn(self, topics_by_id: Iterable[tuple[str, str]]) -> None:
+        """Take in pairs of a topic written by id, and its name."""
+        for by_id, name in topics_by_id:
+            known = self._names.get(by_id)
+            # An id never gets another name (KIP-516); if bytes say so all the same, the choice must not hang on order.
+            if known is None or name < known:
+                self._names[by_id] = name
+
+    def name(self, identity: str) -> str | None:
+        """The name of a topic by its id as Kafka prints it; None if no message told it."""
+        return self._names.get(ID_PREFIX + identity)
+
+    def learned(self) -> dict[str, str]:
+        """All names by topic as written by id: what `merge` and the constructor take."""
+        return dict(self._names)
+
+    def merge(self, other: TopicNames | Mapping[str, str]) -> None:
+        """Take in what another part of the capture knew."""
+        names = other.learned() if isinstance(other, TopicNames) else other
+        self.learn(names.items())
+
+    def resolve(self, table: pa.Table) -> pa.Table:
+        """The table with names for those ids in its topic column that are known by now."""
+        place = table.schema.get_field_index("topic")
+        if place < 0 or not self._names or not table.num_rows:
+            return table
+        return table.set_column(place, table.schema.field(place), self.resolve_topics(table.column(place)))
+
+    def resolve_topics(self, topics: pa.Array) -> pa.Array:
+        """Topics with names for those ids that are known by now."""
+        codes, distinct = dictionary_codes(topics)
+        written = distinct.to_pylist()
+        names = [self._names.get(topic, topic) for topic in written]
+        if names == written:
+            return topics
+        return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0))
+
+
+def written_by_id(ids: pa.Array) -> pa.Array:
+    """Topics as written by id; null for the id that is all zero and means none."""
+    there = pc.not_equal(ids, NO_ID)
+    return pc.if_else(there, pc.binary_join_element_wise(pa.scalar(ID_PREFIX), ids, ""), pa.scalar(None, pa.string()))
+
+
+def topics(names: pa.Array, by_id: pa.Array) -> pa.Array:
+    """Each topic by its name where the message has one that is not empty, else by id, else null."""
+    return pc.coalesce(pc.if_else(pc.equal(names, ""), pa.scalar(None, pa.string()), names), by_id)

@@ -1,0 +1,89 @@
+"""What needs a wider view than one connection: rows that are gathered by a key of their own, and then understood.
+
+Groups, topics and clients speak on many connections. A view makes rows from the tables of a batch (`observe`), keyed by
+what belongs together; when all rows of a key are at hand it makes tables of them (`result`). In one process the rows
+wait in a spool; on Spark they are shuffled once more by key. Rows of different keys never depend on each other, and
+`result` sorts what it is given: so it does not matter who observed what, in which order, or where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.topics import ID_PREFIX
+
+_ROWS_AT_ONCE = 65_536  # rows that `by_key` brings together at once, if a key has no more
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the whole capture when results are made."""
+
+    topics: Mapping[str, str] = field(default_factory=dict)  # names by id, as bodies write ids (without ``id:``)
+
+    @classmethod
+    def of(cls, topic_names: Mapping[str, str]) -> Known:
+        """With names by topic as tables write those that are known by id (`TopicNames.learned`)."""
+        return cls({by_id.removeprefix(ID_PREFIX): name for by_id, name in topic_names.items()})
+
+
+class View(Protocol):
+    """One such view; made anew for each engine, for it may hold what connections said.
+
+    Views are listed in `reports.views.registry`, and the tables that they make in `reports.vocabulary.tables.RESULTS`.
+    A column ``topic`` of the rows has names instead of ids, where they are known, by the time of `result`.
+    """
+
+    name: str  # of its rows
+    schema: pa.Schema  # of its rows
+    key: str  # column by which rows belong together
+    needs: frozenset[str]  # tables that observe looks at
+    results: tuple[str, ...]  # tables that it makes
+
+    def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
+        """The rows that a batch of tables gives; ends are those of the connections in it."""
+
+    def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
+        """The tables of all rows of some keys; tables without rows are absent."""
+
+
+def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
+    """Each key with its rows, keys in ascending order (null last); rows of a key stay in their order.
+
+    Copies rows of many small keys, or of one large one, at a time: rows may be mapped from disk.
+    """
+    for together, keys in keys_together(rows, key):
+        for name, begin, end in keys:
+            yield name, together.slice(begin, end - begin)
+
+
+def keys_together(rows: pa.Table, key: str) -> Iterator[tuple[pa.Table, list[tuple[Any, int, int]]]]:
+    """Rows of many small keys, or of one large one, at a time, with each of the keys and where its rows begin and end.
+
+    Keys come in ascending order (null last); rows of a key stay in their order.
+    """
+    codes, distinct = dictionary_codes(rows[key])
+    ascending = pc.sort_indices(distinct).to_numpy()
+    rank = np.empty(len(distinct) + 1, np.int64)
+    rank[ascending], rank[-1] = np.arange(len(distinct)), len(distinct)  # code -1: null
+    ranks = rank[codes]
+    order = np.argsort(ranks, kind="stable")
+    begins = np.flatnonzero(np.diff(ranks[order], prepend=-1))
+    ends = np.append(begins[1:], len(order))
+    names = distinct.to_pylist()
+    first = 0
+    while first < len(begins):
+        last = max(first + 1, int(np.searchsorted(ends, begins[first] + _ROWS_AT_ONCE, side="right")))
+        together = rows.take(pa.array(order[begins[first] : ends[last - 1]]))
+        found = codes[order[begins[first:last]]].tolist()
+        places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())
+        yield together, list(zip((names[code] if code >= 0 else None for code in found), *places, strict=True))
+        first = last

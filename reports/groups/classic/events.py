@@ -1,0 +1,219 @@
+"""What happened to the members of a group of the classic protocol, one thing after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kafkascope.reports.columns.name_lists import in_words
+from kafkascope.reports.groups.assignments import partitions_of
+from kafkascope.reports.groups.body import text
+from kafkascope.reports.groups.classic.facts import (
+    FENCED,
+    MEMBER_ID_REQUIRED,
+    NOT_HERE,
+    Facts,
+    Join,
+    Leave,
+    Refusal,
+    Sync,
+)
+from kafkascope.reports.groups.classic.readings import left_by_itself
+from kafkascope.reports.groups.history import Event, GroupLog
+from kafkascope.reports.groups.members import Profiles
+from kafkascope.reports.groups.messages import Message
+
+
+def events_of(log: GroupLog, facts: Facts, profiles: Profiles) -> list[Event]:
+    """The events of members, in order of time."""
+    writer = _Writer(log, facts, profiles)
+    found = [
+        *writer.joins(),
+        *writer.syncs(),
+        *writer.refused_heartbeats(),
+        *writer.leaves(),
+        *writer.silences(),
+    ]
+    found.sort(key=lambda event: (event.at, event.packet or 0, event.event))
+    return found
+
+
+class _Writer:
+    def __init__(self, log: GroupLog, facts: Facts, profiles: Profiles) -> None:
+        self._log = log
+        self._facts = facts
+        self._profiles = profiles
+        # Members by instance id, by their first word; 0: others spoke of it.
+        self._held: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for member, instance in facts.instances.items():
+            words = facts.words.get(member)
+            self._held[instance].append((words.times[0] if words is not None else 0, member))
+        for held in self._held.values():
+            held.sort()
+
+    def _event(
+        self,
+        name: str,
+        at: int,
+        message: Message,
+        member: str = "",
+        detail: str | None = None,
+        generation: int | None = None,
+        answer: bool = False,
+    ) -> Event:
+        instance = self._facts.instances.get(member)
+        profile = self._profiles.of(member, instance) if member else None
+        return Event(
+            group_id=self._log.group_id,
+            at=at,
+            event=name,
+            member_id=member or None,
+            client_id=message.client_id or (profile.client_id if profile is not None else None),
+            client=message.client or None,
+            instance_id=instance or text(message.request.get("groupInstanceId")) or None,
+            generation=generation,
+            connection=message.connection,
+            number=message.number,
+            packet=(message.response_packet if answer else None) or message.packet,
+            detail=detail,
+        )
+
+    def joins(self) -> Iterator[Event]:
+        seen: set[int] = set()
+        for join in self._facts.joins:
+            if join.has_request and not (join.asked_id and join.id_given):
+                yield self._event("joined", join.at, join.message, join.member_id, join.reason or None, join.generation)
+            at = join.answered or join.at
+            if join.error == MEMBER_ID_REQUIRED:
+                yield self._event("member_id_given", at, join.message, join.member_id, answer=True)
+            elif join.error:
+                name = "fenced" if join.error in FENCED else "join_refused"
+                name = "coordinator_unavailable" if join.error in NOT_HERE else name
+                yield self._event(name, at, join.message, join.member_id, join.error, answer=True)
+            elif join.generation is not None:
+                if join.generation not in seen:
+                    seen.add(join.generation)
+                    yield self._event("generation_formed", at, join.message, "", _formed(join), join.generation, True)
+                replaced = self._replaced(join)
+                if replaced is not None:
+                    detail = f"its instance id was that of {replaced}"
+                    yield self._event("replaced", at, join.message, join.member_id, detail, join.generation, True)
+
+    def _replaced(self, join: Join) -> str | None:
+        """The member whose instance id a new process brings, of those that spoke before."""
+        if not join.asked_id or not join.instance_id:
+            return None
+        member = self._of_instance(join.instance_id, join.at - 1, join.member_id)
+        return member if member in self._facts.words else None
+
+    def _of_instance(self, instance: str | None, until: int, besides: str = "") -> str:
+        """The member that had an instance id: of those that spoke until then, the one that began last."""
+        held = self._held.get(instance or "", [])
+        place = bisect_right(held, until, key=lambda each: each[0])
+        return next((held[i][1] for i in range(place - 1, -1, -1) if held[i][1] != besides), "")
+
+    def syncs(self) -> Iterator[Event]:
+        for sync in self._facts.syncs:
+            at = sync.answered or sync.at
+            if sync.error:
+                name = "fenced" if sync.error in FENCED else "sync_refused"
+                name = "coordinator_unavailable" if sync.error in NOT_HERE else name
+                yield self._event(name, at, sync.message, sync.member_id, sync.error, sync.generation, True)
+            elif sync.answered is not None:
+                yield self._event(
+                    "synced", at, sync.message, sync.member_id, _assigned(sync), sync.generation, answer=True
+                )
+
+    def refused_heartbeats(self) -> Iterator[Event]:
+        """The first of each member, generation and error: members repeat themselves until they have joined again."""
+        seen: set[tuple[str, int, str]] = set()
+        for refusal in self._facts.refusals:
+            if refusal.api != "Heartbeat" or (refusal.member_id, refusal.generation, refusal.error) in seen:
+                continue
+            seen.add((refusal.member_id, refusal.generation, refusal.error))
+            yield self._event(
+                _refusal_name(refusal),
+                refusal.message.answered or refusal.at,
+                refusal.message,
+                refusal.member_id,
+                refusal.error,
+                refusal.generation,
+                answer=True,
+            )
+
+    def leaves(self) -> Iterator[Event]:
+        for leave in self._facts.leaves:
+            member = leave.member_id or self._of_instance(leave.instance_id, leave.at)
+            if leave.error:
+                detail = f"{leave.error}: {leave.reason}" if leave.reason else leave.error
+                yield self._event("leave_refused", leave.at, leave.message, member, detail)
+            else:
+                own = left_by_itself(self._facts, self._profiles, leave, member)
+                name = "left" if own else "member_removed"
+                yield self._event(name, leave.at, leave.message, member, leave.reason or None)
+
+    def silences(self) -> Iterator[Event]:
+        """Members that said nothing for longer than their session lasts, and how connections of others ended."""
+        last_seen = max(message.answered or message.at for message in self._log.messages)
+        left = {
+            leave.member_id or self._of_instance(leave.instance_id, leave.at)
+            for leave in self._facts.leaves
+            if leave.error is None
+        }
+        refused: dict[str, list[int]] = defaultdict(list)  # when it spoke, and had no place in the group any more
+        said: list[Refusal | Leave] = [*self._facts.refusals, *self._facts.leaves]
+        for each in said:
+            if each.error in FENCED:
+                refused[each.member_id].append(each.at)
+        sessions, waits = {}, {}
+        static: dict[str, list[Join]] = defaultdict(list)
+        for join in self._facts.joins:
+            if join.member_id and join.session_timeout_ms:
+                sessions[join.member_id] = join.session_timeout_ms
+            if join.member_id and not join.error and join.answered is None:
+                waits[join.member_id] = join.at
+            if join.instance_id and join.generation is not None:
+                static[join.instance_id].append(join)
+        for member, words in sorted(self._facts.words.items()):
+            if member not in self._facts.spoke:
+                continue
+            message = self._facts.spoke[member]
+            last_word = words.times[-1]
+            gone = member in left or any(at < last_word for at in refused[member])
+            others = static[self._facts.instances.get(member, "")]
+            later = range(bisect_left(others, last_word, key=lambda join: join.at), len(others))
+            replaced = next((others[i].at for i in later if others[i].member_id != member), last_seen)
+            until = min([replaced, *(at for at in refused[member] if at >= last_word)])
+            session_ns = sessions.get(member, 0) * 1_000_000
+            connection = next(reversed(words.connections))
+            last = [] if gone or member in waits else [until]
+            for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
+                if session_ns and end - at > session_ns:
+                    length = f"{'at least ' if end is last_seen else ''}{(end - at) / 1e6:.0f} ms"
+                    event = self._event("silence_begun", at, message, member)
+                    event.packet, event.number, event.connection = packet, None, None
+                    event.detail = f"{length}; its session timeout is {sessions[member]} ms"
+                    yield event
+            for closed in [] if gone else self._profiles.connection_ends([connection]):
+                if closed.closed is not None and (until is last_seen or closed.closed < until):
+                    event = self._event("connection_ended", closed.closed, message, member, closed.how_closed)
+                    event.connection, event.packet, event.number = connection, None, None
+                    yield event
+
+
+def _refusal_name(refusal: Refusal) -> str:
+    if refusal.error in FENCED:
+        return "fenced"
+    return "coordinator_unavailable" if refusal.error in NOT_HERE else "heartbeat_refused"
+
+
+def _formed(join: Join) -> str:
+    response = join.message.response
+    leader = response.get("leader") or "?"
+    return f"led by {leader}, assignor {response.get('protocolName')}"
+
+
+def _assigned(sync: Sync) -> str | None:
+    given = partitions_of(sync.message.response.get("assignment"))
+    return None if given is None else in_words(given)

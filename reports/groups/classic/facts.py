@@ -1,0 +1,362 @@
+"""What members of the classic protocol said and were told: JoinGroup, SyncGroup, LeaveGroup, Heartbeat, commits.
+
+Facts only, in order of time; what they mean for the group is read elsewhere. Times are nanoseconds: `answered` that of
+the answer's first byte, `at` that of the request's, or when the broker can have taken it up: it takes no request of a
+connection before it has answered the one before (`SocketServer` mutes the channel), and JoinGroup may take long.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkascope.reports.groups.assignments import owned_of, topics_of
+from kafkascope.reports.groups.body import number, rows, text
+from kafkascope.reports.groups.history import GroupLog
+from kafkascope.reports.groups.messages import Message
+
+MEMBER_ID_REQUIRED = "MEMBER_ID_REQUIRED"
+REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
+UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
+FENCED = frozenset({"FENCED_INSTANCE_ID", UNKNOWN_MEMBER_ID, "ILLEGAL_GENERATION"})
+NOT_HERE = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+_IDS_ARE_GIVEN_SINCE = 4
+"""The version of JoinGroup in which a new dynamic member first gets an id, and joins with that (KIP-394)."""
+
+_ERRORS_BY_CODE = {0: None, 25: UNKNOWN_MEMBER_ID, 82: "FENCED_INSTANCE_ID"}
+
+
+@dataclass(slots=True)
+class Join:
+    """One JoinGroup."""
+
+    message: Message
+    at: int
+    answered: int | None
+    member_id: str  # the one that the member has after it; empty: the capture lacks it
+    instance_id: str | None
+    asked_id: bool  # it came without a member id
+    id_given: bool  # it was told to come again with the id that it got
+    error: str | None
+    generation: int | None  # that it was answered with
+    reason: str
+    protocols: list[Any]
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    has_request: bool
+
+    @property
+    def packet(self) -> int | None:
+        """The packet that shows it."""
+        return self.message.packet
+
+    @property
+    def assignors(self) -> list[str]:
+        """Names of the assignors that the member supports."""
+        return [str(each.get("name")) for each in self.protocols if isinstance(each, dict)]
+
+    def metadata(self, assignor: str | None = None) -> Any:
+        """What it told the assignor; that of the first one if it does not support this one or none is named."""
+        named = {each.get("name"): each.get("metadata") for each in self.protocols if isinstance(each, dict)}
+        if assignor in named:
+            return named[assignor]
+        return next(iter(named.values()), None)
+
+    def topics(self) -> list[str] | None:
+        """The topics that it asks for."""
+        return topics_of(self.metadata())
+
+    def owned(self, assignor: str | None = None) -> list[str] | None:
+        """What it owned as it joined."""
+        return owned_of(self.metadata(assignor))
+
+
+@dataclass(slots=True)
+class Sync:
+    """One SyncGroup."""
+
+    message: Message
+    at: int
+    answered: int | None
+    member_id: str
+    generation: int
+    error: str | None
+
+
+@dataclass(slots=True)
+class Leave:
+    """One member of a LeaveGroup; by instance id alone if an administrator took out a static member."""
+
+    message: Message
+    at: int
+    answered: int | None
+    member_id: str
+    instance_id: str | None
+    reason: str
+    error: str | None
+
+    @property
+    def packet(self) -> int | None:
+        """The packet that shows it."""
+        return self.message.packet
+
+
+@dataclass(slots=True)
+class Refusal:
+    """A member was told that its group rebalances, or that it has no place in it any more."""
+
+    at: int
+    member_id: str
+    generation: int
+    error: str
+    api: str
+    message: Message
+
+
+@dataclass(slots=True)
+class Words:
+    """When a member was heard by the broker, whatever it said, and when the broker was content with its heartbeat."""
+
+    times: list[int] = field(default_factory=list)
+    packets: list[int | None] = field(default_factory=list)
+    connections: dict[int, None] = field(default_factory=dict)
+
+    def last_before(self, at: int) -> tuple[int, int | None] | None:
+        """The last word not after a moment, and its packet."""
+        place = bisect_right(self.times, at) - 1
+        return (self.times[place], self.packets[place]) if place >= 0 else None
+
+
+@dataclass(slots=True)
+class Seen:
+    """A request that names a generation: the first one, and from whom."""
+
+    at: int
+    generation: int
+    member_id: str
+    api: str
+    message: Message
+
+
+@dataclass(slots=True)
+class Facts:
+    """All of them, each list in order of time."""
+
+    joins: list[Join] = field(default_factory=list)
+    syncs: list[Sync] = field(default_factory=list)
+    leaves: list[Leave] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    content: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # (at, generation) of heartbeats answered without error
+    words: dict[str, Words] = field(default_factory=lambda: defaultdict(Words))
+    named: list[Seen] = field(default_factory=list)  # first request of each member in each generation
+    described: list[Message] = field(default_factory=list)
+    instances: dict[str, str] = field(default_factory=dict)  # instance id by member id
+    spoke: dict[str, Message] = field(default_factory=dict)  # the first message of a member, by its id
+
+    def leaves_between(self, low: int, high: int) -> list[Leave]:
+        """Leaves that succeeded, later than one moment and not after another."""
+        places = slice(bisect_right(self.leaves, low, key=_sent), bisect_right(self.leaves, high, key=_sent))
+        return [leave for leave in self.leaves[places] if leave.error is None]
+
+
+def _sent(fact: Join | Sync | Leave | Refusal | Seen) -> int:
+    return fact.at
+
+
+def facts_of(log: GroupLog) -> Facts:
+    """The facts of the classic protocol among a group's messages."""
+    facts = Facts()
+    reader = _Reader(facts)
+    for message in log.messages:
+        read = _READERS.get(message.api)
+        if read is not None:
+            read(reader, message, reader.taken(message))
+    facts.joins.sort(key=_sent)
+    facts.leaves.sort(key=_sent)
+    facts.syncs.sort(key=_sent)
+    facts.refusals.sort(key=_sent)
+    facts.named.sort(key=_sent)
+    facts.content.sort()
+    _only_of_members(facts)
+    for words in facts.words.values():
+        heard = sorted(zip(words.times, words.packets, strict=True), key=lambda each: each[0])
+        words.times, words.packets = [at for at, _ in heard], [packet for _, packet in heard]
+    return facts
+
+
+def _only_of_members(facts: Facts) -> None:
+    """Forget who did nothing but commit: members of other protocols commit in the same words."""
+    members = {join.member_id for join in facts.joins} | {sync.member_id for sync in facts.syncs}
+    members |= {seen.member_id for seen in facts.named if seen.api == "Heartbeat"}
+    members |= {refusal.member_id for refusal in facts.refusals if refusal.api == "Heartbeat"}
+    members |= {leave.member_id for leave in facts.leaves}
+    for member in [each for each in facts.words if each not in members]:
+        del facts.words[member]
+        facts.spoke.pop(member, None)
+    facts.named = [seen for seen in facts.named if seen.member_id in members]
+    facts.refusals = [refusal for refusal in facts.refusals if refusal.member_id in members]
+
+
+class _Reader:
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._named: set[tuple[str, int]] = set()
+        self._busy: dict[int, int] = {}  # until when, by connection
+        self._bodies: dict[str, tuple[str, int, str]] = {}
+
+    def taken(self, message: Message) -> int:
+        """When the broker can have taken a request up."""
+        at = max(message.at, self._busy.get(message.connection, 0) + 1)
+        if message.answered is not None:
+            at = min(at, message.answered)
+            self._busy[message.connection] = max(message.answered, self._busy.get(message.connection, 0))
+        return at
+
+    def join(self, message: Message, at: int) -> None:
+        request, response = message.request, message.response
+        asked = text(request.get("memberId"))
+        error = message.error
+        generation = number(response.get("generationId")) if not error else -1
+        member = text(response.get("memberId")) or asked
+        join = Join(
+            message=message,
+            at=at,
+            answered=message.answered,
+            member_id=member,
+            instance_id=text(request.get("groupInstanceId")) or None,
+            asked_id=request.get("memberId") == "",
+            id_given=error == MEMBER_ID_REQUIRED
+            or (
+                request.get("memberId") == ""
+                and not response
+                and message.version >= _IDS_ARE_GIVEN_SINCE
+                and not _static(request)
+            ),
+            error=error,
+            generation=generation if generation >= 0 else None,
+            reason=text(request.get("reason")),
+            protocols=rows(request.get("protocols")),
+            session_timeout_ms=number(request.get("sessionTimeoutMs"), 0) or None,
+            rebalance_timeout_ms=number(request.get("rebalanceTimeoutMs", request.get("sessionTimeoutMs")), 0) or None,
+            has_request=bool(request),
+        )
+        self.facts.joins.append(join)
+        if join.instance_id and member:
+            self.facts.instances[member] = join.instance_id
+        for each in rows(response.get("members")):
+            if text(each.get("groupInstanceId")):
+                self.facts.instances[text(each.get("memberId"))] = each["groupInstanceId"]
+        if member and (not error or error == MEMBER_ID_REQUIRED):
+            self._heard(member, message, at)
+            if message.answered is not None and not error:  # its session begins anew when the generation is formed
+                self.facts.words[member].times.append(message.answered)
+                self.facts.words[member].packets.append(message.response_packet)
+
+    def sync(self, message: Message, at: int) -> None:
+        request = message.request
+        if number(request.get("generationId")) < 0:
+            return
+        sync = Sync(
+            message=message,
+            at=at,
+            answered=message.answered,
+            member_id=text(request.get("memberId")),
+            generation=number(request.get("generationId")),
+            error=message.error,
+        )
+        self.facts.syncs.append(sync)
+        self._spoke(message, at, sync.member_id, sync.generation, text(request.get("groupInstanceId")))
+
+    def heartbeat(self, message: Message, at: int) -> None:
+        body = message.request_text
+        if not body:
+            return
+        known = self._bodies.get(body)  # a member says the same again and again
+        if known is None:
+            request = message.request
+            instance = text(request.get("groupInstanceId"))
+            known = text(request.get("memberId")), number(request.get("generationId")), instance
+            self._bodies[body] = known
+        member, generation, instance = known
+        self._spoke(message, at, member, generation, instance)
+        if message.outcome == "answered" and not message.error:
+            self.facts.content.append((at, generation))
+
+    def commit(self, message: Message, at: int) -> None:
+        request = message.request
+        member = text(request.get("memberId"))
+        generation = number(request.get("generationIdOrMemberEpoch", request.get("generationId")))
+        if member and generation >= 0:
+            self._spoke(message, at, member, generation, text(request.get("groupInstanceId")))
+
+    def leave(self, message: Message, at: int) -> None:
+        request, response = message.request, message.response
+        members = rows(request.get("members"))
+        if "memberId" in request:
+            members = [request]
+        answers = rows(response.get("members"))
+        for place, member in enumerate(members):
+            code = number(answers[place].get("errorCode"), 0) if place < len(answers) else 0
+            error = message.error if len(members) == 1 else _ERRORS_BY_CODE.get(code, str(code))
+            self.facts.leaves.append(
+                Leave(
+                    message=message,
+                    at=at,
+                    answered=message.answered,
+                    member_id=text(member.get("memberId")),
+                    instance_id=text(member.get("groupInstanceId")) or None,
+                    reason=text(member.get("reason")),
+                    error=error,
+                )
+            )
+
+    def describe(self, message: Message, at: int) -> None:
+        self.facts.described.append(message)
+
+    def _spoke(self, message: Message, at: int, member: str, generation: int, instance: str) -> None:
+        if not member:
+            return
+        if instance:
+            self.facts.instances.setdefault(member, instance)
+        if not message.error or message.error == REBALANCE_IN_PROGRESS:
+            self._heard(member, message, at)
+        if message.error:
+            self.facts.refusals.append(Refusal(at, member, generation, message.error, message.api, message))
+        if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
+            self._named.add((member, generation))
+            self.facts.named.append(Seen(at, generation, member, message.api, message))
+
+    def _heard(self, member: str, message: Message, at: int) -> None:
+        self.facts.spoke.setdefault(member, message)
+        words = self.facts.words[member]
+        words.times.append(at)
+        words.packets.append(message.packet)
+        words.connections[message.connection] = None
+
+
+_READERS = {
+    "JoinGroup": _Reader.join,
+    "SyncGroup": _Reader.sync,
+    "Heartbeat": _Reader.heartbeat,
+    "OffsetCommit": _Reader.commit,
+    "LeaveGroup": _Reader.leave,
+    "DescribeGroups": _Reader.describe,
+}
+
+
+def _static(request: dict[str, Any]) -> bool:
+    return bool(request.get("groupInstanceId"))
+
+
+def same_protocols(one: Join, other: Join) -> bool:
+    """Whether two joins told the broker the same: else the group rebalances for it."""
+    return _canonical(one.protocols) == _canonical(other.protocols)
+
+
+def _canonical(protocols: list[Any]) -> str:
+    return json.dumps(protocols, sort_keys=True)

@@ -1,0 +1,98 @@
+"""Generations that nobody on the wire named: of a group without members, passed over, or begun as the capture ended."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from kafkascope.reports.groups.classic.facts import Facts, Leave
+from kafkascope.reports.groups.classic.generations import MOST_INFERRED, Generation
+from kafkascope.reports.groups.classic.readings import Index, Reader
+
+
+def with_inferred(
+    life: list[Generation], facts: Facts, index: Index, reader: Reader, last_seen: int
+) -> list[Generation]:
+    """The generations of one life of a group, and between and after them those that must have been."""
+    result: list[Generation] = []
+    for place, generation in enumerate(life):
+        result.append(generation)
+        following = life[place + 1] if place + 1 < len(life) else None
+        missing = following.number - generation.number - 1 if following is not None else None
+        if missing == 0:
+            continue
+        emptied = _emptied(generation, following, facts, index, reader, last_seen)
+        if emptied is not None:
+            result.append(emptied)
+        elif following is None and (begun := _begun(generation, facts, index, last_seen)) is not None:
+            result.append(begun)
+        if following is None or missing is None or missing > MOST_INFERRED:
+            continue
+        for number in range(result[-1].number + 1, following.number):
+            formed = min([join.at for join in following.joins.values()], default=following.formed)
+            result.append(Generation(number, formed=formed, inferred=True))
+    return result
+
+
+def _begun(generation: Generation, facts: Facts, index: Index, last_seen: int) -> Generation | None:
+    """The generation to come, if somebody left or joined after the last one: who will be in it is not known."""
+    present = generation.present()
+    instances = {facts.instances.get(member) for member in present} - {None}
+    left = any(
+        leave.error is None and (leave.member_id in present or leave.instance_id in instances)
+        for leave in facts.leaves[bisect_right(index.leaves, generation.formed) :]
+    )
+    joins = facts.joins[bisect_right(index.joins, generation.formed) :]
+    joining = any(
+        join.generation is None and join.error is None and join.answered is None and not join.id_given
+        for join in joins
+        if join.member_id and join.member_id not in present
+    )
+    if not (left or joining) or generation.inferred:
+        return None
+    return Generation(generation.number + 1, formed=last_seen, inferred=True)
+
+
+def _emptied(
+    generation: Generation,
+    following: Generation | None,
+    facts: Facts,
+    index: Index,
+    reader: Reader,
+    last_seen: int,
+) -> Generation | None:
+    """The generation that a group enters when its last member is gone."""
+    present = generation.present()
+    if not present or generation.inferred:
+        return None
+    until = last_seen
+    if following is not None:
+        until = min([join.at for join in following.joins.values()], default=following.formed) - 1
+    gone: dict[str, int] = {}
+    leaves: list[Leave] = []
+    high = until if following is not None else last_seen
+    joined = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, high)]
+    joining = {join.member_id for join in joined if not join.error and join.generation is None and join.member_id}
+    instances = {facts.instances.get(member): member for member in present if facts.instances.get(member)}
+    for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, high)]:
+        member = leave.member_id or instances.get(leave.instance_id, "")
+        if leave.error is None and (member in present or member in joining):
+            gone[member] = leave.at
+            leaves.append(leave)
+    all_left = set(gone) >= present
+    for member in sorted((present | joining) - set(gone)):
+        ends = reader.session_end(generation, member, high)
+        passed_over = following is not None and following.number > generation.number + 1
+        if (member in joining and member not in present) or (ends is None and not passed_over):
+            return None
+        if not passed_over and (ends is None or ends > last_seen):
+            return None  # it may still be there
+        gone[member] = min(ends, until) if ends is not None else until
+    if not generation.complete and (not leaves or following is not None):
+        return None  # nobody is known to be left, but others may be
+    return Generation(
+        generation.number + 1,
+        formed=max(gone.values()),
+        inferred=True,
+        listed={},
+        emptied_by=leaves if all_left else [],
+    )

@@ -1,0 +1,746 @@
+"""What set a rebalance of the classic protocol off: every reading that the wire allows, weighed, and the one chosen.
+
+The broker begins a rebalance at the first event that calls for one while the group is complete. So the candidates are
+all such events between the forming of one generation and of the next, in order of time; the first is the trigger unless
+something on the wire says that it came too early (the broker was still content with heartbeats of the old generation)
+or too late (members had been told of a rebalance before). A member that fell silent says nothing: its session ends at
+its last word plus its session timeout.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.groups.assignments import connect_work, owned_of
+from kafkascope.reports.groups.classic.facts import NOT_HERE, REBALANCE_IN_PROGRESS, Facts, Join, Leave, same_protocols
+from kafkascope.reports.groups.classic.generations import Generation
+from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
+from kafkascope.reports.groups.members import Profiles
+
+MS = 1_000_000
+
+_WITH_GIVEN_ID = "re-join with the given member-id"  # the reason of a new member's second JoinGroup (KIP-394)
+
+# How the reasons of KIP-800 are understood, first match first. Java: AbstractCoordinator and ConsumerCoordinator;
+# Streams: StreamThread and StreamsRebalanceListener; franz-go: consumer_group.go. None: it follows another's rebalance.
+_JOIN_REASONS: tuple[tuple[re.Pattern[str], str | None], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), trigger)
+    for pattern, trigger in (
+        (r"need to revoke|after revoking", "cooperative_followup"),
+        (r"tasks? corrupted", "streams_tasks_corrupted"),
+        (r"followup rebalance|probing rebalance", "streams_followup"),
+        (r"metadata has changed|topics? (metadata|partitions?) .*chang", "topic_partitions_changed"),
+        (r"subscription .*chang|interests? .*chang", "subscription_changed"),
+        (r"enforced by user", "rebalance_enforced"),
+        (r"already rebalancing|rejoining from normal rebalance", None),
+        (f"{_WITH_GIVEN_ID}|rebalance failed|encountered .* response", None),
+    )
+)
+_LEAVE_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), trigger)
+    for pattern, trigger in (
+        (r"removed by an admin", "removed_by_admin"),
+        (r"poll timeout", "poll_timeout"),
+        (r"unsubscribe", "unsubscribed"),
+    )
+)
+
+_SAME_MOMENT_NS = 20 * MS
+"""Events of different connections so near to each other may reach the broker's coordinator in the other order."""
+
+_AT_ONCE_NS = MS // 10
+"""Requests so near to each other are taken up by the broker at once, in any order."""
+
+_LATE_NS = 50 * MS
+"""How much later than it was sent the broker may act on something."""
+
+_TIMER_NS = 2_000 * MS
+"""How far a timer of the broker may be off what one reckons: words that the capture lacks reset it, too."""
+
+_WAITED = 0.9
+"""Part of a rebalance timeout after which it is what ended the wait, if a member is missing."""
+
+_ENOUGH = 0.5
+"""Weight below which a reading is a guess."""
+
+_NO_NEXT_REBALANCE = 2**62
+"""Streams writes the greatest long where no rebalance is scheduled."""
+
+_EVERY_NEW_MEMBERS_REASON = "need to re-join with the given member-id"
+"""What every Java client says when it joins with the id that it was given: no reason of its own."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One event that may have set a rebalance off."""
+
+    trigger: str
+    member_id: str | None
+    client_id: str | None
+    at: int | None  # None: some time before the others heard of it
+    packet: int | None
+    text: str
+    weight: float
+    about: list[Evidence] = field(default_factory=list)  # more that speaks for it, or what speaks for another one
+    proved_first: bool = False  # the broker's answers show that it was the first of several at the same moment
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Why there is a generation."""
+
+    trigger: str
+    member_id: str | None
+    client_id: str | None
+    certainty: str
+    started: int | None
+    evidence: list[Evidence]
+    contributing: list[Contributing]
+
+
+@dataclass(slots=True)
+class Opening:
+    """The time between two generations: from the forming of one to that of the next."""
+
+    before: Generation | None
+    after: Generation
+    begin: int | None  # None: before the capture
+    end: int
+    joins: list[Join]  # that led to the generation after, or may have
+    leaves: list[tuple[Leave, str]]  # with the id of the member that left
+    told: list[tuple[int, str, int | None]]  # when members were told of a rebalance: at, member id, packet
+    content_until: int | None  # last heartbeat of the generation before that was answered without error
+
+
+def opening(facts: Facts, index: Index, before: Generation | None, after: Generation, begin: int | None) -> Opening:
+    """Gather what happened between two generations."""
+    end = after.formed
+    low = begin if begin is not None else -(2**62)
+    joins = list(after.joins.values())
+    for join in facts.joins[bisect_right(index.joins, low) : bisect_right(index.joins, end)]:
+        unanswered = join.generation is None and not join.error and not join.id_given and join.member_id
+        if unanswered and join.member_id not in after.joins and (not after.complete or join.member_id in after.members):
+            joins.append(join)
+    joins.sort(key=lambda join: (join.at, join.packet or 0))
+    leaves = []
+    for leave in facts.leaves[bisect_right(index.leaves, low) : bisect_right(index.leaves, end)]:
+        if leave.error is None:
+            leaves.append((leave, _who_left(facts, before, leave)))
+    told = []
+    number = before.number if before is not None else None
+    for refusal in facts.refusals[bisect_right(index.refusals, low) : bisect_right(index.refusals, end)]:
+        if refusal.error == REBALANCE_IN_PROGRESS and (number is None or refusal.generation == number):
+            message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
+            told.append((min(message.answered or refusal.at, end), refusal.member_id, message.packet))
+    told.sort(key=lambda each: each[0])
+    content_until = None
+    for place in range(bisect_right(facts.content, (end, 2**31)) - 1, -1, -1):
+        at, generation = facts.content[place]
+        if at <= low:
+            break
+        if generation == number:
+            content_until = at
+            break
+    return Opening(before, after, begin, end, joins, leaves, told, content_until)
+
+
+@dataclass(slots=True)
+class Index:
+    """Times of facts, for searching."""
+
+    joins: list[int]
+    leaves: list[int]
+    refusals: list[int]
+    by_member: dict[str, list[Join]]
+
+    @classmethod
+    def of(cls, facts: Facts) -> Index:
+        """The index of these facts."""
+        by_member: dict[str, list[Join]] = {}
+        for join in facts.joins:
+            if join.member_id:
+                by_member.setdefault(join.member_id, []).append(join)
+        return cls(
+            [join.at for join in facts.joins],
+            [leave.at for leave in facts.leaves],
+            [refusal.at for refusal in facts.refusals],
+            by_member,
+        )
+
+    def last_join(self, member_id: str, at: int) -> Join | None:
+        """A member's last JoinGroup not after a moment, of those whose request is known."""
+        joins = self.by_member.get(member_id, [])
+        for place in range(bisect_right(joins, at, key=_sent) - 1, -1, -1):
+            if joins[place].has_request:
+                return joins[place]
+        return None
+
+    def first_join(self, member_id: str, after: int, otherwise: Join) -> Join:
+        """A member's first JoinGroup later than a moment."""
+        joins = self.by_member.get(member_id, [])
+        place = bisect_right(joins, after, key=_sent)
+        return joins[place] if place < len(joins) else otherwise
+
+
+class Reader:
+    """Reads openings of one group."""
+
+    def __init__(self, facts: Facts, index: Index, profiles: Profiles) -> None:
+        self._facts = facts
+        self._index = index
+        self._profiles = profiles
+
+    # ---- readings, one kind after the other
+
+    def readings(self, gap: Opening) -> list[Reading]:
+        """All events that may have set it off or that happened while it was open, in order of time."""
+        found = [*self._joins(gap), *self._leaves(gap), *self._gone(gap), *self._unseen_members(gap)]
+        found += [*self._first_generation(gap), *self._taken_away(gap)]
+        found = [each for each in found if each.at is None or gap.begin is None or each.at > gap.begin]
+        found.sort(key=lambda each: (gap.end if each.at is None else each.at, each.packet or 0))
+        _as_the_broker_saw(gap, found)
+        return found
+
+    def _joins(self, gap: Opening) -> list[Reading]:
+        found = []
+        known = self._known(gap)
+        told_at: dict[str, int] = {}
+        for at, member, _ in gap.told:
+            told_at.setdefault(member, at)
+        for join in gap.joins:
+            if join.member_id in known:
+                if join.member_id in told_at and told_at[join.member_id] <= join.at:
+                    continue
+                reading = self._rejoined(gap, join)
+            else:
+                reading = self._new_member(gap, join)
+            if reading is not None:
+                found.append(reading)
+        return found
+
+    def _known(self, gap: Opening) -> set[str]:
+        """Members already: those of the generation before, and where not all of them are known those heard before."""
+        if gap.before is None:
+            return set()
+        known = gap.before.present()
+        if not gap.before.complete and gap.begin is not None:
+            for join in gap.joins:
+                words = self._facts.words.get(join.member_id)
+                new = join.asked_id or self._id_was_given(join) or _WITH_GIVEN_ID in join.reason
+                if words is not None and words.times[0] < gap.begin and not new:
+                    known.add(join.member_id)
+        return known
+
+    def _new_member(self, gap: Opening, join: Join) -> Reading | None:
+        client = self._client(join.member_id, join.instance_id)
+        replaced = self._replaced(gap, join)
+        if replaced is not None:
+            text = (
+                f"JoinGroup of {client} with instance id {join.instance_id}, which {replaced} had: "
+                "a new process came in place of the old one, and asks for something else"
+            )
+            return Reading("static_member_replaced", join.member_id, client, join.at, join.packet, text, 0.95)
+        if gap.before is None and gap.after.number > 1 and not join.asked_id and not self._id_was_given(join):
+            text = f"JoinGroup of {client}; whether it was a member before, the capture does not show"
+            return Reading("member_rejoined", join.member_id, client, join.at, join.packet, text, 0.3)
+        how = "with an instance id that nobody had" if join.instance_id else "that was not in the group"
+        sure = 1.0
+        if gap.before is not None and not gap.before.complete and not self._id_was_given(join) and not join.asked_id:
+            sure = 0.6
+        text = f"JoinGroup of {client}, a member {how}"
+        if join.reason and not join.reason.startswith(_EVERY_NEW_MEMBERS_REASON):
+            text += f'; its reason: "{join.reason}"'
+        return Reading("member_joined", join.member_id, client, join.at, join.packet, text, sure)
+
+    def _id_was_given(self, join: Join) -> bool:
+        return any(each.id_given for each in self._index.by_member.get(join.member_id, ()))
+
+    def _replaced(self, gap: Opening, join: Join) -> str | None:
+        if gap.before is None or not join.instance_id or not join.asked_id:
+            return None
+        for member in sorted(gap.before.present()):
+            if member != join.member_id and self._facts.instances.get(member) == join.instance_id:
+                deadline = self._session_ends(gap.before, member, join.at)
+                return None if deadline is not None and deadline < join.at else member
+        return None
+
+    def _rejoined(self, gap: Opening, join: Join) -> Reading | None:
+        before = gap.before
+        assert before is not None
+        client = self._client(join.member_id, join.instance_id)
+        said = f'JoinGroup of {client}, a member already, with the reason "{join.reason}"'
+        enforced = bool(join.reason)
+        for pattern, trigger in _JOIN_REASONS:
+            if pattern.search(join.reason):
+                if trigger is not None:
+                    return Reading(trigger, join.member_id, client, join.at, join.packet, said, 1.0)
+                enforced = False
+        follows = bool(join.reason) and not enforced
+        trigger, text, weight = self._why_again(gap, before, join)
+        if enforced and weight < _ENOUGH + 0.35:
+            said += ", which is none that a client gives by itself: its application called for it"
+            return Reading("rebalance_enforced", join.member_id, client, join.at, join.packet, said, 0.9)
+        if follows:  # it says that others began; believed as long as there is anything else
+            trigger = "leader_rejoined" if join.member_id == before.leader else "member_rejoined"
+            return Reading(trigger, join.member_id, client, join.at, join.packet, said, 0.15)
+        return Reading(trigger, join.member_id, client, join.at, join.packet, f"JoinGroup of {client}: {text}", weight)
+
+    def _why_again(self, gap: Opening, before: Generation, join: Join) -> tuple[str, str, float]:
+        """Why a member that was not told of a rebalance joined again, of what it and its last assignment say."""
+        member, earlier = join.member_id, self._index.last_join(join.member_id, join.at - 1)
+        metadata = join.metadata(gap.after.assignor)
+        if isinstance(metadata, dict) and metadata.get("_definition") == "ConnectMetadata":
+            return self._why_worker(before, join, metadata)
+        topics, earlier_topics = join.topics(), earlier.topics() if earlier else None
+        if topics is not None and earlier_topics is not None and topics != earlier_topics:
+            return (
+                "subscription_changed",
+                f"it now asks for {listed(topics)} instead of {listed(earlier_topics)}",
+                0.95,
+            )
+        had = earlier.owned(before.assignor) if earlier else None
+        got = before.assigned.get(member)
+        if had and got is not None and not set(had) <= set(got):
+            gave = in_words(set(had) - set(got))
+            return "cooperative_followup", f"its last assignment took {gave} away, which others may have now", 0.9
+        due = _next_streams_rebalance(before.allocations.get(member))
+        if due is not None and due <= join.at + _TIMER_NS:
+            return "streams_followup", "its last assignment scheduled another rebalance for then", 0.8
+        if member == before.leader:
+            old, new = _all(before), _all(gap.after)
+            if old and new and old != new and before.complete:
+                changed = in_words(old ^ new)
+                return (
+                    "topic_partitions_changed",
+                    f"the leader came again, and gave out other partitions: {changed}",
+                    0.7,
+                )
+            return "leader_rejoined", "the leader came again, with nothing changed that the wire shows", 0.6
+        if earlier is not None and not same_protocols(earlier, join):
+            return "member_metadata_changed", "what it tells the assignor is not what it told before", 0.6
+        return "member_rejoined", "it came again, with nothing changed that the wire shows", 0.3
+
+    def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[str, str, float]:
+        last = before.allocations.get(join.member_id)
+        if not isinstance(last, dict):  # it also tells what it was given last
+            allocation = metadata.get("allocation")
+            last = allocation if isinstance(allocation, dict) else {}
+        offset, known = metadata.get("configOffset"), last.get("configOffset")
+        others = [each for each in before.allocations.values() if isinstance(each, dict)]
+        delays = [each.get("scheduledDelay") or 0 for each in others]
+        delay = max(delays, default=0)
+        since = (join.at - before.formed) / MS
+        if connect_work(last.get("revoked")) or any(connect_work(each.get("revoked")) for each in others):
+            return "cooperative_followup", "work that the last assignment took away is to be given out", 0.95
+        if delay and since >= delay * _WAITED:
+            return "scheduled_delay", f"{since:.0f} ms after an assignment that put things off for {delay} ms", 0.95
+        if isinstance(offset, int) and isinstance(known, int) and offset > known:
+            text = f"it has read the configuration up to offset {offset}, the last assignment was made at {known}"
+            return "connect_config_changed", text, 0.95
+        if join.member_id == before.leader:
+            return "leader_rejoined", "the leading worker came again, with nothing changed that the wire shows", 0.5
+        return "member_rejoined", "the worker came again, with nothing changed that the wire shows", 0.4
+
+    def _leaves(self, gap: Opening) -> list[Reading]:
+        found = []
+        members = gap.before.present() if gap.before is not None else set()
+        for leave, member in gap.leaves:
+            client = self._client(member, leave.instance_id or self._facts.instances.get(member))
+            trigger, text, weight, about = self._how_left(leave, member, client)
+            if gap.before is not None and gap.before.complete and member not in members:
+                weight = min(weight, 0.2)  # it had only just come: the group was rebalancing already
+            found.append(Reading(trigger, member or None, client, leave.at, leave.packet, text, weight, about))
+        return found
+
+    def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[str, str, float, list[Evidence]]:
+        said = f'LeaveGroup of {client or member} with the reason "{leave.reason}"'
+        for pattern, trigger in _LEAVE_REASONS:
+            if pattern.search(leave.reason):
+                return trigger, said, 1.0, []
+        if not left_by_itself(self._facts, self._profiles, leave, member):
+            sender, host = leave.message.client_id or "a client without a name", leave.message.client
+            said = f"LeaveGroup for {client or member} came from {sender} at {host}, not from the member"
+            said += f', with the reason "{leave.reason}"' if leave.reason else ""
+            sure = self._profiles.of(member).host not in (None, host) and sender != client
+            return "removed_by_admin", said, 0.97 if sure else 0.9, []
+        if leave.reason:
+            return "member_left", said, 1.0, []
+        about = []
+        if self._came_again(leave, member, client):
+            text = (
+                "it left without a reason, kept its connection, and came back later with the same subscription: clients"
+                " that do not give reasons do so when their application does not poll in time"
+            )
+            about.append(Evidence(text, leave.packet, leave.at, 0.4, "poll_timeout", rejected=True))
+        return "member_left", f"LeaveGroup of {client or member}, without a reason", 0.97, about
+
+    def _came_again(self, leave: Leave, member: str, client: str | None) -> bool:
+        before = self._index.last_join(member, leave.at)
+        place = bisect_right(self._index.joins, leave.at)
+        for join in self._facts.joins[place : place + 200]:
+            if join.message.connection == leave.message.connection and join.message.client_id == client:
+                return before is None or join.topics() == before.topics()
+        return False
+
+    def _gone(self, gap: Opening) -> list[Reading]:
+        """Members of the generation before that are not in the next and did not leave."""
+        before, after = gap.before, gap.after
+        if before is None:
+            return []
+        if not after.complete:
+            return self._silent(gap, before)
+        stays = set(after.members)
+        instances = {self._facts.instances.get(member) for member in stays} - {None}
+        left = {member for _, member in gap.leaves}
+        found = []
+        for member in sorted(before.present()):
+            if member in stays or member in left or self._facts.instances.get(member) in instances:
+                continue
+            found.append(self._fell_out(gap, before, member))
+        return found
+
+    def _silent(self, gap: Opening, before: Generation) -> list[Reading]:
+        """Members whose session ended just before the rebalance, where not all members of the next are known."""
+        upper = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=gap.end)
+        lower = max(gap.content_until or before.formed, before.formed)
+        heard_later = set(gap.after.joins) | gap.after.named | {member for _, member in gap.leaves}
+        found = []
+        for member in sorted(before.present() - heard_later):
+            ends = self._session_ends(before, member, gap.end)
+            if ends is not None and lower - _LATE_NS <= ends <= upper + _TIMER_NS:
+                client = self._client(member, self._facts.instances.get(member))
+                text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
+                at = min(max(ends, lower), upper)
+                found.append(Reading("session_timeout", member, client, at, None, text, 0.6))
+        return found
+
+    def _first_generation(self, gap: Opening) -> list[Reading]:
+        """A group begins with a member that joins, seen or not; the first one leads it."""
+        if (
+            gap.before is not None
+            or gap.after.number != 1
+            or gap.after.leader in {join.member_id for join in gap.joins}
+        ):
+            return []
+        leader = gap.after.leader
+        client = self._client(leader, self._facts.instances.get(leader)) if leader else None
+        text = f"a group begins with a member that joins; {client or 'its leader'} was the first, for it leads"
+        return [Reading("member_joined", leader, client, None, None, text, 0.55)]
+
+    def _taken_away(self, gap: Opening) -> list[Reading]:
+        """Members that had to give something up in the generation before, and whose next JoinGroup is not seen."""
+        before = gap.before
+        if before is None or before.listed is None or before.protocol_type == "connect":
+            return []
+        joined = {join.member_id for join in gap.joins}
+        found = []
+        for member, (instance, metadata) in sorted(before.listed.items()):
+            had, got = owned_of(metadata), before.assigned.get(member)
+            if member in joined or not had or got is None or set(had) <= set(got):
+                continue
+            client = self._client(member, instance)
+            gave = in_words(set(had) - set(got))
+            text = f"the last assignment took {gave} away from {client or member}, which joins again when it has let go"
+            found.append(Reading("cooperative_followup", member, client, None, None, text, 0.48))
+        return found
+
+    def _fell_out(self, gap: Opening, before: Generation, member: str) -> Reading:
+        instance = self._facts.instances.get(member)
+        client = self._client(member, instance)
+        told = gap.told[0][0] if gap.told else None
+        last = self._facts.words[member].last_before(gap.end) if member in self._facts.words else None
+        if last is None:
+            text = f"{client or member} is not in the new generation; the capture has none of its words"
+            return Reading("member_left", member, client, None, None, text, 0.3)
+        at, packet = last
+        upper = min([told or gap.end, *(join.at for join in gap.joins if join.member_id in before.present())])
+        lower = max(gap.content_until or before.formed, before.formed)
+        unsynced = (
+            before.complete
+            and (member not in before.syncs or before.syncs[member].at > gap.end)
+            and any(join.generation == before.number for join in self._index.by_member.get(member, ()))
+        )
+        timeout = self._rebalance_timeout(before)
+        if unsynced and timeout is not None:
+            ends = before.formed + timeout * MS
+            if lower - _TIMER_NS <= ends <= upper + _TIMER_NS and at > ends - self._session_ns(member, at, ends):
+                text = f"{client} never asked for its assignment within {timeout} ms, the group's rebalance timeout"
+                begin = min(max(ends, lower), upper)
+                return Reading("sync_timeout", member, client, begin, packet, text, 0.8)
+        deadline = self._session_ends(before, member, gap.end)
+        session = self._session_ms(member, gap.end)
+        if deadline is None:
+            text = (
+                f"{client} is silent since {_seconds(gap.end - at)} before; its session timeout is not in the capture"
+            )
+            return Reading("session_timeout", member, client, upper, packet, text, 0.4)
+        closed = self._closed(member, before.formed, gap.end)
+        if deadline <= gap.end + _LATE_NS:
+            text = (
+                f"{client} said nothing more: the broker drops it {session:,} ms (session timeout) after its last word"
+            )
+            weight = 0.9 if lower - _TIMER_NS <= deadline <= upper + _TIMER_NS else 0.4
+            about = []
+            if closed is not None:
+                about.append(Evidence(f"its connection ended ({closed[1]})", None, closed[0], 0.3, "session_timeout"))
+            at = deadline
+            if deadline <= upper + _TIMER_NS:
+                at = min(max(deadline, lower), upper)
+            return Reading("session_timeout", member, client, at, packet, text, weight, about)
+        waited = self._waited(gap, before)
+        if waited is not None:
+            text = f"{client} did not join again within {waited} ms, the group's rebalance timeout"
+            return Reading("rebalance_timeout", member, client, gap.end, packet, text, 0.6)
+        if closed is not None:
+            text = (
+                f"{client} is not in the new generation, and its connection ended ({closed[1]}) before its session did"
+            )
+            return Reading("member_left", member, client, min(closed[0], upper), packet, text, 0.45)
+        text = f"{client} is not in the new generation; a LeaveGroup of it is not in the capture"
+        return Reading("member_left", member, client, None, packet, text, 0.35)
+
+    def _unseen_members(self, gap: Opening) -> list[Reading]:
+        """New members whose JoinGroup the capture lacks."""
+        if not gap.after.complete or gap.before is None or not gap.before.complete:
+            return []
+        joined = {join.member_id for join in gap.joins}
+        before = gap.before.present() | set(gap.before.members)
+        found = []
+        for member in gap.after.members:
+            if member not in joined and member not in before:
+                client = self._client(member, self._facts.instances.get(member))
+                text = f"{client or member} is new in the generation; its JoinGroup is not in the capture"
+                found.append(Reading("member_joined", member, client, None, None, text, 0.45))
+        return found
+
+    # ---- timers
+
+    def session_end(self, generation: Generation, member: str, until: int) -> int | None:
+        """When the broker would drop a member that says nothing after its last word before a moment."""
+        return self._session_ends(generation, member, until)
+
+    def _session_ms(self, member: str, at: int) -> int | None:
+        join = self._index.last_join(member, at)
+        return join.session_timeout_ms if join is not None else None
+
+    def _session_ns(self, member: str, at: int, otherwise: int) -> int:
+        session = self._session_ms(member, at)
+        return session * MS if session is not None else otherwise
+
+    def _session_ends(self, generation: Generation, member: str, until: int) -> int | None:
+        session = self._session_ms(member, until)
+        last = self._facts.words[member].last_before(until) if member in self._facts.words else None
+        if session is None or last is None:
+            return None
+        return last[0] + session * MS
+
+    def _rebalance_timeout(self, generation: Generation) -> int | None:
+        known = [join.rebalance_timeout_ms for join in generation.joins.values() if join.rebalance_timeout_ms]
+        return max(known, default=None)
+
+    def _waited(self, gap: Opening, before: Generation) -> int | None:
+        timeout = self._rebalance_timeout(before)
+        first = min([join.at for join in gap.joins] + [at for at, _, _ in gap.told], default=None)
+        if timeout is None or first is None:
+            return None
+        return timeout if gap.end - first >= timeout * MS * _WAITED else None
+
+    def _closed(self, member: str, low: int, high: int) -> tuple[int, str] | None:
+        words = self._facts.words.get(member)
+        for end in self._profiles.connection_ends(list(words.connections) if words else []):
+            if end.closed is not None and low < end.closed <= high:
+                return end.closed, end.how_closed.upper()
+        return None
+
+    def _client(self, member: str, instance: str | None) -> str | None:
+        return self._profiles.of(member, instance).client_id
+
+    # ---- the choice
+
+    def verdict(self, gap: Opening) -> Verdict:
+        """The reading that explains the rebalance, and what else happened in it."""
+        found = self.readings(gap)
+        told = gap.told[0] if gap.told else None
+        early = gap.content_until
+        evidence: list[Evidence] = []
+        fit: list[Reading] = []
+        for each in found:
+            if each.at is not None and early is not None and each.at < early - _LATE_NS:
+                text = f"{each.text}; but a heartbeat was still good {_seconds(early - each.at)} later"
+                evidence.append(Evidence(text, each.packet, each.at, each.weight / 4, each.trigger, rejected=True))
+            else:
+                fit.append(each)
+        chosen = self._choose(gap, fit, told[0] if told else None)
+        if chosen is None:
+            return self._unknown(gap, fit, evidence)
+        others = [each for each in fit if each is not chosen]
+        certainty = self._certainty(gap, chosen, others)
+        evidence.insert(0, Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger))
+        evidence[1:1] = chosen.about
+        if told is not None and told[0] >= (chosen.at or 0):
+            client = self._client(told[1], self._facts.instances.get(told[1])) or told[1]
+            text = f"{client} is the first that is told of the rebalance ({REBALANCE_IN_PROGRESS})"
+            evidence.append(Evidence(text, told[2], told[0], 0.5, chosen.trigger))
+        contributing = []
+        for each in others:
+            if each.weight > 0.2 and each.at is not None:
+                contributing.append(Contributing(each.trigger, each.client_id, each.at, each.packet))
+            later = each.at is not None and chosen.at is not None and each.at >= chosen.at
+            text = each.text + ("; but later" if later else "; but there is a better reading")
+            evidence.append(Evidence(text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
+        started = chosen.at
+        if started is None:
+            started = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=None)
+        return Verdict(
+            chosen.trigger,
+            chosen.member_id,
+            chosen.client_id,
+            certainty,
+            started,
+            evidence[:_MOST_EVIDENCE],
+            contributing,
+        )
+
+    def _choose(self, gap: Opening, fit: list[Reading], told: int | None) -> Reading | None:
+        timed = [each for each in fit if each.at is not None and each.weight > 0.2]
+        first = timed[0] if timed else None
+        hidden = [each for each in fit if each.at is None]
+        if first is not None and first.at is not None and (told is None or first.at <= told + _SAME_MOMENT_NS):
+            return first
+        moved = self._coordinator_moved(gap)
+        if moved is not None:
+            return moved
+        if hidden:
+            return max(hidden, key=lambda each: (each.weight, each.member_id or ""))
+        if first is not None and first.trigger == "rebalance_timeout":
+            first = None
+        if first is not None:
+            first.weight = min(first.weight, 0.3)  # something began before it
+            return first
+        weak = [each for each in fit if each.at is not None and each.weight > 0.1]
+        if weak and weak[0].at is not None and (told is None or weak[0].at <= told + _SAME_MOMENT_NS):
+            return weak[0]
+        return None
+
+    def _coordinator_moved(self, gap: Opening) -> Reading | None:
+        """Members were sent away by their coordinator and had to join anew at another one."""
+        if gap.before is None or gap.begin is None:
+            return None
+        low, high = bisect_right(self._index.refusals, gap.begin), bisect_left(self._index.refusals, gap.end)
+        gone = [each for each in self._facts.refusals[low:high] if each.error in NOT_HERE]
+        gone = [each for each in gone if each.at > (gap.content_until or 0)]
+        brokers = {join.message.broker for join in gap.joins}
+        if not gone or not brokers or gone[0].message.broker in brokers:
+            return None
+        first = gone[0]
+        text = (
+            f"{first.api} answered {first.error} by {first.message.broker}; the members joined at {min(brokers)} then"
+        )
+        client = self._client(first.member_id, self._facts.instances.get(first.member_id))
+        return Reading("coordinator_moved", first.member_id, client, first.at, first.message.packet, text, 0.6)
+
+    def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading]) -> str:
+        if chosen.weight < _ENOUGH or chosen.at is None:
+            return GUESSED
+        if chosen.weight < 0.95 or (gap.after.inferred and not gap.after.emptied_by):
+            return LIKELY
+        if gap.before is None:
+            sure = gap.after.number == 1 and gap.after.complete
+        else:
+            sure = gap.before.complete and gap.after.complete and gap.after.number == gap.before.number + 1
+            sure = sure and (gap.before.answered or gap.before.inferred)
+        joined = {join.member_id for join in gap.joins if join.has_request}
+        sure = sure and joined.issuperset(gap.after.members)  # else one of them may have begun it out of sight
+        for each in others:
+            if each.at is None:
+                sure = False  # it may have been before
+            elif each.at < chosen.at + (_TIMER_NS if each.trigger in _RECKONED else _SAME_MOMENT_NS):
+                sure = sure and chosen.proved_first and each.trigger not in _RECKONED
+        return CERTAIN if sure else LIKELY
+
+    def _unknown(self, gap: Opening, fit: list[Reading], evidence: list[Evidence]) -> Verdict:
+        for each in fit:
+            evidence.append(Evidence(each.text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
+        first = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=None)
+        missing = "nothing in the capture says why: what began it was said on connections or at times that it lacks"
+        if gap.before is None:
+            missing = "the generation before it is not in the capture, so what it changed is not known"
+        evidence.insert(0, Evidence(missing, None, first, 0.0, "unknown"))
+        contributing = [
+            Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
+        ]
+        return Verdict("unknown", None, None, GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
+
+
+_RECKONED = frozenset({"session_timeout", "rebalance_timeout", "sync_timeout"})
+_MOST_EVIDENCE = 50
+
+
+def left_by_itself(facts: Facts, profiles: Profiles, leave: Leave, member: str) -> bool:
+    """Whether a LeaveGroup came from the member that it takes out, as far as connections, clients and hosts tell."""
+    words = facts.words.get(member)
+    if words is not None and leave.message.connection in words.connections:
+        return True
+    if "removed by an admin" in leave.reason or (not leave.member_id and leave.instance_id):
+        return False  # a member names itself by its id: instance ids alone are an administrator's way
+    profile = profiles.of(member, facts.instances.get(member))
+    sender, client = leave.message.client_id, profile.client_id
+    elsewhere = profile.host is not None and leave.message.client not in ("", profile.host)
+    if sender is not None and client is not None and sender != client:
+        return not elsewhere and sender.startswith(client)
+    return not elsewhere
+
+
+def _as_the_broker_saw(gap: Opening, found: list[Reading]) -> None:
+    """Put events that were sent at the same moment in the order in which the broker took them, where that shows.
+
+    The first to join a group without members leads it. Of those that leave at once the first is likely answered first.
+    """
+    near = [each for each in found if each.at is not None and each.at <= (found[0].at or 0) + _SAME_MOMENT_NS]
+    if len(near) < 2:
+        return
+    first: Reading | None = None
+    if all(each.trigger == "member_joined" for each in near) and (gap.before is None or not gap.before.present()):
+        first = next((each for each in near if each.member_id == gap.after.leader), None)
+        if first is not None:
+            first.proved_first = True
+    else:
+        answers = {leave.packet: leave.message.response_packet for leave, _ in gap.leaves}
+        at_once = [each for each in near if (each.at or 0) <= (near[0].at or 0) + _AT_ONCE_NS]
+        if len(at_once) > 1 and all(answers.get(each.packet) is not None for each in at_once):
+            first = min(at_once, key=lambda each: answers[each.packet] or 0)
+    if first is not None:
+        found.remove(first)
+        found.insert(0, first)
+
+
+def _sent(join: Join) -> int:
+    return join.at
+
+
+def _who_left(facts: Facts, before: Generation | None, leave: Leave) -> str:
+    if leave.member_id or not leave.instance_id:
+        return leave.member_id
+    for member in sorted(before.present()) if before is not None else ():
+        if facts.instances.get(member) == leave.instance_id:
+            return member
+    return ""
+
+
+def _next_streams_rebalance(allocation: Any) -> int | None:
+    """When Streams' assignment (AssignmentInfo, since version 7) asks for the next rebalance; None if it does not."""
+    info = allocation.get("userData") if isinstance(allocation, dict) else None
+    due = info.get("nextRebalanceMs") if isinstance(info, dict) else None
+    return due * MS if isinstance(due, int) and due < _NO_NEXT_REBALANCE // MS else None
+
+
+def _all(generation: Generation) -> set[str]:
+    return {partition for partitions in generation.assigned.values() for partition in partitions}
+
+
+def _seconds(duration: int) -> str:
+    return f"{duration / 1e9:.1f} s"

@@ -1,0 +1,424 @@
+"""Why an epoch was raised that no message of a member explains: who was gone, or which partitions were new."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
+from itertools import pairwise
+
+from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, SHARE, STREAMS
+from kafkascope.reports.groups.epochs.lives import Life, Roster
+from kafkascope.reports.groups.epochs.rows import Cause, Row
+from kafkascope.reports.groups.epochs.walk import Walk
+from kafkascope.reports.groups.history import GUESSED, LIKELY, Evidence
+from kafkascope.reports.groups.messages import ConnectionEnd
+
+_NUMBERED = re.compile(r"[-_](\d+)\Z")
+_SECOND = 1_000_000_000
+_USUAL_SESSION_MS = 45_000
+"""Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
+
+
+def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
+    """Give each row without a cause one, if anything speaks for one, and evidence for and against."""
+    rows = [walk.rows[number] for number in sorted(walk.rows)]
+    roster, known = Roster(walk.lives), _Known(walk.lives)
+    expired: list[Row] = []
+    for place, row in enumerate(rows):
+        if row.cause is None:
+            until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
+            _Search(walk, row, max(until, row.started), ended, roster.members(row.number), known).run()
+            if row.cause is not None and row.cause.trigger == "session_timeout":
+                expired.append(row)
+    _first_silent_first(expired)
+    _came_back(walk, rows)
+    if walk.protocol == SHARE:
+        _share_groups_do_it_in_two(walk, rows)
+
+
+def _first_silent_first(expired: list[Row]) -> None:
+    """Sessions that ran out one after the other did so in the order in which the members fell silent."""
+    runs: list[list[Row]] = []
+    for row in expired:
+        if runs and row.number == runs[-1][-1].number + 1:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    for run in runs:
+        found = sorted(((row.cause, row.evidence) for row in run), key=_expiry)
+        for row, (cause, evidence) in zip(run, found, strict=True):
+            row.cause, row.evidence = cause, evidence
+            if cause is not None and cause.life is not None:
+                cause.life.end = row.number
+
+
+def _expiry(found: tuple[Cause | None, list[Evidence]]) -> int:
+    life = found[0].life if found[0] is not None else None
+    return life.silent_since() + (life.session_timeout_ms or 0) * 1_000_000 if life is not None else 0
+
+
+def _came_back(walk: Walk, rows: list[Row]) -> None:
+    """Members that left and joined again with their id, which a client chooses once: it was not closed."""
+    joins: dict[str, list[int]] = defaultdict(list)
+    for life in walk.lives:
+        if life.protocol != CLASSIC:
+            joins[life.member_id] += [at for at, _ in life.joins]
+    for row in rows:
+        cause = row.cause
+        if cause is None or cause.life is None or cause.trigger != "member_left" or cause.life.protocol == CLASSIC:
+            continue
+        again = next((at for at in joins[cause.life.member_id] if at > cause.at), None)
+        if again is not None:
+            text = (
+                f"it joined again after {(again - cause.at) / _SECOND:.1f} s with the same member id: its application "
+            )
+            text += "may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
+            row.evidence.append(Evidence(text, None, again, 0.5, "poll_timeout", rejected=True))
+
+
+def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
+    """Some epochs of share groups come in pairs of which only one has a reason of its own."""
+    for row, following in pairwise(rows):
+        gone = row.cause.life if row.cause and row.cause.trigger in ("member_left", "session_timeout") else None
+        if gone is not None and row.seen is None and _is_unknown(following):
+            # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when what
+            # the group asks for is looked at anew. Nobody ever has the first of them.
+            assert row.cause is not None
+            following.cause, following.passed, following.evidence = row.cause, 1, row.evidence
+            row.cause.text += "; the epoch was raised twice, and nothing else speaks for a second reason"
+            del walk.rows[row.number]
+            continue
+        if _is_unknown(row) and following.cause and following.cause.trigger == "share_partitions_initialized":
+            # A share group learns of new partitions first, and gives them out when their state is ready.
+            text = "partitions were made ready in the epoch after this one: they came into being before"
+            _put(row, Cause("topic_partitions_changed", row.started, _packet(row), text, None, GUESSED, 0.4))
+
+
+class _Known:
+    """Partitions that members had; asked for moments in rising order."""
+
+    def __init__(self, lives: list[Life]) -> None:
+        of_all = [(at, given) for life in lives for at, _, given in life.given]
+        # What a member said first, it had before the capture, if its joining is not in it.
+        of_all += [(at if life.begin is not None else 0, owned) for life in lives for at, owned in life.owned]
+        self._coming = sorted(of_all, key=lambda each: each[0], reverse=True)
+        self._known: set[str] = set()
+        self._given: dict[int, set[str]] = defaultdict(set)
+        for life in lives:
+            for _, epoch, given in life.given:
+                self._given[epoch] |= given
+
+    def before(self, at: int) -> set[str]:
+        while self._coming and self._coming[-1][0] < at:
+            self._known |= self._coming.pop()[1]
+        return self._known
+
+    def given_in(self, number: int) -> frozenset[str]:
+        """What members were given in an epoch."""
+        return frozenset(self._given.get(number, ()))
+
+    def forget(self, topics: Set[str]) -> None:
+        """Those topics are no more; others that come to be called so have new partitions."""
+        self._known = {each for each in self._known if topic_of(each) not in topics}
+
+
+class _Search:
+    def __init__(
+        self,
+        walk: Walk,
+        row: Row,
+        until: int,
+        ended: Mapping[int, ConnectionEnd],
+        members: list[Life],
+        known: _Known,
+    ) -> None:
+        assert row.found is not None
+        self.walk, self.row, self.ended, self._all_known = walk, row, ended, known
+        self.at = row.found.done
+        self.members = [
+            life
+            for life in members
+            if life.first <= self.at and (life.begin is None or life.begin < row.number or life.inherits)
+        ]
+        self.gains = self._gains(max(until, self.at))
+        self.known = frozenset(known.before(self.at))
+
+    def run(self) -> None:
+        if self.row.early:
+            self._say("unknown", "it was raised before the capture began", 1.0)
+            return
+        found = self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)
+        if not found and not self._pattern():
+            self._nothing()
+
+    # Somebody was taken out
+
+    def _taken_out(self, *, certain: bool) -> bool:
+        """Whether a member fell silent, or was told later that it is none, and what it had went to others."""
+        best: tuple[float, int, Life] | None = None
+        for life in self.members:
+            weight = self._weight(life)
+            if weight is None or (certain and weight < 0.6):
+                continue
+            if best is None or (weight, -life.silent_since()) > (best[0], -best[1]):  # the first one to fall silent
+                best = (weight, life.silent_since(), life)
+        if best is None:
+            return False
+        weight, since, life = best
+        cause = self._removal(life, since, weight)
+        life.end = self.row.number
+        if self.walk.alive.get(life.member_id) is life:
+            del self.walk.alive[life.member_id]
+        _put(self.row, cause)
+        self._connection(life, cause.trigger)
+        if life.refused is not None:
+            text = f"{_who(life)} was told later that it is no member any more"
+            self._say(cause.trigger, text, 1.0, life.refused_packet, life.refused)
+        if self.gains.get(life.member_id):
+            self._say(cause.trigger, f"others were given what it had: {in_words(self.gains[life.member_id])}", 0.8)
+        return True
+
+    def _weight(self, life: Life) -> float | None:
+        """How much speaks for it that this member was taken out; None: it was not."""
+        refused = life.refused is not None
+        since = life.silent_since()
+        if since >= self.at or life.end is not None or not life.spoke:
+            return None
+        silent = self.at - since > (0 if life.away is not None else life.silent_after())
+        if not silent and not refused:
+            return None
+        had = life.had(self.at)
+        alone = self.members == [life]  # nobody else was there to raise it
+        weight = 0.4 + 0.3 * (alone or bool(self.gains.get(life.member_id))) + 0.4 * refused
+        return weight + (0.2 if silent and had is not None and not had else 0.0)
+
+    def _removal(self, life: Life, since: int, weight: float) -> Cause:
+        silence = (self.at - since) / _SECOND
+        packet = life.left_packet if life.away is not None else life.heard_packet
+        certainty = LIKELY if weight >= 0.6 else GUESSED
+        if self._owes(life):
+            expired = self._expired(life.given[-1][0], life.rebalance_timeout_ms)
+            if expired is not None or self.at - since <= life.silent_after():
+                text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
+                at = self.row.started if expired is None else expired
+                return Cause("rebalance_timeout", at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
+        if life.away is not None:
+            text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
+        else:
+            text = f"{_who(life)} had said nothing for {silence:.1f} s"
+        expired = self._expired(since, life.session_timeout_ms or _USUAL_SESSION_MS)
+        at = self.row.started if expired is None else expired
+        return Cause("session_timeout", at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
+
+    def _expired(self, since: int, timeout_ms: int | None) -> int | None:
+        """When a time ran out, if it is known and that was just before it was seen."""
+        if timeout_ms is None:
+            return None
+        expired = since + timeout_ms * 1_000_000
+        assert self.row.found is not None
+        return expired if min(self.row.before, self.row.started) - _SECOND <= expired <= self.row.found.done else None
+
+    @staticmethod
+    def _owes(life: Life) -> bool:
+        """Whether it was given less than it said it has."""
+        if life.protocol == CLASSIC or not life.given or not life.owned:
+            return False
+        at, _, given = life.given[-1]
+        said, owned = life.owned[-1]
+        before = life.given[-2][2] if len(life.given) > 1 else owned
+        return bool(before - given) and (said < at or bool(owned - given))
+
+    def _connection(self, life: Life, trigger: str) -> None:
+        for connection in life.connections:
+            end = self.ended.get(connection)
+            if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + _SECOND:
+                text = f"its connection had ended ({end.how_closed.upper()})"
+                self._say(trigger, text, 0.5, None, end.closed)
+
+    # Partitions are new, or gone
+
+    def _new_partitions(self) -> bool:
+        gained = frozenset().union(*self.gains.values()) if self.gains else frozenset()
+        fresh = gained - self.known
+        if not fresh and self._gone_topics():
+            return True
+        new = self._new(fresh)
+        if new is None or not self._all_held():
+            return False
+        text, certainty, weight = new
+        trigger = "share_partitions_initialized" if self.walk.protocol == SHARE else "topic_partitions_changed"
+        at = self.row.started
+        topics = {topic_of(each) for each in fresh}
+        new_topics = bool(topics) and topics.isdisjoint(topic_of(each) for each in self.known)
+        if new_topics and self.row.before and any(life.regex for life in self.members):
+            at = min(at, self.row.before)  # topics of a pattern are looked up after a heartbeat, and count from then
+        _put(self.row, Cause(trigger, at, _packet(self.row), text, None, certainty, weight))
+        self._reject_members(trigger)
+        return True
+
+    def _new(self, fresh: frozenset[str]) -> tuple[str, str, float] | None:
+        """What says that partitions were new, how sure that is, and its weight; None: nothing does.
+
+        What came to members from one that the capture lacks is new to it as well: then numbers are missing, or nobody
+        in the capture has partitions that were known.
+        """
+        text = f"partitions that no member had before were given out: {in_words(fresh)}"
+        if fresh and _continue(fresh, self.known):
+            return text, LIKELY, 0.9 if self._complete() else 0.6
+        if not self._complete():
+            return None
+        # The next epoch may have come before all members had this one.
+        overtaken = self._all_known.given_in(self.row.number + 1) - self.known - fresh
+        if not overtaken or not _continue(fresh | overtaken, self.known):
+            return None
+        if fresh:
+            return f"{text}; the others, {in_words(overtaken)}, with the next epoch", LIKELY, 0.6
+        following = self.walk.rows.get(self.row.number + 1)
+        if following is None or following.cause is None or self.walk.protocol in (SHARE, STREAMS):
+            return None
+        text = f"partitions that no member had before were given out with the next epoch: {in_words(overtaken)}"
+        return text, GUESSED, 0.4
+
+    def _gone_topics(self) -> bool:
+        """A topic that members had, and nobody has after it, though nobody asks for another."""
+        before, after = self._had(self.at - 1), self._had(self.until)
+        lost = {topic_of(each) for each in before} - {topic_of(each) for each in after}
+        if not lost or not self._complete() or self.walk.protocol == STREAMS:
+            return False
+        self._all_known.forget(lost)
+        for topic in lost:
+            self.walk.lost.setdefault(topic, []).append((self.row.started, self.until))
+        text = f"nobody has partitions of {listed(lost)} any more"
+        _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
+        return True
+
+    def _pattern(self) -> bool:
+        """A member with a pattern gets partitions of a topic of which it had none: the pattern was looked up again."""
+        for life in self.members:
+            if not life.regex:
+                continue
+            place = bisect_left(life.given, self.at, key=lambda each: each[0])
+            had = {topic_of(each) for _, _, given in life.given[:place] for each in given}
+            new = {topic_of(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
+            if new:
+                text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
+                _put(
+                    self.row,
+                    Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, GUESSED, 0.4),
+                )
+                return True
+        return False
+
+    def _nothing(self) -> None:
+        missing = "no member joined, left, fell silent or asked for other topics within the capture"
+        unseen = [life for life in self.members if not life.spoke]
+        if unseen or not self._complete():
+            missing += "; the capture does not have all members of the group"
+        self._say("unknown", missing, 0.5)
+        lost = {
+            partition
+            for life in self.members
+            for partition in (life.had(self.at - 1) or frozenset()) - (life.had(self.until) or frozenset())
+        } - self._had(self.until)
+        if lost:
+            text = f"nobody in the capture has {in_words(lost)} any more: a member that it lacks may have joined"
+            self._say("member_joined", text, 0.3, rejected=True)
+
+    def _reject_members(self, trigger: str) -> None:
+        for life in self.members:
+            silence = self.at - life.silent_since()
+            if silence > life.silent_after():
+                text = f"{_who(life)} had said nothing for {silence / _SECOND:.1f} s, but nobody got what it had"
+                self._say("session_timeout", text, 0.3, life.heard_packet, life.heard, rejected=True)
+        if trigger == "topic_partitions_changed" and all(
+            self.at - each.silent_since() <= each.silent_after() for each in self.members
+        ):
+            self._say("session_timeout", "every member had spoken shortly before", 0.2, rejected=True)
+
+    # What is known
+
+    def _gains(self, until: int) -> dict[str, frozenset[str]]:
+        """What members were given in this epoch that they had not before, by the member that had it; "" nobody."""
+        self.until = until
+        owners: dict[str, str] = {}
+        for life in self.members:
+            for partition in life.had(self.row.started - 1) or ():
+                owners[partition] = life.member_id
+        gains: dict[str, set[str]] = defaultdict(set)
+        for life in self.members:
+            previous: frozenset[str] | None = life.had(self.at - 1)
+            for at, epoch, given in life.given[bisect_left(life.given, self.at, key=lambda each: each[0]) :]:
+                if at > until and epoch > self.row.number:
+                    break
+                if at <= until or epoch == self.row.number:
+                    for partition in given - (previous or frozenset()):
+                        if owners.get(partition) != life.member_id:
+                            gains[owners.get(partition, "")].add(partition)
+                    previous = given
+        return {owner: frozenset(partitions) for owner, partitions in gains.items()}
+
+    def _had(self, at: int) -> frozenset[str]:
+        return frozenset().union(*(life.had(at) or frozenset() for life in self.members))
+
+    def _all_held(self) -> bool:
+        """Whether members in the capture had all partitions that were known, before or after."""
+        return self.known <= self._had(self.row.started - 1) or self.known <= self._had(self.until)
+
+    def _complete(self) -> bool:
+        """Whether the capture has every member, as far as one can tell: the group's beginning is in it."""
+        return bool(self.members) and all(life.begin is not None and life.spoke for life in self.members)
+
+    def _say(
+        self,
+        trigger: str,
+        text: str,
+        weight: float,
+        packet: int | None = None,
+        at: int | None = None,
+        rejected: bool = False,
+    ) -> None:
+        self.row.evidence.append(Evidence(text, packet, at, weight, trigger, rejected))
+
+
+def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
+    """Whether partitions follow in number those that were known of the same topic, with none missing."""
+    before: dict[str, set[int]] = defaultdict(set)
+    after: dict[str, set[int]] = defaultdict(set)
+    for each in known:
+        before[topic_of(each)].add(_number(each))
+    for each in fresh:
+        after[topic_of(each)].add(_number(each))
+    return all(
+        before[topic] == set(range(len(before[topic])))
+        and before[topic] | numbers == set(range(len(before[topic]) + len(numbers)))
+        for topic, numbers in after.items()
+    )
+
+
+def topic_of(partition: str) -> str:
+    """Of topic-number its topic, of subtopology_partition its subtopology."""
+    return _NUMBERED.sub("", partition)
+
+
+def _number(partition: str) -> int:
+    found = _NUMBERED.search(partition)
+    return int(found[1]) if found else -1
+
+
+def _put(row: Row, cause: Cause) -> None:
+    row.cause = cause
+
+
+def _packet(row: Row) -> int | None:
+    return row.found.message.response_packet if row.found is not None else None
+
+
+def _is_unknown(row: Row) -> bool:
+    return row.cause is None and not row.early
+
+
+def _who(life: Life) -> str:
+    return life.client_id or life.member_id

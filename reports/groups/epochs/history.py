@@ -1,0 +1,80 @@
+"""Groups that have an epoch: consumers of KIP-848, share groups (KIP-932), streams groups (KIP-1071), and mixed ones.
+
+One rebalance for each epoch of the group. It begins when the epoch was raised: with the request that did it, or, if no
+request did (a session that ran out, partitions that came into being), with the first message that shows it. It is
+stable when the last member has reached the epoch and has been given what it shall have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from kafkascope.reports.groups.epochs.causes import find_causes
+from kafkascope.reports.groups.epochs.heartbeats import Beat, Reader
+from kafkascope.reports.groups.epochs.rebalances import rebalances_of
+from kafkascope.reports.groups.epochs.silence import silences
+from kafkascope.reports.groups.epochs.walk import Walk
+from kafkascope.reports.groups.history import GroupHistory, GroupLog
+from kafkascope.reports.groups.messages import Message
+
+_DESCRIPTIONS = frozenset({"ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe"})
+
+
+def epochs(log: GroupLog, begin: int | None = None) -> GroupHistory:
+    """Events of members and rebalances of a group with epochs.
+
+    Messages before begin (ns) are of a classic group that became this one: its members are taken over from them.
+    """
+    return history_of(walks_of(log, begin), log)
+
+
+def history_of(walks: list[Walk], log: GroupLog) -> GroupHistory:
+    """What a group went through, of the walks through its messages."""
+    history = GroupHistory()
+    for walk in walks:
+        find_causes(walk, log.ended)
+        history.events += walk.events
+        history.events += silences(walk, log.ended)
+        history.rebalances += rebalances_of(walk, log.ended)
+    history.events.sort(key=lambda event: (event.at, event.packet or 0, event.event, event.member_id or ""))
+    return history
+
+
+def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
+    """Follow a group's messages: one walk, and a new one where a group of the same name began anew."""
+    reader = Reader(log.topics)
+    walk = Walk(log.group_id)
+    walks = [walk]
+    walk.observing = begin is not None
+    for at, step in _steps(log, reader):
+        if walk.observing and begin is not None and at >= begin:
+            walk.observing = False
+            walk.take_over()
+        if isinstance(step, Message):
+            for group in step.response.get("groups") or []:
+                if group.get("groupId") == log.group_id:
+                    walk.describe(step, reader, group)
+            continue
+        if walk.restarts(step):
+            walk = Walk(log.group_id)
+            walks.append(walk)
+        walk.step(step)
+    return walks
+
+
+def _steps(log: GroupLog, reader: Reader) -> Iterator[tuple[int, Beat | Message]]:
+    """Beats and descriptions in order of their answers: the coordinator does one after the other."""
+    waiting: list[tuple[int, int, int, Beat | Message]] = []
+    for place, message in enumerate(log.messages):
+        while waiting and waiting[0][0] < message.at:
+            at, _, _, step = heappop(waiting)
+            yield at, step
+        if message.api not in _DESCRIPTIONS:
+            for order, beat in enumerate(reader.beats(message)):
+                heappush(waiting, (beat.done, place, order, beat))
+        elif message.answered is not None:
+            heappush(waiting, (message.answered, place, 0, message))
+    while waiting:
+        at, _, _, step = heappop(waiting)
+        yield at, step

@@ -1,0 +1,51 @@
+"""Members of a group with epochs that said nothing for longer than they may, and connections that ended on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkascope.reports.groups.epochs.lives import Life
+from kafkascope.reports.groups.epochs.walk import Walk
+from kafkascope.reports.groups.history import Event
+from kafkascope.reports.groups.messages import ConnectionEnd
+
+_SECOND = 1_000_000_000
+
+
+def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
+    """An event where each silence began, and one for each connection of a member that ended before it had left."""
+    events = []
+    last_on: dict[int, Life] = {}
+    for life in sorted(walk.lives, key=lambda life: life.heard):
+        last_on |= dict.fromkeys(life.connections, life)
+    came_anew: dict[str, int] = {}
+    for life in reversed(walk.lives):
+        again = life.refused if life.refused is not None else came_anew.get(life.key)
+        came_anew[life.key] = life.first
+        if not life.spoke or life.left is not None or life.away is not None:
+            continue
+        silence = (walk.last if again is None else again) - life.heard
+        if silence > life.silent_after():
+            length = f"{'at least ' if again is None else ''}{silence / _SECOND:.1f} s"
+            events.append(_event(walk, life, "silence_begun", life.heard, None, length))
+        for connection in life.connections:
+            end = ended.get(connection)
+            if last_on[connection] is life and end is not None and end.closed is not None and end.closed >= life.heard:
+                events.append(_event(walk, life, "connection_ended", end.closed, connection, end.how_closed))
+    return events
+
+
+def _event(walk: Walk, life: Life, event: str, at: int, connection: int | None, detail: str) -> Event:
+    return Event(
+        group_id=walk.group_id,
+        at=at,
+        event=event,
+        member_id=life.member_id,
+        client_id=life.client_id,
+        client=life.host,
+        instance_id=life.instance_id,
+        generation=life.epoch,
+        connection=connection,
+        packet=life.heard_packet if event == "silence_begun" else None,
+        detail=detail,
+    )

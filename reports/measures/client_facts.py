@@ -1,0 +1,292 @@
+"""What each client did, counted in spans of ten seconds: the ground of findings about clients.
+
+Rows are sums over (client, kind, ...), so merging is adding. All measures are whole numbers: sums must not depend on
+the order in which rows came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.text import address
+from kafkascope.reports.columns.topics import ID_PREFIX
+from kafkascope.reports.columns.views import Known
+
+CAPTURE = "capture"
+"""Stands for the client where a fact is about the capture itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One row of `facts.FACTS`."""
+
+    client: str
+    kind: str
+    api: str | None
+    what: str | None
+    number: int | None
+    broker: str | None
+    span: int
+    count: int
+    total: int | None
+    least: int | None
+    most: int | None
+    first_at: int
+    last_at: int
+    first_packet: int | None
+
+
+SPAN = 10_000_000_000
+"""Nanoseconds of a span."""
+
+
+_KEYS = ("client", "kind", "api", "what", "number", "broker", "span")
+
+
+_MEASURES = {"count": "sum", "total": "sum", "least": "min", "most": "max", "first_at": "min", "last_at": "max"}
+
+
+FACTS = pa.schema(
+    [
+        ("client", pa.string()),  # client id and address
+        ("kind", pa.string()),  # what was counted, by the functions below: request, error, batch ...
+        ("api", pa.string()),  # of batches: produce, fetch; of sequences: producer id and epoch
+        ("what", pa.string()),
+        ("number", pa.int64()),
+        ("broker", pa.string()),
+        ("span", pa.int64()),  # begin of the span, nanoseconds
+        ("count", pa.int64()),
+        ("total", pa.int64()),
+        ("least", pa.int64()),
+        ("most", pa.int64()),
+        ("first_at", pa.int64()),
+        ("last_at", pa.int64()),
+        ("first_packet", pa.int64()),
+    ]
+)
+
+
+def with_names(rows: pa.Table, known: Known) -> pa.Table:
+    """Rows whose partitions have the names of their topics: some batches knew a name that others did not."""
+    what = rows["what"].combine_chunks().dictionary_encode()
+    names = []
+    for name in what.dictionary.to_pylist():
+        if name.startswith(ID_PREFIX):
+            topic, _, partition = name.removeprefix(ID_PREFIX).rpartition("-")
+            name = f"{known.topics.get(topic, ID_PREFIX + topic)}-{partition}"
+        names.append(name)
+    named = pa.array(names, pa.string()).take(what.indices)
+    return rows.set_column(rows.schema.get_field_index("what"), "what", named)
+
+
+def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+    """Facts of a batch of tables, in parts."""
+    if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
+        yield from _of_exchanges(exchanges, ends)
+        of_exchange = exchanges.select(["connection", "number", "response_packet", "request_packet", "client_id"])
+        if (errors := tables.get("errors")) is not None and errors.num_rows:
+            yield _of_errors(errors, of_exchange, ends)
+        if (batches := tables.get("batches")) is not None and batches.num_rows:
+            yield from _of_batches(batches, of_exchange, ends)
+        if (partitions := tables.get("partitions")) is not None and partitions.num_rows:
+            yield from _of_partitions(partitions, of_exchange, ends)
+    if (connections := tables.get("connections")) is not None and connections.num_rows:
+        yield from _of_connections(connections)
+    if (issues := tables.get("issues")) is not None and issues.num_rows:
+        yield _of_issues(issues)
+
+
+def _of_exchanges(exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+    at = _nanoseconds(pc.coalesce(exchanges["requested"], exchanges["answered"]))
+    packet = pc.coalesce(exchanges["request_packet"], exchanges["response_packet"])
+    base = {
+        "client": _clients(exchanges, ends),
+        "api": exchanges["api"],
+        "number": exchanges["api_version"],
+        "broker": _brokers(exchanges["connection"], ends),
+        "at": at,
+        "packet": packet,
+    }
+    latency = pc.subtract(
+        _nanoseconds(exchanges["answered"]), _nanoseconds(pc.coalesce(exchanges["request_done"], exchanges["answered"]))
+    )
+    yield _rows("request", base, latency)
+    waiting = pc.equal(exchanges["outcome"], "unanswered")
+    yield _rows("unanswered", base | {"number": exchanges["connection"]}, None, waiting)
+    throttled = pc.fill_null(pc.greater(exchanges["throttle_ms"], 0), False)
+    yield _rows("throttled", base, pc.cast(exchanges["throttle_ms"], pa.int64(), safe=False), throttled)
+
+
+def _of_errors(errors: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
+    packet, _ = _joined(errors, exchanges)
+    base = {
+        "client": _clients(errors, ends),
+        "api": errors["api"],
+        "what": errors["error"],
+        "number": errors["api_version"],
+        "broker": errors["broker"],
+        "at": _nanoseconds(errors["at"]),
+        "packet": packet,
+    }
+    return _rows("error", base, None)
+
+
+def _of_batches(batches: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+    packet, client_id = _joined(batches, exchanges)
+    at = _nanoseconds(batches["at"])
+    base = {
+        "client": _clients(batches.append_column("client_id", client_id), ends),
+        "api": batches["direction"],
+        "what": batches["codec"],
+        "number": batches["magic"],
+        "broker": _brokers(batches["connection"], ends),
+        "at": at,
+        "packet": packet,
+    }
+    yield _rows("batch", base, batches["records"])
+    produced = pc.and_(pc.equal(batches["direction"], "produce"), pc.equal(batches["timestamp_type"], "create_time"))
+    ahead = pc.divide(pc.subtract(_nanoseconds(batches["max_timestamp"]), at), 1_000_000)
+    yield _rows("clock", base, ahead, pc.and_(produced, pc.is_valid(ahead)))
+    # Sums tell how often numbers were used: as many records as numbers, or more where some were sent again.
+    first = pc.cast(batches["base_sequence"], pa.int64())
+    sequence = {
+        "client": base["client"],
+        "api": pc.binary_join_element_wise(
+            pc.cast(batches["producer_id"], pa.string()), pc.cast(batches["producer_epoch"], pa.string()), "/"
+        ),
+        "what": _partition_names(batches),
+        "at": at,
+        "packet": packet,
+        "total": batches["records"],
+        "least": first,
+        "most": pc.add(first, pc.subtract(batches["records"], 1)),
+    }
+    # A number without a producer id means nothing: some clients write zero.
+    sequenced = pc.and_(pc.equal(batches["direction"], "produce"), pc.greater_equal(batches["producer_id"], 0))
+    sequenced = pc.and_(sequenced, pc.and_(pc.greater_equal(first, 0), pc.greater(batches["records"], 0)))
+    yield _rows("sequence", sequence, None, pc.fill_null(sequenced, False))
+
+
+def _of_partitions(partitions: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+    partitions = partitions.filter(pc.equal(partitions["api"], "Fetch"))
+    if not partitions.num_rows:
+        return
+    packet, client_id = _joined(partitions, exchanges)
+    base = {
+        "client": _clients(partitions.append_column("client_id", client_id), ends),
+        "api": partitions["api"],
+        "what": _partition_names(partitions),
+        "broker": _brokers(partitions["connection"], ends),
+        "at": _nanoseconds(partitions["at"]),
+        "packet": packet,
+    }
+    stable, high = partitions["last_stable_offset"], partitions["high_watermark"]
+    held = pc.and_(pc.greater_equal(stable, 0), pc.less(stable, high))
+    yield _rows("held_back", base, stable, pc.fill_null(held, False))
+
+
+def _of_connections(connections: pa.Table) -> Iterator[pa.Table]:
+    kafka = connections.filter(pc.equal(connections["protocol"], "kafka"))
+    if not kafka.num_rows:
+        return
+    opened, closed = _nanoseconds(kafka["opened"]), _nanoseconds(kafka["closed"])
+    base = {
+        "client": _client_names(kafka["client_id"], kafka["client"]),
+        "what": kafka["how_closed"],
+        "broker": _broker_names(kafka["broker"], kafka["broker_port"]),
+        "at": opened,
+        "packet": kafka["connection"],
+    }
+    lived = pc.divide(pc.subtract(pc.coalesce(closed, opened), opened), 1_000_000)
+    yield _rows("connection", base | {"last_at": pc.coalesce(closed, opened)}, lived, pc.is_valid(opened))
+
+
+def _of_issues(issues: pa.Table) -> pa.Table:
+    issues = issues.filter(pc.is_valid(issues["connection"]))
+    base = {
+        "client": pa.repeat(pa.scalar(CAPTURE), issues.num_rows),
+        "what": issues["kind"],
+        "at": _nanoseconds(issues["at"]),
+        "packet": pc.coalesce(issues["packet"], issues["connection"]),
+    }
+    return _rows("issue", base, issues["count"])
+
+
+def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) -> pa.Table:
+    """Rows of FACTS, one for each of those that are chosen; measure is what count, total, least and most are of."""
+    at = base["at"]
+    count = len(at)
+    measure = pa.nulls(count, pa.int64()) if measure is None else pc.cast(measure, pa.int64())
+    columns = {
+        "kind": pa.repeat(pa.scalar(kind), count),
+        "span": pc.multiply(pc.divide(at, SPAN), SPAN),
+        "count": pa.repeat(pa.scalar(1, pa.int64()), count),
+        "total": measure,
+        "least": measure,
+        "most": measure,
+        "first_at": at,
+        "last_at": at,
+        "first_packet": base["packet"],
+        **{key: value for key, value in base.items() if key not in ("at", "packet")},
+    }
+    arrays = [
+        pc.cast(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in FACTS
+    ]
+    table = pa.table(arrays, schema=FACTS)
+    table = table if chosen is None else table.filter(chosen)
+    return summed(table.filter(pc.is_valid(table["span"])))
+
+
+def summed(table: pa.Table) -> pa.Table:
+    """Facts of equal keys added up."""
+    measures = _MEASURES | {"first_packet": "min"}
+    summed = table.group_by(list(_KEYS), use_threads=False).aggregate(list(measures.items()))
+    return (
+        summed.rename_columns(
+            [*_KEYS, *measures] if summed.column_names[: len(_KEYS)] == list(_KEYS) else [*measures, *_KEYS]
+        )
+        .select(FACTS.names)
+        .cast(FACTS)
+    )
+
+
+def _joined(rows: pa.Table, exchanges: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """First packet and client id of the exchanges that rows belong to."""
+    keys = rows.select(["connection", "number"]).append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    joined = keys.join(exchanges, ["connection", "number"], join_type="left outer").sort_by("row")
+    return pc.coalesce(joined["response_packet"], joined["request_packet"]), joined["client_id"]
+
+
+def _partition_names(rows: pa.Table) -> Any:
+    return pc.binary_join_element_wise(rows["topic"], pc.cast(rows["partition"], pa.string()), "-")
+
+
+def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:
+    addresses = [end and end.client for end in map(ends.get, rows["connection"].to_pylist())]
+    return _client_names(rows["client_id"], pa.array(addresses, pa.string()))
+
+
+def _client_names(client_id: Any, address: Any) -> Any:
+    """Clients as a person tells them apart: client id and address."""
+    return pc.binary_join_element_wise(pc.fill_null(client_id, "-"), " (", pc.fill_null(address, "?"), ")", "")
+
+
+def _brokers(connections: pa.ChunkedArray, ends: Mapping[int, Ends]) -> pa.Array:
+    names = {connection: address(end.broker, end.broker_port) for connection, end in ends.items()}
+    return pa.array([names.get(connection) for connection in connections.to_pylist()], pa.string())
+
+
+def _broker_names(host: pa.ChunkedArray, port: pa.ChunkedArray) -> pa.Array:
+    pairs = zip(host.to_pylist(), port.to_pylist(), strict=True)
+    return pa.array([address(*pair) for pair in pairs], pa.string())
+
+
+def _nanoseconds(times: Any) -> Any:
+    return pc.cast(times, pa.int64())

@@ -1,0 +1,111 @@
+"""Errors counted: how often each came, to whom and about what, in spans of time, and what to make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.decoders import errors
+from kafkascope.reports.columns.arrow import changes, dictionary_codes, integers
+from kafkascope.reports.columns.series import kept_series, spans, width_of
+from kafkascope.reports.measures.ordinary_errors import ordinary
+from kafkascope.reports.vocabulary.error_advice import advice_on
+from kafkascope.reports.vocabulary.tables import ERROR_COUNTS, ERROR_HISTOGRAM, TIME
+from kafkascope.sniffer.columns import I64
+
+MOST_SERIES = 1_000
+"""Of an error: so many combinations of API, place and client are listed, those with the most; the others are a rest."""
+
+WHAT = ("error", "code", "api")
+WHERE = ("topic", "partition", "group_id", "member_id", "broker", "client_id")
+
+
+def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
+    """The histogram (of the table of that name) summed by some of its columns, trouble first, then by number.
+
+    Columns besides: count, trouble (those not ordinary), first, last, and with ``error`` among by also its meaning and
+    the advice on it. With ``at`` among by it is a row a span.
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    told = ["retriable", "meaning", "advice"] if "error" in names else []
+    frame = table.select([*dict.fromkeys([*names, "count", "ordinary", "first", "last", *told])]).to_pandas()
+    frame["trouble"] = frame["count"].where(~frame["ordinary"].astype(bool), 0)
+    groups = frame.groupby(names, dropna=False, sort=True)
+    summed = groups.agg(
+        count=("count", "sum"),
+        trouble=("trouble", "sum"),
+        first=("first", "min"),
+        last=("last", "max"),
+        **{name: (name, "first") for name in told},
+    )
+    ordered: pd.DataFrame = summed.reset_index().sort_values(
+        ["trouble", "count"], ascending=False, kind="stable", ignore_index=True
+    )
+    return ordered
+
+
+def error_histogram(rows: pa.Table) -> pa.Table:
+    """The histogram of all rows of one error."""
+    rows = summed(rows)
+    is_ordinary, reason = ordinary(rows)
+    width = width_of(integers(rows["span"]))
+    kept = kept_series(rows, [*WHAT, *WHERE], integers(rows["count"]), MOST_SERIES)
+    place = {name: _only(rows[name], kept) for name in WHERE}
+    judged = pa.table(
+        {
+            **{name: place.get(name, rows[name]) for name in ERROR_COUNTS.names},
+            "span": spans(integers(rows["span"]), width),
+            "ordinary": is_ordinary,
+            "reason": reason,
+            "rest": ~kept,
+        }
+    )
+    return _histogram(summed(judged, ("ordinary", "reason", "rest")), width)
+
+
+def _histogram(summed: pa.Table, width: int) -> pa.Table:
+    codes, distinct = dictionary_codes(summed["code"])
+    known = [errors.error_of(code) for code in distinct.to_pylist()]
+    of_code = pa.array(codes)
+    count = summed.num_rows
+    columns = {
+        **{name: summed[name] for name in ERROR_HISTOGRAM.names if name in summed.column_names},
+        "at": pc.cast(summed["span"], TIME),
+        "width_ms": np.full(count, width // 1_000_000),
+        "first": pc.cast(summed["first_at"], TIME),
+        "last": pc.cast(summed["last_at"], TIME),
+        "retriable": pa.array([one.retriable for one in known], pa.bool_()).take(of_code),
+        "meaning": pa.array([one.meaning for one in known], pa.string()).take(of_code),
+        "advice": pa.array([advice_on(one.name, retriable=one.retriable) for one in known], pa.string()).take(of_code),
+    }
+    table = pa.table([columns[name] for name in ERROR_HISTOGRAM.names], schema=ERROR_HISTOGRAM)
+    order = ("error", "api", "at", "rest", *WHERE, "ordinary")
+    return table.sort_by([(name, "ascending") for name in order])
+
+
+def _only(column: pa.ChunkedArray, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.ChunkedArray:
+    return pc.if_else(pa.array(kept), column, pa.scalar(None, column.type))
+
+
+def summed(rows: pa.Table, more: tuple[str, ...] = ()) -> pa.Table:
+    """The rows with equal keys as one each: counts added, and what belongs to the first of them."""
+    keys = np.stack([_codes(rows[name]) for name in (*WHAT, *WHERE, "span", *more)])
+    at, connection, number = (integers(rows[n]) for n in ("first_at", "first_connection", "first_number"))
+    order = np.lexsort((number, connection, at, *keys))
+    start = np.flatnonzero(changes(keys[:, order]))
+    firsts = rows.take(pa.array(order[start]))
+    columns = {
+        "count": np.add.reduceat(integers(rows["count"])[order], start),
+        "last_at": np.maximum.reduceat(integers(rows["last_at"])[order], start),
+    }
+    arrays = [columns.get(name, firsts[name]) for name in firsts.column_names]
+    return pa.table(arrays, schema=rows.schema)
+
+
+def _codes(column: pa.ChunkedArray) -> I64:
+    codes: I64 = dictionary_codes(column)[0]
+    return codes

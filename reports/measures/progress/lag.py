@@ -1,0 +1,286 @@
+"""Lag: what groups have committed and fetched of each partition against where it ends, in spans of time.
+
+A span tells what was known at its end. A group has rows of a partition from the first that was seen of both on, as long
+as anything is seen of the partition: lag grows also when nobody reads any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.arrow import changes, dictionary_codes, distinct_columns, integers, numbers
+from kafkascope.reports.measures.progress.positions import (
+    COMMIT,
+    SHARE,
+    SPAN,
+    earliest,
+    partition_of,
+    topic_partitions,
+    topic_place,
+)
+from kafkascope.reports.measures.progress.readers import NOBODY
+from kafkascope.reports.vocabulary.tables import LAG, TIME
+from kafkascope.sniffer.columns import I64, Bool
+
+_SECOND = 1_000_000_000
+WIDTHS = tuple(seconds * _SECOND for seconds in (5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 7 * 86400))
+"""Nanoseconds of spans to choose from; the first is that of the rows."""
+
+MOST_SPANS = 360  # of a topic: more than a picture can show side by side
+MOST_ROWS = 200_000  # of a topic, as long as wider spans help
+
+
+def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
+    """Rows of LAG by joined rows of POSITIONS; group_id of fetches is that of their reader, or null.
+
+    commits are those of the kinds commit, committed and share. The width of spans is one for each topic.
+    """
+    assert WIDTHS[0] == SPAN
+    if not fetches.num_rows + commits.num_rows:
+        return LAG.empty_table()
+    tables = (fetches, commits, ends)
+    numbered, _ = topic_partitions(*tables)
+    width = _widths(fetches, commits, ends, numbered)
+    chosen = [width[topic_place(number)] for number in numbered]
+    parts = []
+    for one in np.unique(np.concatenate(chosen[:2])).tolist():
+        of_fetches, of_commits, of_ends = (
+            table.filter(pa.array(of == one)) for table, of in zip(tables, chosen, strict=True)
+        )
+        parts.append(_lag_in_spans(of_fetches, of_commits, of_ends, one))
+    return pa.concat_tables(parts)
+
+
+def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: int) -> pa.Table:
+    numbered, topics = topic_partitions(fetches, commits, ends)
+    series = _series(fetches, commits, np.concatenate(numbered[:2]))
+    of_ends = numbered[2]
+    points = _points(series, fetches, commits, ends, of_ends, width)
+    pair, span = points
+    fetch = _Timeline(
+        series.of_fetch, _spans(fetches, width), _ranks(fetches, "first_at", "connection", "first_number")
+    )
+    is_share = pc.equal(commits["kind"], SHARE).to_numpy()
+    told = np.flatnonzero(~is_share)
+    said = commits.take(pa.array(told))
+    commit = _Timeline(
+        series.of_commit[told], _spans(said, width), _ranks(said, "last_at", "connection", "last_number")
+    )
+    end = _Timeline(of_ends, _spans(ends, width), np.zeros(ends.num_rows, np.int64))
+
+    last_end, last_commit, last_fetch = (
+        end.last(series.topic_partition[pair], span),
+        commit.last(pair, span),
+        fetch.last(pair, span),
+    )
+    end_offset = _taken(ends, "end_offset", last_end)
+    committed = _taken(said, "last_offset", last_commit)
+    fetched = _taken(fetches, "position", last_fetch)
+    behind = (committed >= 0) & (end_offset >= 0)
+    fetch_behind = (fetched >= 0) & (end_offset >= 0)
+    left = np.maximum(end_offset - committed, 0)
+    reader = pa.array(last_fetch, mask=last_fetch < 0)
+    spoke = _Timeline(series.of_commit, _spans(commits, width), _ranks(commits, "last_at", "connection", "last_number"))
+    last_spoke = spoke.last(pair, span)
+    speaker = pa.array(last_spoke, mask=last_spoke < 0)
+    is_commit = np.flatnonzero(pc.equal(said["kind"], COMMIT).to_numpy())
+    stuck, refetched = _fetch_stuck(fetch, fetches, last_fetch, span)
+    shared = np.flatnonzero(is_share)
+    fetches_in = fetch.sums(pair, span, integers(fetches["count"])) + _Timeline(
+        series.of_commit[shared], _spans(commits, width)[shared], np.zeros(len(shared), np.int64)
+    ).sums(pair, span, integers(commits["count"])[shared])
+    named = series.groups.take(pa.array(series.group[pair], mask=series.group[pair] < 0))
+    number = series.topic_partition[pair]
+    return pa.table(
+        {
+            "group_id": named,
+            "topic": topics.take(pa.array(topic_place(number))),
+            "partition": numbers(partition_of(number), pa.int32()),
+            "at": pc.cast(pa.array(span * np.int64(width)), TIME),
+            "width_ms": np.full(len(pair), width // 1_000_000),
+            "committed_offset": numbers(committed, pa.int64(), committed >= 0),
+            "end_offset": numbers(end_offset, pa.int64(), end_offset >= 0),
+            "fetch_offset": numbers(fetched, pa.int64(), fetched >= 0),
+            "lag": numbers(left, pa.int64(), behind),
+            "fetch_lag": numbers(np.maximum(end_offset - fetched, 0), pa.int64(), fetch_behind),
+            "client_id": pc.coalesce(fetches["client_id"].take(reader), commits["client_id"].take(speaker)),
+            "client": pc.coalesce(fetches["client"].take(reader), commits["client"].take(speaker)),
+            "commits": commit.chosen(is_commit).sums(pair, span, integers(said["count"])[is_commit]),
+            "fetches": fetches_in,
+            "commit_stuck_ms": numbers(_stuck(pair, span, committed, behind & (left > 0), width), pa.int64(), behind),
+            "fetch_stuck_ms": numbers(stuck, pa.int64(), refetched),
+        },
+        schema=LAG,
+    )
+
+
+def lag(table: pa.Table, group: str | None = None) -> pd.DataFrame:
+    """The table of lag, of one group or of all, in order of time; whole numbers stay so where some are absent."""
+    rows = table if group is None else table.filter(pc.equal(table["group_id"], group))
+    by = ("group_id", "topic", "partition", "at", "client_id")
+    rows = rows.sort_by([(name, "ascending") for name in by])
+    frame: pd.DataFrame = rows.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}.get)
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """Pairs of reader and partition, each a row of the first two; and the pair of each row of what was given."""
+
+    group: I64  # place in groups, or NOBODY
+    topic_partition: I64
+    of_fetch: I64
+    of_commit: I64
+    groups: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Timeline:
+    """Rows that each belong to a key and a span, and have a rank in it."""
+
+    key: I64
+    span: I64
+    rank: I64
+
+    def last(self, key: I64, span: I64) -> I64:
+        """For each key and span given, the last row of the key up to the end of the span, or -1."""
+        if not len(self.key):
+            return np.full(len(key), -1, np.int64)
+        order = np.lexsort((self.rank, self.span, self.key))
+        place = np.searchsorted(*_comparable(self.key[order], self.span[order], key, span), side="right") - 1
+        found = order[np.maximum(place, 0)]
+        return np.where((place >= 0) & (self.key[found] == key), found, np.int64(-1))
+
+    def sums(self, key: I64, span: I64, values: I64) -> I64:
+        """For each key and span given (ascending) the sum of the values of the rows in it."""
+        total = np.zeros(len(key), np.int64)
+        if len(self.key) and len(key):
+            ours, wanted = _comparable(self.key, self.span, key, span)
+            place = np.minimum(np.searchsorted(wanted, ours), len(key) - 1)
+            there = wanted[place] == ours
+            np.add.at(total, place[there], values[there])
+        return total
+
+    def chosen(self, rows: I64) -> _Timeline:
+        """Some of the rows."""
+        return _Timeline(self.key[rows], self.span[rows], self.rank[rows])
+
+
+def _comparable(key: I64, span: I64, other_key: I64, other_span: I64) -> tuple[I64, I64]:
+    """One number for key and span of each row of both, in their order."""
+    spans = np.unique(np.concatenate([span, other_span]))
+    keys = np.unique(np.concatenate([key, other_key]))
+    return (
+        np.searchsorted(keys, key) * np.int64(len(spans)) + np.searchsorted(spans, span),
+        np.searchsorted(keys, other_key) * np.int64(len(spans)) + np.searchsorted(spans, other_span),
+    )
+
+
+def _series(fetches: pa.Table, commits: pa.Table, topic_partition: I64) -> _Series:
+    both = {
+        name: pa.chunked_array([*fetches[name].chunks, *commits[name].chunks], pa.string())
+        for name in ("group_id", "client_id", "client")
+    }
+    group, groups = dictionary_codes(both["group_id"])
+    # Who reads for no group is told apart by client.
+    clients = np.stack([dictionary_codes(both[name])[0] for name in ("client_id", "client")])
+    clients = np.where(group == NOBODY, clients, NOBODY)
+    pairs, place = distinct_columns(np.stack([group, *clients, topic_partition]))
+    return _Series(pairs[0], pairs[3], place[: fetches.num_rows], place[fetches.num_rows :], groups)
+
+
+def _widths(fetches: pa.Table, commits: pa.Table, ends: pa.Table, numbered: list[I64]) -> I64:
+    """For each topic, by place, the least width of spans that gives no more than the most spans and rows."""
+    series = _series(fetches, commits, np.concatenate(numbered[:2]))
+    spans = np.concatenate([integers(rows["span"]) for rows in (fetches, commits, ends)])
+    topic = topic_place(np.concatenate(numbered))
+    topics = int(topic.max()) + 1
+    first, last = np.full(topics, np.iinfo(np.int64).max), np.full(topics, np.iinfo(np.int64).min)
+    np.minimum.at(first, topic, spans)
+    np.maximum.at(last, topic, spans)
+    own = np.bincount(topic[: fetches.num_rows + commits.num_rows], minlength=topics)
+    of_series = topic_place(series.topic_partition)
+    pairs = np.bincount(of_series, minlength=topics)
+    _, partition, readers_of = np.unique(series.topic_partition, return_index=True, return_counts=True)
+    readers = np.zeros(topics, np.int64)
+    np.maximum.at(readers, of_series[partition], readers_of)
+    found = np.full(topics, WIDTHS[-1])
+    for width in WIDTHS[::-1]:  # so that the least one remains
+        few_spans = (last - first) // width < MOST_SPANS
+        of_ends = distinct_columns(np.stack([numbered[2], integers(ends["span"]) // width]))[0][0]
+        rows = own + np.bincount(topic_place(of_ends), minlength=topics) * readers
+        of_topics = distinct_columns(np.stack([topic, spans // width]))[0][0]
+        most = np.bincount(of_topics, minlength=topics) * pairs
+        found[few_spans & ((rows <= MOST_ROWS) | (most <= MOST_ROWS))] = width
+    return found
+
+
+def _points(
+    series: _Series, fetches: pa.Table, commits: pa.Table, ends: pa.Table, partition_of_end: I64, width: int
+) -> I64:
+    """Pair and span of each row of lag, ascending: i64[2, n]."""
+    own = np.stack(
+        [
+            np.concatenate([series.of_fetch, series.of_commit]),
+            np.concatenate([_spans(fetches, width), _spans(commits, width)]),
+        ]
+    )
+    first = np.full(len(series.topic_partition), np.iinfo(np.int64).max)
+    np.minimum.at(first, own[0], own[1])
+    of_ends, _ = distinct_columns(np.stack([partition_of_end, _spans(ends, width)]))
+    pairs = np.flatnonzero(series.group != NOBODY)
+    begin = np.searchsorted(of_ends[0], series.topic_partition[pairs])
+    count = np.searchsorted(of_ends[0], series.topic_partition[pairs], side="right") - begin
+    pair = np.repeat(pairs, count)
+    place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
+    span = of_ends[1][place]
+    later = span >= first[pair]
+    return distinct_columns(np.concatenate([own, np.stack([pair[later], span[later]])], axis=1))[0]
+
+
+def _stuck(pair: I64, span: I64, committed: I64, behind: Bool, width: int) -> I64:
+    """Milliseconds since each pair's committed offset has been what it is, with more behind it."""
+    index = np.arange(len(pair))
+    runs = changes(np.stack([pair, committed, behind.astype(np.int64)]))
+    since = np.maximum.accumulate(np.where(runs, index, 0))
+    return np.where(behind, (span - span[since]) * np.int64(width // 1_000_000), 0)
+
+
+def _fetch_stuck(timeline: _Timeline, fetches: pa.Table, last: I64, span: I64) -> tuple[I64, Bool]:
+    """Milliseconds for which one offset was asked for, with more behind it; and in which spans there was a fetch.
+
+    Who reads from the start again on a new connection is not stuck, but has begun anew.
+    """
+    if not fetches.num_rows:
+        return np.zeros(len(last), np.int64), np.zeros(len(last), np.bool_)
+    order = np.lexsort((timeline.rank, timeline.key))
+    first, final, at = (integers(fetches[name])[order] for name in ("first_offset", "last_offset", "last_at"))
+    connection = integers(fetches["connection"])[order]
+    runs = changes(np.stack([timeline.key[order], connection, final])) | (first != final)
+    since = earliest(integers(fetches["same_since"])[order], np.flatnonzero(runs))[np.cumsum(runs) - 1]
+    elapsed = np.empty(len(order), np.int64)
+    elapsed[order] = np.where(since >= 0, np.maximum(at - since, 0) // 1_000_000, 0)
+    there = (last >= 0) & (timeline.span[last] == span)
+    return np.where(there, elapsed[last], 0), there
+
+
+def _spans(rows: pa.Table, width: int) -> I64:
+    return integers(rows["span"]) // np.int64(width)
+
+
+def _ranks(rows: pa.Table, *names: str) -> I64:
+    """The place of each row in the order of these columns."""
+    order = np.lexsort([integers(rows[name]) for name in reversed(names)])
+    rank = np.empty(rows.num_rows, np.int64)
+    rank[order] = np.arange(rows.num_rows)
+    return rank
+
+
+def _taken(rows: pa.Table, name: str, places: I64) -> I64:
+    """The column's values at places; -1 where a place is -1."""
+    return np.append(integers(rows[name]), np.int64(-1))[places]

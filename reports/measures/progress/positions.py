@@ -1,0 +1,299 @@
+"""Rows of the view of progress: what a batch of tables tells of positions in partitions, by span of time.
+
+A reader's fetches of a partition within a span are one row for as long as it reads on. A fetch of what had come before
+begins a new row, so that nothing that is read again is lost by summing. Cut into batches anywhere, rows join to the
+same (`joined_fetches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.arrow import changes, dictionary_codes, equal_columns, integers, numbers, ranked
+from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.vocabulary.tables import POSITIONS
+from kafkascope.sniffer.columns import I64
+
+SPAN = 5_000_000_000
+"""Nanoseconds of a span."""
+
+END, COMMIT, COMMITTED, FETCH, SHARE = "end", "commit", "committed", "fetch", "share"
+_ABSENT = np.int64(-1)  # of offsets, none of which is negative
+
+# Replicas read as clients do; brokers name their fetchers so (ReplicaFetcherManager), and the quorum its own topic.
+_REPLICA = r"^broker-\d+-fetcher-\d+$"
+_QUORUM_TOPIC = "__cluster_metadata"
+
+
+def positions(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+    """Rows of POSITIONS that the tables partitions, batches, told_offsets and exchanges of a batch give."""
+    clients = _Clients(tables.get("exchanges"), ends)
+    partitions, batches, told = (tables.get(name) for name in ("partitions", "batches", "told_offsets"))
+    if partitions is not None and partitions.num_rows:
+        yield from _of_partitions(partitions, batches, clients)
+    if batches is not None and batches.num_rows:
+        produced = batches.filter(
+            pc.and_(pc.equal(batches["direction"], "produce"), pc.is_valid(batches["last_offset"]))
+        )
+        yield joined_ends(_rows(END, produced, end_offset=pc.add(produced["last_offset"], 1)))
+    if told is not None and told.num_rows:
+        yield from _of_told_offsets(told, clients)
+
+
+def joined_fetches(rows: pa.Table) -> pa.Table:
+    """Rows of fetches, those of a reader, a partition and a span put together for as long as it read on."""
+    if not rows.num_rows:
+        return rows
+    connection, partition, span = (integers(rows[name]) for name in ("connection", "partition", "span"))
+    key = np.stack([connection, ranked(rows["client_id"]), ranked(rows["topic"]), partition, span])
+    order = np.lexsort((integers(rows["first_number"]), *key[::-1]))
+    rows, key = rows.take(pa.array(order)), key[:, order]
+    first, last, position = (integers(rows[name]) for name in ("first_offset", "last_offset", "position"))
+    begins = changes(key)
+    begins[1:] |= first[1:] < position[:-1]
+    start = np.flatnonzero(begins)
+    end = np.append(start[1:], len(begins)) - 1
+    run = begins.copy()
+    run[1:] |= last[1:] != last[:-1]
+    runs = np.flatnonzero(run)
+    since = earliest(integers(rows["same_since"]), runs)[np.searchsorted(runs, end, side="right") - 1]
+    return _replaced(
+        rows.take(pa.array(start)),
+        last_at=integers(rows["last_at"])[end],
+        last_number=integers(rows["last_number"])[end],
+        count=np.add.reduceat(integers(rows["count"]), start),
+        last_offset=last[end],
+        same_since=since,
+        position=position[end],
+        end_offset=np.maximum.reduceat(integers(rows["end_offset"]), start),
+    )
+
+
+def joined_ends(rows: pa.Table) -> pa.Table:
+    """Rows of ends, one for each partition and span: the highest that anybody was told in it."""
+    if not rows.num_rows:
+        return rows
+    partition, span = integers(rows["partition"]), integers(rows["span"])
+    topic = ranked(rows["topic"])
+    order = np.lexsort((span, partition, topic))
+    rows = rows.take(pa.array(order))
+    start = np.flatnonzero(changes(np.stack([topic, partition, span])[:, order]))
+    return _replaced(
+        rows.take(pa.array(start)),
+        first_at=np.minimum.reduceat(integers(rows["first_at"]), start),
+        last_at=np.maximum.reduceat(integers(rows["last_at"]), start),
+        count=np.add.reduceat(integers(rows["count"]), start),
+        end_offset=np.maximum.reduceat(integers(rows["end_offset"]), start),
+    )
+
+
+def joined_commits(rows: pa.Table) -> pa.Table:
+    """Rows of what groups committed and fetched otherwise: the last of each connection, partition and span."""
+    if not rows.num_rows:
+        return rows
+    kind, topic, group, client_id = (ranked(rows[name]) for name in ("kind", "topic", "group_id", "client_id"))
+    connection, partition, span = (integers(rows[name]) for name in ("connection", "partition", "span"))
+    keys = np.stack([kind, topic, group, client_id, connection, partition, span])
+    order = np.lexsort((integers(rows["last_number"]), integers(rows["last_at"]), *keys))
+    rows = rows.take(pa.array(order))
+    start = np.flatnonzero(changes(keys[:, order]))
+    end = np.append(start[1:], len(order)) - 1
+    return _replaced(
+        rows.take(pa.array(end)),
+        first_at=np.minimum.reduceat(integers(rows["first_at"]), start),
+        first_number=np.minimum.reduceat(integers(rows["first_number"]), start),
+        count=np.add.reduceat(integers(rows["count"]), start),
+        position=np.maximum.reduceat(integers(rows["position"]), start),
+    )
+
+
+def topic_partitions(*tables: pa.Table) -> tuple[list[I64], pa.Array]:
+    """A number for the topic and partition of each row of the tables, and the topics by place.
+
+    The numbers are ordered as topics and partitions are; `topic_place` and `partition_of` take them apart.
+    """
+    topics = pa.chunked_array([chunk for table in tables for chunk in table["topic"].chunks], pa.string())
+    codes, distinct = dictionary_codes(topics)
+    ascending = pc.sort_indices(distinct)
+    rank = np.empty(len(distinct), np.int64)
+    rank[ascending.to_numpy()] = np.arange(len(distinct))
+    partition = np.concatenate([integers(table["partition"]) for table in tables])
+    number = (rank[codes] << 32) + partition + (1 << 31)
+    return np.split(number, np.cumsum([table.num_rows for table in tables])[:-1]), distinct.take(ascending)
+
+
+def topic_place(number: I64) -> I64:
+    """The place of the topic of numbers that `topic_partitions` made."""
+    return number >> np.int64(32)
+
+
+def partition_of(number: I64) -> I64:
+    """The partition of numbers that `topic_partitions` made."""
+    return (number & np.int64(0xFFFFFFFF)) - np.int64(1 << 31)
+
+
+class _Clients:
+    """Who sent the exchanges of a batch, and from where."""
+
+    def __init__(self, exchanges: pa.Table | None, ends: Mapping[int, Ends]) -> None:
+        self._exchanges = exchanges
+        self._ends = ends
+
+    def of(self, rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Client id, address, and the group that each row's exchange names."""
+        if self._exchanges is None:
+            return (pa.nulls(rows.num_rows, pa.string()), self.addresses(rows), pa.nulls(rows.num_rows, pa.string()))
+        place = exchanges_of(rows, self._exchanges)
+        found = pa.array(place, mask=place < 0)
+        return (
+            self._exchanges["client_id"].take(found),
+            self.addresses(rows),
+            self._exchanges["group_id"].take(found),
+        )
+
+    def addresses(self, rows: pa.Table) -> pa.Array:
+        """The address of the client of each row's connection."""
+        distinct, place = np.unique(rows["connection"].to_numpy(), return_inverse=True)
+        names = [end and end.client for end in map(self._ends.get, distinct.tolist())]
+        return pa.array(names, pa.string()).take(pa.array(place.reshape(-1)))
+
+
+def exchanges_of(rows: pa.Table, exchanges: pa.Table) -> I64:
+    """For each row the place of its exchange (by the columns connection and number) in the table, or -1."""
+    both = [np.concatenate([integers(exchanges[name]), integers(rows[name])]) for name in ("connection", "number")]
+    code = equal_columns(np.stack(both))
+    place = np.full(int(code.max(initial=-1)) + 1, _ABSENT)
+    place[code[: exchanges.num_rows]] = np.arange(exchanges.num_rows)
+    return place[code[exchanges.num_rows :]]
+
+
+def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Clients) -> Iterator[pa.Table]:
+    fine = pc.and_(pc.equal(partitions["error"], "NONE"), pc.is_valid(partitions["at"]))
+    partitions = partitions.filter(fine)
+    if not partitions.num_rows:
+        return
+    brought = _brought(partitions, batches)
+    high = integers(partitions["high_watermark"])
+    known = pa.array(high >= 0)
+    yield joined_ends(_rows(END, partitions.filter(known), end_offset=high[high >= 0]))
+    client_id, client, group = clients.of(partitions)
+    who = {"client_id": client_id, "client": client}
+    at, number = integers(partitions["at"]), partitions["number"]
+
+    asked = integers(partitions["fetch_offset"])
+    reader = pc.invert(pc.fill_null(pc.match_substring_regex(client_id, _REPLICA), False))
+    reader = pc.and_(reader, pc.not_equal(pc.fill_null(partitions["topic"], _QUORUM_TOPIC), _QUORUM_TOPIC))
+    reader = pc.and_(reader, pc.and_(pc.equal(partitions["api"], "Fetch"), pa.array(asked >= 0)))
+    fetches = _rows(
+        FETCH,
+        partitions,
+        connection=partitions["connection"],
+        first_number=number,
+        last_number=number,
+        first_offset=asked,
+        last_offset=asked,
+        same_since=np.where(high > asked, at, _ABSENT),
+        position=np.maximum(asked, brought),
+        end_offset=high,
+        **who,
+    )
+    yield joined_fetches(fetches.filter(reader))
+
+    shared = _rows(
+        SHARE,
+        partitions,
+        connection=partitions["connection"],
+        first_number=number,
+        last_number=number,
+        group_id=group,
+        position=brought,
+        **who,
+    )
+    shared = shared.filter(pc.and_(pc.equal(partitions["api"], "ShareFetch"), pc.is_valid(group)))
+    yield joined_commits(shared)
+
+
+def _brought(partitions: pa.Table, batches: pa.Table | None) -> I64:
+    """The offset behind the last batch that each row of partitions brought, -1 where none came."""
+    result = np.full(partitions.num_rows, _ABSENT)
+    if batches is None:
+        return result
+    batches = batches.filter(pc.and_(pc.equal(batches["direction"], "fetch"), pc.is_valid(batches["last_offset"])))
+    if not batches.num_rows:
+        return result
+    topics = pa.chunked_array([*partitions["topic"].chunks, *batches["topic"].chunks], pa.string())
+    both = [
+        np.concatenate([integers(partitions[name]), integers(batches[name])])
+        for name in ("connection", "number", "partition")
+    ]
+    code = equal_columns(np.stack([*both, dictionary_codes(topics)[0]]))
+    furthest = np.full(int(code.max()) + 1, _ABSENT)
+    last = integers(batches["last_offset"])
+    np.maximum.at(furthest, code[len(result) :], np.where(last < np.iinfo(np.int64).max, last + 1, last))
+    return furthest[code[: len(result)]]
+
+
+def _of_told_offsets(told: pa.Table, clients: _Clients) -> Iterator[pa.Table]:
+    fine = pc.and_(pc.fill_null(pc.equal(told["error"], "NONE"), True), pc.is_valid(told["at"]))
+    told = told.filter(fine)
+    is_end = pc.equal(told["api"], "ListOffsets")
+    ends = told.filter(pc.and_(is_end, pc.is_valid(told["offset"])))
+    yield joined_ends(_rows(END, ends, end_offset=ends["offset"]))
+    of_group = told.filter(pc.and_(pc.invert(is_end), pc.is_valid(told["group_id"])))
+    asked = pc.equal(of_group["api"], "OffsetFetch")
+    of_group = of_group.filter(pc.invert(pc.and_(asked, pc.is_null(of_group["error"]))))
+    asked = pc.equal(of_group["api"], "OffsetFetch")
+    rows = _rows(
+        pc.if_else(asked, COMMITTED, COMMIT),
+        of_group,
+        connection=of_group["connection"],
+        client=clients.addresses(of_group),
+        client_id=of_group["client_id"],
+        group_id=of_group["group_id"],
+        first_number=of_group["number"],
+        last_number=of_group["number"],
+        last_offset=of_group["offset"],
+    )
+    yield joined_commits(rows)
+
+
+def _rows(kind: str | pa.Array, source: pa.Table, **given: I64 | pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Rows of POSITIONS, one for each of source, of which topic, partition and at are taken; -1 is null."""
+    at = integers(source["at"])
+    count = source.num_rows
+    columns: dict[str, I64 | pa.Array | pa.ChunkedArray] = {
+        "topic": source["topic"],
+        "kind": pa.repeat(pa.scalar(kind), count) if isinstance(kind, str) else kind,
+        "partition": source["partition"],
+        "span": at - at % np.int64(SPAN),
+        "first_at": at,
+        "last_at": at,
+        "count": np.ones(count, np.int64),
+        **given,
+    }
+    table = pa.table([_column(columns.get(field.name), field, count) for field in POSITIONS], schema=POSITIONS)
+    return table.filter(pc.and_(pc.is_valid(table["topic"]), pc.is_valid(table["partition"])))
+
+
+def _column(values: I64 | pa.Array | pa.ChunkedArray | None, field: pa.Field, count: int) -> pa.Array | pa.ChunkedArray:
+    if values is None:
+        return pa.nulls(count, field.type)
+    if isinstance(values, np.ndarray):
+        return numbers(values, field.type, values >= 0)
+    return pc.cast(values, field.type)
+
+
+def _replaced(rows: pa.Table, **columns: I64) -> pa.Table:
+    arrays = [_column(columns[f.name], f, rows.num_rows) if f.name in columns else rows[f.name] for f in POSITIONS]
+    return pa.table(arrays, schema=POSITIONS)
+
+
+def earliest(times: I64, starts: I64) -> I64:
+    """The earliest time of each run of rows, of which the starts are given; -1: none, in what is given too."""
+    never = np.iinfo(np.int64).max
+    least = np.minimum.reduceat(np.where(times < 0, never, times), starts)
+    return np.where(least == never, _ABSENT, least)

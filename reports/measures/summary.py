@@ -1,0 +1,202 @@
+"""The summary of a capture: what was in it, how long it took, what went wrong. An analyzer: observe, merge, result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.text import counted, not_taken
+from kafkascope.reports.measures.latency.histogram import Histogram
+
+_KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
+
+
+@dataclass(slots=True)
+class ApiSummary:
+    """Exchanges of one API."""
+
+    exchanges: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    errors: int = 0
+    versions: set[int] = field(default_factory=set)
+    latency: Histogram = field(default_factory=Histogram)
+
+    def merge(self, other: ApiSummary) -> None:
+        """Add the other's exchanges."""
+        self.exchanges += other.exchanges
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+        self.errors += other.errors
+        self.versions |= other.versions
+        self.latency.merge(other.latency)
+
+
+class Summary:
+    """Counts over the tables of a capture. Size is bounded by the number of APIs, and by a cap on all other keys."""
+
+    def __init__(self) -> None:
+        self._apis: dict[str, ApiSummary] = {}
+        self._counts: dict[str, Counter[str]] = {
+            name: Counter() for name in ("outcome", "decoded", "protocol", "client_id", "error", "issue")
+        }
+        self._connections: Counter[tuple[int, str]] = Counter()  # by the broker's port and protocol
+        self._topics: dict[tuple[str, str], list[int]] = {}
+        self._first: int | None = None
+        self._last: int | None = None
+        self.packets = 0  # each once, also if several files have it
+        self.copies = 0  # packets that another file has too, and that are counted there
+        self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
+        self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
+
+    def observe(self, tables: Mapping[str, pa.Table]) -> None:
+        """Add a batch of tables (any of them may be absent)."""
+        if "exchanges" in tables:
+            self._observe_exchanges(tables["exchanges"])
+        if "errors" in tables and len(errors := tables["errors"]):
+            names = pc.binary_join_element_wise(errors["api"], errors["error"], " ")
+            self._count("error", names)
+            for row in pc.value_counts(errors["api"]).to_pylist():
+                self._api(row["values"]).errors += row["counts"]
+        if "connections" in tables:
+            connections = tables["connections"]
+            self._count("protocol", connections["protocol"])
+            for row in connections.group_by(["broker_port", "protocol"]).aggregate([([], "count_all")]).to_pylist():
+                self._connections[row["broker_port"], row["protocol"]] += row["count_all"]
+        if "issues" in tables:
+            for kind, count in zip(*(tables["issues"][c].to_pylist() for c in ("kind", "count")), strict=True):
+                self._counts["issue"][kind] += count
+        if "batches" in tables and len(tables["batches"]):
+            groups = tables["batches"].group_by(["topic", "direction"])
+            for row in groups.aggregate([("records", "sum"), ("bytes", "sum"), ("records", "count")]).to_pylist():
+                self._topic(row["topic"], row["direction"], row["records_sum"], row["bytes_sum"], row["records_count"])
+
+    def merge(self, other: Summary) -> None:
+        """Add what the other has seen."""
+        for name, api in other._apis.items():
+            self._api(name).merge(api)
+        for name, counter in other._counts.items():
+            self._counts[name].update(counter)
+        for (topic, direction), (records, size, batches) in other._topics.items():
+            self._topic(topic, direction, records, size, batches)
+        self._span(other._first, other._last)
+        self.packets += other.packets
+        self.copies += other.copies
+        self.ports |= other.ports
+        self._connections.update(other._connections)
+        self.clocks += other.clocks
+
+    def rename_topics(self, names: Mapping[str, str]) -> None:
+        """Give topics that were known by id (``id:...``) the names that were learned."""
+        for key in [key for key in self._topics if key[0] in names]:
+            records, size, batches = self._topics.pop(key)
+            self._topic(names[key[0]], key[1], records, size, batches)
+
+    def result(self) -> dict[str, Any]:
+        """Everything as plain values, largest first, ready for JSON."""
+        return {
+            "first": _iso(self._first),
+            "last": _iso(self._last),
+            "packets": self.packets,
+            "copies": self.copies,
+            "clocks": self.clocks,
+            "connections": dict(self._counts["protocol"].most_common()),
+            "tls_ports": {
+                str(port): count for (port, protocol), count in self._connections.most_common() if protocol == "tls"
+            },
+            "not_taken_for_kafka": not_taken(self._connections, self.ports),
+            "exchanges": dict(self._counts["outcome"].most_common()),
+            "decoded": dict(self._counts["decoded"].most_common()),
+            "apis": [
+                {
+                    "api": name,
+                    "exchanges": api.exchanges,
+                    "versions": sorted(api.versions),
+                    "request_bytes": api.request_bytes,
+                    "response_bytes": api.response_bytes,
+                    "errors": api.errors,
+                    "latency_ms": {
+                        "p50": api.latency.percentile(0.5),
+                        "p90": api.latency.percentile(0.9),
+                        "p99": api.latency.percentile(0.99),
+                        "max": round(api.latency.highest_ms, 4) if api.latency.counts.any() else None,
+                    },
+                }
+                for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))
+            ],
+            "errors": dict(sorted(self._counts["error"].items(), key=lambda item: (-item[1], item[0]))),
+            "clients": dict(sorted(self._counts["client_id"].items(), key=lambda item: (-item[1], item[0]))),
+            "topics": [
+                {"topic": topic, "direction": direction, "records": records, "bytes": size, "batches": batches}
+                for (topic, direction), (records, size, batches) in sorted(
+                    self._topics.items(), key=lambda item: (-item[1][1], item[0])
+                )
+            ],
+            "issues": dict(sorted(self._counts["issue"].items(), key=lambda item: (-item[1], item[0]))),
+        }
+
+    def _observe_exchanges(self, exchanges: pa.Table) -> None:
+        if not len(exchanges):
+            return
+        for column in ("outcome", "decoded", "client_id"):
+            self._count(column, exchanges[column])
+        times = [exchanges[c].cast(pa.int64()) for c in ("requested", "response_done", "answered", "request_done")]
+        known = [x for column in times for x in pc.min_max(column).as_py().values() if x is not None]
+        if known:
+            self._span(min(known), max(known))
+        names = pc.fill_null(exchanges["api"], "(unknown)").combine_chunks().dictionary_encode()
+        if isinstance(names, pa.ChunkedArray):
+            names = names.unify_dictionaries().combine_chunks()
+        index = names.indices.to_numpy()
+        versions = pc.fill_null(exchanges["api_version"], -1).to_numpy()
+        sizes = [pc.fill_null(exchanges[c], 0).to_numpy() for c in ("request_bytes", "response_bytes")]
+        latency = exchanges["latency_ms"].to_numpy()
+        for i, name in enumerate(names.dictionary.to_pylist()):
+            mine = index == i
+            api = self._api(name)
+            api.exchanges += int(mine.sum())
+            api.versions |= {int(v) for v in np.unique(versions[mine]) if v >= 0}
+            api.request_bytes += int(sizes[0][mine].sum())
+            api.response_bytes += int(sizes[1][mine].sum())
+            api.latency.add(latency[mine & (latency >= 0)])
+
+    def _api(self, name: str | None) -> ApiSummary:
+        return self._apis.setdefault(name or "(unknown)", ApiSummary())
+
+    def _count(self, name: str, values: Any) -> None:
+        counter = self._counts[name]
+        for row in pc.value_counts(values).to_pylist():
+            key = "(none)" if row["values"] is None else row["values"]
+            counter[key if key in counter or len(counter) < _KEPT else "(others)"] += row["counts"]
+
+    def _topic(self, topic: str | None, direction: str, records: int | None, size: int | None, batches: int) -> None:
+        key = (topic or "(unknown)", direction)
+        if key not in self._topics and len(self._topics) >= _KEPT:
+            key = ("(others)", direction)
+        sums = self._topics.setdefault(key, [0, 0, 0])
+        for i, value in enumerate((records, size, batches)):
+            sums[i] += value or 0
+
+    def _span(self, first: int | None, last: int | None) -> None:
+        if first is not None:
+            self._first = first if self._first is None else min(self._first, first)
+        if last is not None:
+            self._last = last if self._last is None else max(self._last, last)
+
+
+def not_taken_note(result: Mapping[str, Any]) -> str:
+    """A few words more on a capture, if connections on ports of Kafka were not taken for Kafka."""
+    count = sum(row["connections"] for row in result["not_taken_for_kafka"])
+    return f", {counted(count, 'connection')} on ports of Kafka not taken for Kafka" if count else ""
+
+
+def _iso(nanoseconds: int | None) -> str | None:
+    if nanoseconds is None:
+        return None
+    return str(np.datetime64(nanoseconds, "ns")) + "Z"

@@ -1,0 +1,228 @@
+"""What was produced and fetched, by topic, client and time: bytes, records, batches and how well they are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.decoders import apis
+from kafkascope.reports.columns.arrow import labels
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
+from kafkascope.reports.columns.series import (
+    in_groups,
+    replaced,
+    shards,
+    sorted_by,
+    spans,
+    width_of,
+    without_the_smallest,
+)
+from kafkascope.reports.vocabulary.tables import CODEC, THROUGHPUT, THROUGHPUT_COUNTS, TIME
+from kafkascope.sniffer.columns import I64, Bool
+
+_MILLISECOND = 1_000_000
+_SERIES = ["topic", "client_id", "client", "direction"]
+_COLUMNS = ["connection", "number", "topic", "codec", "records", "bytes", "bytes_uncompressed"]  # used of batches
+_OF_BATCHES = ["batches", "single_record_batches", "records", "bytes", "bytes_uncompressed"]
+_MEASURES = ["requests", "empty", *_OF_BATCHES]
+_SUMS = [(name, "sum") for name in _MEASURES]
+_PRODUCE, _FETCH = 0, 1
+_DIRECTIONS = ("produce", "fetch")
+_DIRECTION = {apis.PRODUCE: _PRODUCE, apis.FETCH: _FETCH, apis.SHARE_FETCH: _FETCH}
+
+
+def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
+    """Sums of the table ``throughput``, grouped anew, and what follows from them; the most bytes first.
+
+    by: any of topic, client_id, client, direction, codec and from (time; if spans of different width are in the table,
+    the widest). Columns: those of by, then requests, empty, batches, single_record_batches, records, bytes,
+    bytes_uncompressed, records_per_batch, bytes_per_batch, compression_ratio (uncompressed to compressed), empty_share
+    (of requests), and with from bytes_per_second. With codec there are no requests.
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    allowed = [*_SERIES, "codec", "from"]
+    if unknown := [name for name in names if name not in allowed]:
+        raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
+    # A row with a topic is one of several views of the same requests.
+    table = table.filter(pc.is_valid(table["topic"]) if "topic" in names else pc.is_null(table["topic"]))
+    width = 0
+    if "from" in names and table.num_rows:
+        width = int(pc.max(table["width_ms"]).as_py()) * _MILLISECOND
+        at = spans(table["from"].cast(pa.int64()).to_numpy(), width)
+        table = replaced(table, "from", pa.array(at).cast(TIME))
+    measures = _OF_BATCHES if "codec" in names else _MEASURES
+    rows = _by_codec(table) if "codec" in names else table
+    if names:
+        sums = rows.group_by(names, use_threads=False).aggregate([(name, "sum") for name in measures])
+    else:
+        sums = pa.table({f"{name}_sum": [pc.sum(rows[name]).as_py() or 0] for name in measures})
+    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).select([*names, *measures])
+    order = [("bytes", "descending"), *((name, "ascending") for name in names)]
+    frame: pd.DataFrame = sums.take(pc.sort_indices(sums, order)).to_pandas()
+    frame["records_per_batch"] = _ratio(frame, "records", "batches")
+    frame["bytes_per_batch"] = _ratio(frame, "bytes", "batches")
+    frame["compression_ratio"] = _ratio(frame, "bytes_uncompressed", "bytes")
+    if "codec" not in names:
+        frame["empty_share"] = _ratio(frame, "empty", "requests")
+    if "from" in names:
+        frame["bytes_per_second"] = frame["bytes"] * 1e9 / max(width, 1)
+    return frame
+
+
+class Moved:
+    """The requests of a batch that produce or fetch, and what they carried."""
+
+    def __init__(self, exchanges: pa.Table, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> None:
+        connection = exchanges["connection"].to_numpy()
+        self._places = ExchangePlaces(connection, exchanges["number"].to_numpy())
+        self._api_key = pc.fill_null(exchanges["api_key"], -1).to_numpy().astype(np.int64)
+        self._client_id = exchanges["client_id"]
+        self._client, _ = clients_and_brokers(connection, ends)
+        self._at = spans(pc.coalesce(exchanges["requested"], exchanges["answered"]).cast(pa.int64()).to_numpy())
+        # What a quota emptied, or an error, tells nothing of what was there to fetch.
+        self._in_order = (
+            pc.and_(
+                pc.and_(pc.equal(exchanges["outcome"], "answered"), pc.equal(exchanges["decoded"], "full")),
+                pc.and_(
+                    pc.equal(pc.fill_null(exchanges["error_code"], 0), 0),
+                    pc.equal(pc.fill_null(exchanges["throttle_ms"], 0), 0),
+                ),
+            )
+            .to_numpy()
+            .astype(np.bool_)
+        )
+        self._partitions = tables.get("partitions")
+        batches = tables.get("batches")
+        if batches is not None:
+            batches = batches.select(_COLUMNS).filter(pc.invert(pc.fill_null(batches["control"], False)))
+        self._batches = batches
+
+    def rows(self) -> Iterator[pa.Table]:
+        """Rows of ``THROUGHPUT_COUNTS`` to be added up."""
+        brought = np.zeros(len(self._at), np.int64)
+        if self._partitions is not None:
+            exchange = self._places.of(self._partitions)
+            size = pc.fill_null(self._partitions["bytes"], 0).to_numpy()
+            np.add.at(brought, exchange[exchange >= 0], size[exchange >= 0])
+        moves = np.flatnonzero(np.isin(self._api_key, list(_DIRECTION)))
+        yield self._requests(moves, pa.nulls(len(moves), pa.string()), brought[moves] == 0)
+        yield self._requests_by_topic()
+        if self._batches is not None and self._batches.num_rows:
+            exchange = self._places.of(self._batches)
+            there = np.flatnonzero((exchange >= 0) & np.isin(self._api_key[exchange], list(_DIRECTION)))
+            batches, exchange = self._batches.take(pa.array(there)), exchange[there]
+            yield self._carried(exchange, batches, pa.nulls(len(there), pa.string()))
+            named = batches["topic"].is_valid().to_numpy()
+            topic = batches["topic"].filter(pa.array(named))
+            yield self._carried(exchange[named], batches.filter(pa.array(named)), topic)
+
+    def _requests_by_topic(self) -> pa.Table:
+        """Each request once for each topic that it carried or was answered of."""
+        tables = [table for table in (self._partitions, self._batches) if table is not None and table.num_rows]
+        if not tables:
+            return NOTHING
+        exchange = np.concatenate([self._places.of(table) for table in tables])
+        exchange = np.where(np.isin(self._api_key[exchange], list(_DIRECTION)), exchange, np.int64(-1))
+        size = np.concatenate([pc.fill_null(table["bytes"], 0).to_numpy() for table in tables])
+        topics = pa.chunked_array([chunk for table in tables for chunk in table["topic"].chunks], pa.string())
+        of, topic, place = topics_of_exchanges(exchange, topics)
+        brought = np.zeros(len(of), np.int64)
+        np.add.at(brought, place[place >= 0], size[place >= 0])
+        return self._requests(of, topic, brought == 0)
+
+    def _requests(self, exchange: I64, topic: pa.Array, nothing: Bool) -> pa.Table:
+        fetches = self._direction(exchange) == _FETCH
+        empty = fetches & nothing & self._in_order[exchange]
+        ones = np.ones(len(exchange), np.int64)
+        return self._table(
+            exchange, topic, pa.nulls(len(exchange), pa.string()), {"requests": ones, "empty": empty.astype(np.int64)}
+        )
+
+    def _carried(self, exchange: I64, batches: pa.Table, topic: pa.Array | pa.ChunkedArray) -> pa.Table:
+        records = pc.fill_null(batches["records"], 0).to_numpy()
+        measures = {
+            "batches": np.ones(len(exchange), np.int64),
+            "single_record_batches": (records == 1).astype(np.int64),
+            "records": records,
+            "bytes": pc.fill_null(batches["bytes"], 0).to_numpy(),
+            "bytes_uncompressed": pc.coalesce(batches["bytes_uncompressed"], batches["bytes"]).to_numpy(),
+        }
+        return self._table(exchange, topic, pc.fill_null(batches["codec"], "unknown"), measures)
+
+    def _table(
+        self,
+        exchange: I64,
+        topic: pa.Array | pa.ChunkedArray,
+        codec: pa.Array | pa.ChunkedArray,
+        measures: Mapping[str, I64],
+    ) -> pa.Table:
+        rows = pa.array(exchange)
+        client_id = self._client_id.take(rows)
+        columns = {
+            "shard": shards(client_id),
+            "topic": topic,
+            "client_id": client_id,
+            "client": self._client.take(rows),
+            "direction": labels(self._direction(exchange), _DIRECTIONS),
+            "from": pa.array(self._at[exchange]).cast(TIME),
+            "codec": codec,
+        }
+        none = np.zeros(len(exchange), np.int64)
+        columns |= {name: pa.array(measures.get(name, none)) for name in _MEASURES}
+        return pa.table([columns[name] for name in THROUGHPUT_COUNTS.names], schema=THROUGHPUT_COUNTS)
+
+    def _direction(self, exchange: I64) -> I64:
+        return np.where(self._api_key[exchange] == apis.PRODUCE, np.int64(_PRODUCE), np.int64(_FETCH))
+
+
+NOTHING = THROUGHPUT_COUNTS.empty_table()
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    """Rows of ``THROUGHPUT_COUNTS`` with equal keys added up."""
+    names = ["shard", *_SERIES, "from", "codec"]
+    sums = rows.group_by(names, use_threads=False).aggregate(_SUMS)
+    return sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).select(rows.column_names)
+
+
+def throughput_table(rows: pa.Table) -> pa.Table:
+    """The table ``throughput`` of all rows of a shard."""
+    weight = pc.add(rows["requests"], rows["batches"]).to_numpy()
+    rows = without_the_smallest(rows, _SERIES, ("topic", "client_id", "client"), weight)
+    at = rows["from"].cast(pa.int64()).to_numpy()
+    width = width_of(at)
+    rows = replaced(rows, "from", pa.array(spans(at, width)).cast(TIME))
+    names = [*_SERIES, "from"]
+    rows = sorted_by(summed(rows), [*names, "codec"])
+    groups, group = in_groups(rows, names)
+    count = groups.num_rows
+    arrays: dict[str, pa.Array] = {name: groups[name] for name in names}
+    for name in _MEASURES:
+        sums = np.zeros(count, np.int64)
+        np.add.at(sums, group, rows[name].to_numpy())
+        arrays[name] = pa.array(sums)
+    arrays["width_ms"] = pa.array(np.full(count, width // _MILLISECOND, np.int64))
+    coded = rows["codec"].is_valid().to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(group[coded], minlength=count))))
+    codecs = rows.filter(pa.array(coded)).select([field.name for field in CODEC]).to_struct_array()
+    values = codecs.combine_chunks() if codecs.num_chunks else pa.array([], CODEC)
+    arrays["codecs"] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+    return pa.table([arrays[name] for name in THROUGHPUT.names], schema=THROUGHPUT)
+
+
+def _by_codec(table: pa.Table) -> pa.Table:
+    """A row for each codec of each row."""
+    lists = table["codecs"].combine_chunks()
+    row = np.repeat(np.arange(table.num_rows), pc.fill_null(pc.list_value_length(lists), 0).to_numpy())
+    columns = {name: table[name].take(pa.array(row)) for name in (*_SERIES, "from")}
+    values = lists.flatten()
+    return pa.table(columns | {field.name: values.field(field.name) for field in CODEC})
+
+
+def _ratio(frame: pd.DataFrame, above: str, below: str) -> pd.Series[float]:
+    """One column by another; NaN where that is 0."""
+    return frame[above] / frame[below].where(frame[below] > 0)

@@ -1,0 +1,1 @@
+"""Exchanges in, one row each out, by connection; nothing that needs more than one connection."""

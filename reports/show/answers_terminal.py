@@ -1,0 +1,184 @@
+"""The answers on a terminal, in a screen or two: what a person would want first comes first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kafkascope.reports.answers import coverage
+from kafkascope.reports.answers.answers import Answers
+from kafkascope.reports.answers.errors import Errors
+from kafkascope.reports.answers.groups import Groups, weight_ms
+from kafkascope.reports.answers.latency import Latency
+from kafkascope.reports.answers.progress import Lag
+from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.findings.finding import Finding
+from kafkascope.reports.vocabulary.triggers import words
+
+_ROWS = 10  # of each table; what is left out is counted
+_FINDINGS = 8
+_STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def show(answers: Answers, console: Console) -> None:
+    """Print the answers."""
+    parts: list[RenderableType] = [Text(" · ".join(coverage.headline(answers.summary)))]
+    for part in (
+        _findings(answers),
+        _groups(answers.groups),
+        _latency(answers.latency),
+        _errors(answers.errors),
+        _lag(answers.lag),
+        _coverage(answers),
+    ):
+        shown = list(part)
+        if shown:
+            parts += ["", *shown]
+    console.print(Group(*parts))
+
+
+def _findings(answers: Answers) -> Iterator[RenderableType]:
+    found = answers.findings
+    if found is None:
+        return
+    if not found.shown:
+        if not answers.no_kafka:
+            yield Text("no problem was found", style="green")
+        return
+    count = len(found.shown) + found.left_out
+    yield Text(counted(count, "finding"), style="bold")
+    grid = Table.grid(padding=(0, 1))
+    for one in found.shown[:_FINDINGS]:
+        grid.add_row(Text(one.severity, style=_STYLES.get(one.severity, "")), _finding(one))
+    yield grid
+    if count > _FINDINGS:
+        yield Text(f"and {count - _FINDINGS:,} more, in the report")
+
+
+def _finding(one: Finding) -> Text:
+    since = f", since {clock(one.since)}" if one.since is not None else ""
+    packets = [f"{seen.packet}" for seen in one.evidence if seen.packet is not None][:3]
+    told = f", packet{'s' if len(packets) > 1 else ''} {', '.join(packets)}" if packets else ""
+    text = Text.assemble((shown_text(one.title), "bold"), (f"\n{shown_text(one.subject)}{since}{told}", "dim"))
+    return text.append(f"\n→ {shown_text(one.advice)}") if one.advice else text
+
+
+def _groups(groups: Groups | None) -> Iterator[RenderableType]:
+    if groups is None or not groups.total:
+        return
+    table = _table("group", "protocol", "rebalances:", "causes", "worst:", "nobody owned:", "worst one")
+    for group in groups.shown[:_ROWS]:
+        one = group.counts
+        worst = max(group.rebalances, key=weight_ms, default=None)
+        told = ""
+        if worst is not None:
+            who = f" of {worst.trigger_client_id}" if worst.trigger_client_id else ""
+            told = f"{clock(worst.started)} → {worst.to_generation}: {words(worst.trigger)}{who} ({worst.certainty})"
+        causes = ", ".join(f"{words(trigger)} {count}" for trigger, count in one.causes[:3])
+        _row(
+            table,
+            one.group_id,
+            one.protocol or "",
+            f"{one.rebalances:,}",
+            causes + (", …" if len(one.causes) > 3 else ""),
+            duration(one.worst_cost_ms),
+            duration(one.worst_unowned_ms) if one.worst_unowned_ms else "",
+            told,
+        )
+    yield _and_more(table, groups.total)
+
+
+def _latency(latency: Latency | None) -> Iterator[RenderableType]:
+    if latency is None or not latency.apis:
+        return
+    table = _table(
+        "latency", "answers:", "p50:", "p90:", "p99:", "max:", "waiting:", "throttled:", "slow:", "slow p99:"
+    )
+    for api in latency.apis[:_ROWS]:
+        p50, p90, p99, _ = (duration(value) for value in api.total.at)
+        shares = []
+        for name in ("waiting", "throttled", "slow"):
+            part = api.parts.get(name)
+            shares.append(f"{part.sum_ms / api.total.sum_ms:.0%}" if part and api.total.sum_ms else "")
+        slow = api.parts.get("slow")
+        _row(
+            table,
+            api.api,
+            f"{api.total.count:,}",
+            *(p50, p90, p99, duration(api.total.highest)),
+            *shares,
+            duration(slow.at[2]) if slow else "",
+        )
+    yield _and_more(table, len(latency.apis))
+
+
+def _errors(errors: Errors | None) -> Iterator[RenderableType]:
+    if errors is None:
+        return
+    if errors.trouble:
+        table = _table("errors", "API", "count:", "first", "packet:", "where", style="red")
+        for one in errors.trouble[:_ROWS]:
+            where = ", ".join(f"{kind} {name}" for kind, name, _ in one.where()[:3])
+            packet = "" if one.packet is None else str(one.packet)
+            _row(table, one.error, one.api, f"{one.count:,}", clock(one.first), packet, where)
+        yield _and_more(table, len(errors.trouble))
+    elif errors.ordinary:
+        yield Text("no error that means trouble", style="green")
+    if errors.ordinary:
+        counts: Counter[str] = Counter()
+        for one in errors.ordinary:
+            counts[one.error] += one.count
+        told = ", ".join(f"{error} {count:,}" for error, count in counts.most_common(_ROWS))
+        more = f" and {len(counts) - _ROWS} more" if len(counts) > _ROWS else ""
+        yield Text(f"ordinary in a handshake: {shown_text(told)}{more}", style="dim")
+
+
+def _lag(lag: Lag | None) -> Iterator[RenderableType]:
+    if lag is None or not lag.groups:
+        return
+    table = _table("lag", "partitions:", "highest:", "of", "at the end:")
+    for group in lag.groups[:_ROWS]:
+        first = group.partitions[0]
+        count = len(group.partitions) + group.partitions_left_out
+        end = f"{group.sums[-1]:,}" if group.sums else ""
+        _row(table, group.name, f"{count:,}", f"{group.highest:,}", first.name, end)
+    yield _and_more(table, len(lag.groups) + lag.left_out)
+
+
+def _coverage(answers: Answers) -> Iterator[RenderableType]:
+    skipped = {"packets", "connections"}
+    for name, value in coverage.facts(answers.summary):
+        if name not in skipped:
+            yield Text(f"{name}: {shown_text(value)}", style="yellow" if name in ("encrypted", "clock") else "")
+    if answers.issues:
+        table = _table("not seen or not understood", "count:", "what it weakens", style="yellow")
+        for one in answers.issues[:_ROWS]:
+            _row(table, one.kind.replace("_", " "), f"{one.count:,}", one.weakens)
+        yield _and_more(table, len(answers.issues))
+
+
+def _table(*heads: str, style: str = "") -> Table:
+    """A table; a head that ends in a colon is of a column of numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, head in enumerate(heads):
+        number = head.endswith(":")
+        table.add_column(
+            head.rstrip(":"), justify="right" if number else "left", no_wrap=number, style="" if i else style
+        )
+    return table
+
+
+def _row(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(shown_text(cell)) for cell in cells))
+
+
+def _and_more(table: Table, rows: int) -> Table:
+    if rows > _ROWS:
+        table.add_row(f"and {rows - _ROWS:,} more")
+    return table

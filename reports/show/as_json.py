@@ -1,0 +1,61 @@
+"""All answers as one JSON object: the summary, and the rows of every table that answers something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import dataset as ds
+
+from kafkascope.decoders import to_json
+from kafkascope.reports.answers.groups import numbered
+from kafkascope.reports.vocabulary.tables import RESULTS
+
+TABLES = ("findings", *(name for name in RESULTS if name != "findings"), "issues", "connections")
+"""In the order in which they are written."""
+_LEFT_OUT = frozenset({"bucket", "counts"})  # histograms: their percentiles are told
+
+
+def write(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], stream: TextIO) -> None:
+    """Write the object, a row a line; tables that are not there are null. Times are ISO 8601, UTC."""
+    stream.write('{"summary":' + to_json(summary))
+    for name in TABLES:
+        stream.write(f",\n{to_json(name)}:")
+        if name not in tables:
+            stream.write("null")
+            continue
+        stream.write("[")
+        comma = "\n"
+        table = tables[name]
+        columns = [column for column in table.schema.names if column not in _LEFT_OUT]
+        for batch in table.to_batches(columns=columns):
+            kinds = {field.name: field.type for field in batch.schema if _has_times(field.type)}
+            for row in numbered(pa.Table.from_batches([batch])).to_pylist():
+                for column, kind in kinds.items():
+                    row[column] = _with_times(row[column], kind)
+                stream.write(comma + to_json(row))
+                comma = ",\n"
+        stream.write("]")
+    stream.write("}\n")
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind):
+        return _has_times(kind.value_type)
+    if pa.types.is_struct(kind):
+        return any(_has_times(field.type) for field in kind)
+    return bool(pa.types.is_timestamp(kind))
+
+
+def _with_times(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_timestamp(kind):
+        return f"{np.datetime64(value, 'ns')}Z"
+    if pa.types.is_list(kind):
+        return [_with_times(one, kind.value_type) for one in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _with_times(value[field.name], field.type) for field in kind}
+    return value

@@ -1,0 +1,130 @@
+"""One rebalance in words: what set it off, how one knows, who took part, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from kafkascope.reports.columns.name_lists import in_words
+from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import duration
+from kafkascope.reports.groups.history import Evidence, Member, Rebalance
+from kafkascope.reports.vocabulary.triggers import TRIGGERS
+
+
+def explain(rebalance: Rebalance) -> str:
+    """A rebalance in words, as they are shown to people."""
+    return "\n".join(map(shown_text, _lines(rebalance)))
+
+
+def _lines(rebalance: Rebalance) -> Iterator[str]:
+    before = rebalance.from_generation
+    word = "generation" if rebalance.protocol in ("classic", "connect") else "epoch"
+    path = f"{before} → {rebalance.to_generation}" if before is not None else f"{rebalance.to_generation}"
+    kind = f"{rebalance.protocol} protocol" + (f", assignor {rebalance.assignor}" if rebalance.assignor else "")
+    yield f"Group {rebalance.group_id}, {word} {path} ({kind})"
+    if rebalance.inferred:
+        yield f"No message in the capture names this {word}: it is inferred from what happened."
+    yield ""
+    who = f", {rebalance.trigger_client_id}" if rebalance.trigger_client_id else ""
+    yield f"Trigger: {rebalance.trigger}{who} ({rebalance.certainty}): {_meaning(rebalance.trigger)}"
+    later = {(other.trigger, other.packet) for other in rebalance.contributing or []}
+    # What came while the rebalance was open is told below, not as a reading that was turned down.
+    yield from _evidence(
+        [
+            one
+            for one in rebalance.evidence or []
+            if not one.rejected or one.packet is None or (one.trigger, one.packet) not in later
+        ],
+        rebalance.trigger,
+    )
+    if rebalance.contributing:
+        yield "While it was open:"
+        for other in rebalance.contributing:
+            whose = f", {other.client_id}" if other.client_id else ""
+            yield f"    {clock(other.at)} {_packet(other.packet)}{other.trigger}{whose}: {_meaning(other.trigger)}"
+    yield ""
+    yield from _course(rebalance)
+    yield ""
+    if rebalance.members:
+        yield from _members(rebalance.members, rebalance.leader, rebalance.started)
+    else:
+        yield "Its members are not known." if rebalance.stable is None else "No members."
+    yield from _cost(rebalance)
+
+
+def _evidence(evidence: Sequence[Evidence], trigger: str) -> Iterator[str]:
+    for one in evidence:
+        if not one.rejected:
+            yield f"  + {clock(one.at)} {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
+    for one in evidence:
+        if one.rejected:
+            yield f"  - not {one.trigger}: {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
+    if not any(not one.rejected for one in evidence) and trigger == "unknown":
+        yield "  nothing in the capture tells"
+
+
+def _course(rebalance: Rebalance) -> Iterator[str]:
+    started = rebalance.started
+    yield f"Started   {clock(started, date=True)}"
+    for name, title in (("joined", "Joined"), ("stable", "Stable"), ("recovered", "Recovered")):
+        if (at := getattr(rebalance, name)) is not None:
+            after = f"  after {(at - started) / 1e6:,.0f} ms" if started is not None else ""
+            yield f"{title:<9} {clock(at, date=True)}{after}"
+    if rebalance.stable is None:
+        yield "It never became stable, as far as the capture shows."
+    if rebalance.last_client_id and rebalance.last_by_ms:
+        yield f"Last was {rebalance.last_client_id}, {rebalance.last_by_ms:,.0f} ms after the one before it."
+
+
+def _members(members: Sequence[Member], leader: str | None, started: int | None) -> Iterator[str]:
+    yield f"{counted(len(members), 'member')}:"
+    for member in members:
+        who = member.client_id or member.member_id or "?"
+        software = " ".join(filter(None, (member.software, member.software_version)))
+        facts = [member.host, software, f"instance {member.instance_id}" if member.instance_id else None]
+        if member.member_id == leader:
+            facts.append("leader")
+        if started is not None and member.joined is not None:
+            since = (member.joined - started) / 1e6
+            facts.append(f"joined {since:+,.0f} ms" if since >= 0 else f"a member for {duration(-since)}")
+        if member.sync_ms is not None:
+            facts.append(f"assignment after {member.sync_ms:,.0f} ms")
+        known = ", ".join(str(fact) for fact in facts if fact)
+        yield f"  {who}: {known}" if known else f"  {who}"
+        now, before = member.assignment, member.assignment_before
+        yield f"      has {_partitions(now)}" + (
+            "" if before is None or before == now else f", had {_partitions(before)}"
+        )
+
+
+def _cost(rebalance: Rebalance) -> Iterator[str]:
+    if rebalance.moved:
+        yield f"Moved: {_partitions(rebalance.moved)}"
+    if rebalance.unowned:
+        longest = max(one.ms for one in rebalance.unowned)
+        yield f"Without owner: {counted(len(rebalance.unowned), 'partition')}, the longest for {longest:,.0f} ms"
+    if rebalance.reread_records:
+        yield f"Read a second time: {counted(rebalance.reread_records, 'record')}"
+
+
+def clock(at: int | None, *, date: bool = False) -> str:
+    """A time to the millisecond, in UTC."""
+    if at is None:
+        return "unknown" if date else "            "
+    text = pa.scalar(at // 1_000_000, pa.timestamp("ms")).as_py().isoformat(sep=" ", timespec="milliseconds")
+    return str(text) if date else str(text)[11:]
+
+
+def _packet(packet: int | None) -> str:
+    return f"packet {packet}: " if packet else ""
+
+
+def _partitions(names: Iterable[str] | None) -> str:
+    return "unknown" if names is None else in_words(names) or "nothing"
+
+
+def _meaning(trigger: str) -> str:
+    return TRIGGERS[trigger].meaning if trigger in TRIGGERS else "no meaning is known"

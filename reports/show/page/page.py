@@ -1,0 +1,55 @@
+"""The page: answers as JSON, our script and our style in one file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from kafkascope.decoders.characters import safe_json
+from kafkascope.reports.answers.answers import Answers
+from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.show.page.data import page_data
+
+# What could end a script element; JSON may write any character so.
+_ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&"}
+
+
+def page(answers: Answers, title: str = "kafkascope report") -> str:
+    """One HTML document. All text of the capture is in it as JSON, and reaches the reader as text."""
+    script, style = _own("report.js"), _own("report.css")
+    template = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True).from_string(
+        _own("page.html.j2")
+    )
+    return template.render(
+        title=shown_text(title),
+        answers=Markup(embedded(page_data(answers))),
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=_hash(script),
+        style_hash=_hash(style),
+    )
+
+
+def embedded(value: Any) -> str:
+    """A value as JSON that may stand in a script element."""
+    text = safe_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    for character, escaped in _ESCAPED.items():  # many times as fast as str.translate
+        text = text.replace(character, escaped)
+    return text
+
+
+@cache
+def _own(name: str) -> str:
+    return (files("kafkascope.reports.show.page") / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    """A source expression of the content security policy: only this script and this style may run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

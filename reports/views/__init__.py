@@ -1,0 +1,1 @@
+"""What needs more than one connection: the only place that joins groups, measures and findings."""

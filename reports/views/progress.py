@@ -1,0 +1,78 @@
+"""The view of progress: positions in the partitions of a topic, whoever told them, and what they say of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.views import Known, keys_together
+from kafkascope.reports.findings.finding import finding_table
+from kafkascope.reports.findings.lag_rules import lag_findings
+from kafkascope.reports.measures.progress.lag import lag_table
+from kafkascope.reports.measures.progress.positions import (
+    COMMIT,
+    COMMITTED,
+    END,
+    FETCH,
+    SHARE,
+    joined_commits,
+    joined_ends,
+    joined_fetches,
+    positions,
+)
+from kafkascope.reports.measures.progress.readers import groups_of
+from kafkascope.reports.measures.progress.rereads import rereads
+from kafkascope.reports.vocabulary.tables import POSITIONS
+
+
+class ProgressView:
+    """Positions by topic; of them lag, what was read again, and findings."""
+
+    name = "positions"
+    schema = POSITIONS
+    key = "topic"
+    needs = frozenset({"partitions", "batches", "told_offsets", "exchanges"})
+    results: tuple[str, ...] = ("lag", "rereads", "findings")
+
+    def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
+        """Rows of POSITIONS that a batch gives; None without any."""
+        parts = [part for part in positions(tables, ends) if part.num_rows]
+        return pa.concat_tables(parts) if parts else None
+
+    def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
+        """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
+        lags, again, findings = [], [], []
+        for of_topics, _ in keys_together(rows.filter(pc.is_valid(rows[self.key])), self.key):
+            lag, reread = _of_topics(of_topics)
+            lags.append(lag)
+            again.append(reread)
+            findings += lag_findings(lag, reread)
+        tables = {"lag": lags, "rereads": again, "findings": [finding_table(findings)]}
+        return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
+
+
+def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    kind = rows["kind"]
+    fetches = joined_fetches(rows.filter(pc.equal(kind, FETCH)))
+    ends = joined_ends(rows.filter(pc.equal(kind, END)))
+    commits = joined_commits(rows.filter(pc.is_in(kind, pa.array([COMMIT, COMMITTED, SHARE]))))
+    code, names = dictionary_codes(commits["group_id"])
+    group = groups_of(fetches, commits, code)
+    named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())
+    fetches = fetches.set_column(fetches.schema.get_field_index("group_id"), POSITIONS.field("group_id"), named)
+    lag = lag_table(fetches, commits, ends)
+    again = rereads(fetches.filter(pa.array(np.asarray(group >= 0))))
+    orders = (
+        ("group_id", "partition", "client_id", "client", "at"),
+        ("group_id", "partition", "at", "connection", "number"),
+    )
+    lag, again = (
+        table.sort_by([(name, "ascending") for name in ("topic", *order)])
+        for table, order in zip((lag, again), orders, strict=True)
+    )
+    return lag, again

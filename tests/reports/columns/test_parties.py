@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkascope.reports.columns.parties import ExchangePlaces, clients_and_brokers, topics_of_exchanges
+
+
+def test_ends_are_named() -> None:
+    ends = {
+        3: SimpleNamespace(client="10.0.0.2", client_port=1, broker="10.0.0.1", broker_port=9092),
+        5: SimpleNamespace(client="fe80::2", client_port=1, broker="fe80::1", broker_port=9093),
+    }
+    client, broker = clients_and_brokers(np.array([5, 3, 9, 5]), ends)
+    assert client.to_pylist() == ["fe80::2", "10.0.0.2", None, "fe80::2"]
+    assert broker.to_pylist() == ["[fe80::1]:9093", "10.0.0.1:9092", None, "[fe80::1]:9093"]
+
+
+PAIRS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), max_size=12, unique=True)
+
+
+@given(PAIRS, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12))
+def test_rows_find_their_exchange(exchanges: list[tuple[int, int]], rows: list[tuple[int, int]]) -> None:
+    connection, number = (np.array([pair[i] for pair in exchanges], np.int64) for i in (0, 1))
+    table = pa.table(
+        {name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(("connection", "number"))}
+    )
+    found = ExchangePlaces(connection, number).of(table)
+    assert found.tolist() == [exchanges.index(row) if row in exchanges else -1 for row in rows]
+
+
+def test_each_topic_of_an_exchange_is_named_once() -> None:
+    topics = pa.chunked_array([["b", "a"], ["b", None, "b", "a"]])
+    exchange, topic, place = topics_of_exchanges(np.array([1, 0, 1, 1, -1, 1]), topics)
+    assert list(zip(exchange.tolist(), topic.to_pylist(), strict=True)) == [(0, "a"), (1, "b"), (1, "a")]
+    assert place.tolist() == [1, 0, 1, -1, -1, 2]

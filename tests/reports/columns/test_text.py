@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import datetime
+import json
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkascope.decoders.characters import safe_text
+from kafkascope.reports.columns.text import (
+    epoch_times,
+    iso_times,
+    json_members,
+    not_taken,
+    not_taken_remark,
+    tls_remark,
+)
+
+TIME = pa.timestamp("ns", tz="UTC")
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=40), st.text(max_size=20).map(str.encode)), max_size=20))
+def test_a_member_is_text_where_the_bytes_are_and_hex_elsewhere(values: list[bytes | None]) -> None:
+    for value, member in zip(values, json_members("key", pa.array(values, pa.binary())).to_pylist(), strict=True):
+        parsed = json.loads("{" + member + "}")
+        assert len(parsed) == 1
+        if value is None:
+            assert parsed == {"key": None}
+            continue
+        try:
+            assert parsed == {"key": value.decode()}
+        except UnicodeDecodeError:
+            assert parsed == {"key_hex": value.hex()}
+
+
+def test_no_member_holds_a_character_that_hides() -> None:
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10400)]))
+    text = json_members("value", pa.array([every.encode()], pa.binary()))[0].as_py()
+    assert safe_text(text) == text
+    assert json.loads("{" + text + "}") == {"value": every}
+    assert "é" in text
+    assert "\U00010123" in text
+
+
+def test_surrogates_and_overlong_sequences_are_no_text() -> None:
+    bad = [b"\xed\xa0\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80", b"\xc2", b"\x80"]
+    for value, member in zip(bad, json_members("v", pa.array(bad, pa.binary())).to_pylist(), strict=True):
+        assert member == f'"v_hex":"{value.hex()}"'
+
+
+def test_a_slice_has_the_members_of_its_own_rows() -> None:
+    values = pa.array([b"a", None, b"ccc", b"\xff"], pa.binary())
+    assert json_members("v", values.slice(2)).to_pylist() == ['"v":"ccc"', '"v_hex":"ff"']
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9_223_372_035_999_999_999)), max_size=20))
+def test_times_are_those_of_the_calendar(nanoseconds: list[int | None]) -> None:
+    times = pa.array(nanoseconds, pa.int64()).cast(TIME)
+    for value, iso, epoch in zip(
+        nanoseconds, iso_times(times).to_pylist(), epoch_times(times).to_pylist(), strict=True
+    ):
+        if value is None:
+            assert iso is None
+            assert epoch is None
+            continue
+        seconds, rest = divmod(value, 1_000_000_000)
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+        assert iso == f"{moment.isoformat()}.{rest:09d}Z"
+        assert epoch == f"{seconds:010d}.{rest:09d}"
+
+
+def test_ports_of_tls_are_told_by_their_connections_and_a_flood_of_them_is_cut() -> None:
+    assert tls_remark({"9094": 1}).startswith("1 connection is encrypted with TLS, to port 9094: what is in it cannot")
+    assert "9 connections are encrypted with TLS, to ports 443, 9093, 10000:" in tls_remark(
+        {"10000": 2, "9093": 2, "443": 5}
+    )
+    many = tls_remark({str(port): 100 for port in range(9000, 9050)})
+    assert "5,000 connections are" in many
+    assert "9009 and 40 more: what is in them" in many
+    assert "9010" not in many
+
+
+def test_what_is_not_taken_for_kafka_is_told_of_ports_where_kafka_is_or_is_asked_for() -> None:
+    on_9092 = {"kafka": 5, "http": 1, "unknown": 2, "tls": 3, "empty": 4}
+    connections = {(9092, protocol): count for protocol, count in on_9092.items()}
+    connections |= {(80, "http"): 9, (9093, "redis"): 1}
+    rows = not_taken(connections, frozenset())
+    told = (
+        "connections to a port of Kafka were not taken for Kafka: 3 to port 9092 (2 of an unknown protocol, 1 of HTTP)"
+    )
+    assert not_taken_remark(rows).startswith(f"3 {told};")
+    assert [row["port"] for row in not_taken(connections, {9093})] == [9092, 9092, 9093]
+    assert not not_taken({(80, "http"): 9}, frozenset())
+    many = not_taken_remark(not_taken({(port, "http"): 1 for port in range(9000, 9050)}, range(65536)))
+    assert "9009 (1 of HTTP) and 40 more ports;" in many
+    assert "9010" not in many

@@ -1,0 +1,622 @@
+"""The classic protocol against what brokers logged, in part of what was said, and in cases written by hand."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.groups.classic.history import classic
+from kafkascope.reports.groups.history import (
+    CERTAIN,
+    GUESSED,
+    LIKELY,
+    GroupHistory,
+    GroupLog,
+    Rebalance,
+    event_table,
+    rebalance_table,
+)
+from kafkascope.reports.vocabulary.events import EVENTS
+from tests.reports.groups.group_logs import MS, START, Conversation, captured_logs, changed, truth_of, unanswered
+
+STORIES = (
+    "connect",
+    "cooperative-sticky",
+    "eager-three-joins",
+    "join-errors",
+    "killed-consumer",
+    "killed-silent",
+    "max-poll-exceeded",
+    "missed-rejoin",
+    "mixed-versions",
+    "rebalance-storm",
+    "removed-and-timeouts",
+    "static-members",
+    "streams-classic",
+    "subscription-change",
+    "transactions",
+    "zk-2.8.2",
+)
+# What the broker's log calls leader_rejoined or member_metadata_changed may have a better name on the wire.
+_BETTER_NAMES = {"leader_rejoined", "member_metadata_changed"}
+
+
+def of(rebalances: list[Rebalance]) -> dict[int, Rebalance]:
+    return {rebalance.to_generation: rebalance for rebalance in rebalances}
+
+
+def logged(capture: str) -> list[dict[str, Any]]:
+    """What the broker logged of groups of the classic protocol."""
+    return [each for each in truth_of(capture)["rebalances"] if each.get("protocol", "classic").split()[0] == "classic"]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_generations_are_those_that_the_broker_logged(story: str) -> None:
+    logs = captured_logs(story)
+    found = {group: of(classic(log).rebalances) for group, log in logs.items()}
+    wanted: dict[str, set[int]] = {}
+    for truth in logged(story):
+        number = truth["generation_or_epoch"]
+        rebalance = found[truth["group"]].get(number)
+        if rebalance is None:
+            # the last members' sessions ran out after all that was captured of the group
+            assert (truth["cause"], truth["members"]) == ("session_timeout", [])
+            continue
+        wanted.setdefault(truth["group"], set()).add(number)
+        where = f"{truth['group']} {number}"
+        if truth["cause"] not in _BETTER_NAMES:
+            assert rebalance.trigger == truth["cause"], where
+            assert rebalance.trigger_client_id == truth["client_id"], where
+        assert sorted(str(member.client_id) for member in rebalance.members) == sorted(truth["members"]), where
+        assert rebalance.started is not None
+        assert abs(rebalance.started / MS - truth["started_ms"]) < 100, where
+        if rebalance.inferred and rebalance.stable is None:
+            continue  # it was open as the last message was captured
+        if truth["stabilized_ms"] is None:
+            assert rebalance.stable is None, where
+            continue
+        assert rebalance.stable is not None
+        assert abs(rebalance.stable / MS - truth["stabilized_ms"]) < 300, where
+        got = {member.client_id: sorted(member.assignment or []) for member in rebalance.members}
+        for client, partitions in truth["assignments"].items():
+            assert got[client] == sorted(partitions), where
+    for group, numbers in wanted.items():
+        assert set(found[group]) == numbers
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_events_have_names_that_are_explained_and_rows_fit_the_tables(story: str) -> None:
+    for log in captured_logs(story).values():
+        history = classic(log)
+        assert {event.event for event in history.events} <= set(EVENTS)
+        assert event_table(history.events).num_rows == len(history.events)
+        assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)
+        assert [event.at for event in history.events] == sorted(event.at for event in history.events)
+
+
+@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize(
+    "view", ["without one client", "only one client", "from the middle", "lost messages", "requests"]
+)
+def test_part_of_what_was_said_is_never_wrong_with_certainty(story: str, view: str) -> None:
+    truths = {(each["group"], each["generation_or_epoch"]): each for each in logged(story)}
+    for group, log in captured_logs(story).items():
+        for part in parts(log, view):
+            for rebalance in classic(part).rebalances:
+                truth = truths.get((group, rebalance.to_generation))
+                assert truth is not None, f"{group} {rebalance.to_generation} was made up"
+                if rebalance.certainty == CERTAIN and truth["cause"] not in _BETTER_NAMES:
+                    assert rebalance.trigger == truth["cause"]
+                    assert rebalance.trigger_client_id == truth["client_id"]
+
+
+def parts(log: GroupLog, view: str) -> list[GroupLog]:
+    def having(messages: list[Any]) -> GroupLog:
+        return GroupLog(log.group_id, messages, log.ended, log.topics)
+
+    clients = sorted({message.client for message in log.messages})
+    first, last = log.messages[0].at, log.messages[-1].at
+    if view == "without one client":
+        return [having([each for each in log.messages if each.client != client]) for client in clients]
+    if view == "only one client":
+        return [having([each for each in log.messages if each.client == client]) for client in clients]
+    if view == "from the middle":
+        times = [first + (last - first) * part // 5 for part in (1, 2, 3, 4)]
+        return [having([each for each in log.messages if each.at >= at]) for at in times]
+    if view == "lost messages":
+        seeds = [random.Random(seed) for seed in (1, 2, 3)]
+        return [having([each for each in log.messages if seed.random() > 0.1]) for seed in seeds]
+    return [having([unanswered(each) for each in log.messages])]
+
+
+def test_bodies_with_parts_missing_raise_nothing() -> None:
+    seed = 20261121
+    print("seed", seed)
+    chance = random.Random(seed)
+    for story in ("connect", "static-members", "streams-classic", "mixed-versions"):
+        for log in captured_logs(story).values():
+            messages = []
+            for message in log.messages:
+                broken = changed(message)
+                broken.__dict__["request"] = thinned(message.request, chance)
+                broken.__dict__["response"] = thinned(message.response, chance)
+                messages.append(broken)
+            history = classic(GroupLog(log.group_id, messages, log.ended, log.topics))
+            rebalance_table(history.rebalances)
+            event_table(history.events)
+
+
+def thinned(body: Any, chance: random.Random) -> Any:
+    """A body without some of its fields, and with some that are null."""
+    if isinstance(body, dict):
+        kept = {name: thinned(value, chance) for name, value in body.items() if chance.random() > 0.05}
+        return {name: None if chance.random() < 0.03 else value for name, value in kept.items()}
+    if isinstance(body, list):
+        return [thinned(each, chance) for each in body]
+    return body
+
+
+# ---- cases by hand
+
+
+def history_of(conversation: Conversation) -> tuple[GroupHistory, dict[int, Rebalance]]:
+    history = classic(conversation.log())
+    return history, of(history.rebalances)
+
+
+def two_static_members() -> Conversation:
+    """Generation 1: a and b, instances one and two, have a partition each."""
+    said = Conversation()
+    listed = {"a~1": {"groupInstanceId": "one"}, "b~1": {"groupInstanceId": "two"}}
+    said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
+    said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
+    said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    return said
+
+
+def two_members() -> Conversation:
+    said = Conversation()
+    said.formed(0, 1, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
+    for at in range(6000, 12_000, 3000):
+        said.heartbeat(at, "a~1", 1)
+        said.heartbeat(at, "b~1", 1)
+    return said
+
+
+def test_first_generation_is_set_off_by_its_first_member() -> None:
+    _, found = history_of(two_members())
+    first = found[1]
+    assert (first.trigger, first.trigger_client_id, first.certainty) == ("member_joined", "a", CERTAIN)
+    assert first.started == START + 5 * MS
+    assert first.leader == "a~1"
+    assert [member.assignment for member in first.members] == [["t-0", "t-1"], ["t-2", "t-3"]]
+    assert first.last_client_id == "b"
+    assert first.last_by_ms == 10
+    assert [each.trigger for each in first.contributing] == ["member_joined"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "trigger", "certainty"),
+    [
+        ("the consumer is being closed", "member_left", CERTAIN),
+        (None, "member_left", CERTAIN),
+        ("consumer poll timeout has expired.", "poll_timeout", CERTAIN),
+        ("the consumer unsubscribed from all topics", "unsubscribed", CERTAIN),
+        ("client leaving group per normal operation", "member_left", CERTAIN),
+    ],
+)
+def test_leaves_are_told_apart_by_reason(reason: str | None, trigger: str, certainty: str) -> None:
+    said = two_members()
+    said.leave(12_000, "b~1", reason)
+    said.again(12_500, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    history, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == (trigger, "b", certainty)
+    assert found[2].started == START + 12_000 * MS
+    assert found[2].moved == ["t-2", "t-3"]
+    assert {each.partition: round(each.ms) for each in found[2].unowned} == {
+        "t-0": 21,
+        "t-1": 21,
+        "t-2": 521,
+        "t-3": 521,
+    }
+    assert "left" in {event.event for event in history.events}
+
+
+def test_administrator_takes_out_a_member() -> None:
+    for member, instance, reason in (
+        ("b~1", None, "member was removed by an admin: too slow"),
+        ("b~1", None, None),
+    ):
+        said = two_members()
+        said.leave(12_000, member, reason, instance=instance, client="admin", host="elsewhere")
+        said.again(12_500, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+        history, found = history_of(said)
+        assert found[2].trigger == "removed_by_admin"
+        assert found[2].trigger_client_id == "b"
+        assert found[2].certainty in (CERTAIN, LIKELY)
+        assert "member_removed" in {event.event for event in history.events}
+
+
+def test_administrator_takes_out_a_static_member_by_its_instance_id() -> None:
+    said = Conversation()
+    listed = {"a~1": {}, "i~1": {"groupInstanceId": "inst"}}
+    said.join(0, "a~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(5, "a~1", generation=1, leader="a~1", members=listed, took=3000)
+    said.join(50, "i~1", new=True, instance="inst", generation=1, leader="a~1", took=2950)
+    shares = {"a~1": {"t": [0]}, "i~1": {"t": [1]}}
+    said.synced(3010, 1, shares)
+    said.leave(6000, "", "member was removed by an admin", instance="inst", client="admin", host="elsewhere")
+    said.again(7000, 2, {"a~1": {"t": [0, 1]}})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_member, found[2].trigger_client_id) == ("removed_by_admin", "i~1", "i")
+    assert found[2].certainty == CERTAIN
+
+
+def test_a_static_member_that_is_taken_out_twice_had_another_id_each_time() -> None:
+    said = Conversation()
+    said.join(
+        0, "i~1", new=True, instance="inst", generation=1, members={"i~1": {"groupInstanceId": "inst"}}, took=3000
+    )
+    said.synced(3010, 1, {"i~1": {"t": [0]}})
+    said.leave(6000, "", instance="inst", client="admin", host="elsewhere")
+    again = {"i~2": {"groupInstanceId": "inst"}}
+    said.join(7000, "i~2", new=True, instance="inst", generation=3, members=again, took=10)
+    said.leave(9000, "", instance="inst", client="admin", host="elsewhere")
+    history, _ = history_of(said)
+    assert [each.member_id for each in history.events if each.event == "member_removed"] == ["i~1", "i~2"]
+
+
+def test_a_static_member_is_silent_until_another_process_comes_in_its_place() -> None:
+    said = two_static_members()
+    for at in range(6_000, 18_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+    said.join(18_020, "b~2", new=True, instance="two", generation=3, leader="a~1", took=500)
+    history, _ = history_of(said)
+    silence = [(each.member_id, each.detail) for each in history.events if each.event == "silence_begun"]
+    assert silence == [("b~1", "15010 ms; its session timeout is 10000 ms")]
+
+
+def test_silent_member_is_dropped_when_its_session_ends() -> None:
+    said = two_members()  # b was last heard at 9 s, and its session lasts 10 s
+    for at in (12_000, 15_000, 18_000):
+        said.heartbeat(at, "a~1", 1)
+    said.heartbeat(21_000, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.again(21_010, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    history, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == ("session_timeout", "b", LIKELY)
+    assert found[2].started == START + 19_000 * MS
+    silence = [event for event in history.events if event.event == "silence_begun"]
+    assert [(event.client_id, event.at, event.connection) for event in silence] == [("b", START + 9_000 * MS, None)]
+
+
+@pytest.mark.parametrize(("speaks", "length"), [(None, "at least 24000 ms"), (25_000, "16000 ms"), (18_000, None)])
+def test_a_silence_lasts_until_the_member_speaks_though_it_is_none_any_more(
+    speaks: int | None, length: str | None
+) -> None:
+    said = two_members()  # b was last heard at 9 s, and its session lasts 10 s
+    for at in range(12_000, 33_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+    said.heartbeat(32_999, "a~1", 1)
+    if speaks is not None:
+        said.leave(speaks, "b~1", error="UNKNOWN_MEMBER_ID")
+    history, _ = history_of(said)
+    details = [event.detail or "" for event in history.events if event.event == "silence_begun"]
+    assert [detail.partition(";")[0] for detail in details] == ([] if length is None else [length])
+
+
+def test_member_that_is_still_heard_did_not_time_out() -> None:
+    said = two_members()
+    for at in range(12_000, 30_000, 3000):
+        said.heartbeat(at, "a~1", 1)
+        said.heartbeat(at, "b~1", 1)
+    said.again(30_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    _, found = history_of(said)
+    assert found[2].trigger != "session_timeout"
+    assert found[2].certainty == GUESSED
+
+
+def test_member_that_does_not_join_again_is_a_rebalance_timeout_within_another_rebalance() -> None:
+    said = Conversation()
+    said.formed(0, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    said.join(6_000, "c~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(6_005, "c~1", generation=2, leader="a~1", took=60_005)
+    said.heartbeat(6_500, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(6_510, "a~1", generation=2, leader="a~1", members={"a~1": {}, "c~1": {}}, took=59_500)
+    for at in range(7_000, 66_000, 3_000):
+        said.heartbeat(at, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.synced(66_050, 2, {"a~1": {"t": [0]}, "c~1": {"t": [1]}})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id) == ("member_joined", "c")
+    assert ("rebalance_timeout", "b") in [(each.trigger, each.client_id) for each in found[2].contributing]
+    assert (found[2].duration_ms or 0) > 60_000
+    assert (found[2].last_client_id, found[2].last_by_ms) == ("b", 59_500)
+
+
+def test_member_that_never_asks_for_its_assignment() -> None:
+    said = Conversation()
+    members = {"a~1": {}, "b~1": {}}
+    for place, member in enumerate(members):
+        said.join(place, member, new=True, error="MEMBER_ID_REQUIRED", rebalance=20_000)
+        said.join(
+            5 + place,
+            member,
+            generation=1,
+            leader="a~1",
+            members=members if not place else None,
+            took=3000,
+            rebalance=20_000,
+        )
+    said.sync(3100, "a~1", 1, {"t": [0]}, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    for at in range(4_000, 23_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+        said.heartbeat(at, "b~1", 1)
+    said.again(25_000, 2, {"a~1": {"t": [0, 1]}})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == ("sync_timeout", "b", LIKELY)
+    assert found[2].started == START + 23_005 * MS
+
+
+def test_subscription_that_changes_without_a_reason() -> None:
+    said = two_members()
+    said.join(12_000, "b~1", generation=2, leader="a~1", topics=("t", "u"), took=500)
+    said.again(12_480, 2, {"a~1": {"t": [0, 1]}})
+    said.sync(12_520, "b~1", 2, {"u": [0]})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id) == ("subscription_changed", "b")
+    assert found[2].certainty in (CERTAIN, LIKELY)
+
+
+def test_leader_that_gives_out_other_partitions_saw_the_topics_change() -> None:
+    said = two_members()
+    said.join(12_000, "a~1", generation=2, leader="a~1", members={"a~1": {}, "b~1": {}}, took=500)
+    said.heartbeat(12_400, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(12_410, "b~1", generation=2, leader="a~1", took=90)
+    said.synced(12_520, 2, {"a~1": {"t": [0, 1, 4]}, "b~1": {"t": [2, 3]}})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == (
+        "topic_partitions_changed",
+        "a",
+        LIKELY,
+    )
+    assert found[2].evidence[0].text.endswith("other partitions: t 4")
+
+
+def test_cooperative_member_that_joins_again_to_hand_over() -> None:
+    said = Conversation()
+    said.formed(0, 1, {"a~1": {"t": [0, 1]}})
+    said.join(6_000, "b~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(6_005, "b~1", generation=2, leader="a~1", took=1_000)
+    said.heartbeat(6_990, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    both = {"a~1": {}, "b~1": {}}
+    said.join(6_995, "a~1", generation=2, leader="a~1", members=both, owned={"t": [0, 1]}, took=10)
+    said.synced(7_020, 2, {"a~1": {"t": [0]}, "b~1": {}})
+    said.join(7_030, "a~1", generation=3, leader="a~1", members=both, owned={"t": [0]}, took=1_000)
+    said.heartbeat(8_000, "b~1", 2, "REBALANCE_IN_PROGRESS")
+    said.join(8_010, "b~1", generation=3, leader="a~1", took=20)
+    said.synced(8_040, 3, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    _, found = history_of(said)
+    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("cooperative_followup", "a", LIKELY)
+    assert found[3].moved == []  # it was nobody's in between
+    assert [each.partition for each in found[3].unowned] == ["t-1"]
+    assert 1_000 < (found[3].unowned_ms or 0) < 1_100
+
+
+@pytest.mark.parametrize(
+    ("reason", "trigger", "certainty"),
+    [
+        ("need to revoke partitions and re-join", "cooperative_followup", CERTAIN),
+        ("cached metadata has changed", "topic_partitions_changed", CERTAIN),
+        ("rebalance enforced by user", "rebalance_enforced", CERTAIN),
+        ("disk is full", "rebalance_enforced", LIKELY),
+        ("Active tasks corrupted", "streams_tasks_corrupted", CERTAIN),
+        ("triggered followup rebalance scheduled for 0", "streams_followup", CERTAIN),
+        ("Scheduled probing rebalance", "streams_followup", CERTAIN),
+    ],
+)
+def test_reasons_of_members_that_join_again(reason: str, trigger: str, certainty: str) -> None:
+    said = two_members()
+    said.join(12_000, "b~1", generation=2, leader="a~1", reason=reason, took=500, user_data="x")
+    said.heartbeat(12_450, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(
+        12_480,
+        "a~1",
+        generation=2,
+        leader="a~1",
+        members={"a~1": {}, "b~1": {}},
+        took=20,
+        reason="group is already rebalancing",
+    )
+    said.synced(12_510, 2, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == (trigger, "b", certainty)
+
+
+def test_other_metadata_without_a_reason() -> None:
+    said = two_members()
+    said.join(12_000, "b~1", generation=2, leader="a~1", took=500, user_data="other")
+    said.again(12_480, 2, {"a~1": {"t": [0, 1]}})
+    said.sync(12_520, "b~1", 2, {"t": [2, 3]})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id) == ("member_metadata_changed", "b")
+
+
+def test_static_member_that_comes_again_makes_no_generation() -> None:
+    said = two_static_members()
+    said.join(6_000, "b~2", new=True, instance="two", generation=1, leader="a~1")
+    said.sync(6_010, "b~2", 1, {"t": [1]})
+    for at in range(6_500, 30_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+        said.heartbeat(at, "b~2", 1)
+    said.heartbeat(7_000, "b~1", 1, "FENCED_INSTANCE_ID")
+    history, found = history_of(said)
+    assert set(found) == {1}
+    assert [member.member_id for member in found[1].members] == ["a~1", "b~1"]
+    names = [event.event for event in history.events]
+    assert names.count("replaced") == 1
+    assert names.count("fenced") == 1
+    assert "silence_begun" not in names
+
+
+def test_static_member_that_comes_again_and_asks_for_something_else() -> None:
+    said = two_static_members()
+    said.join(6_000, "b~2", new=True, instance="two", generation=2, leader="a~1", topics=("u",), took=500)
+    said.heartbeat(6_400, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    after = {"a~1": {"groupInstanceId": "one"}, "b~2": {"groupInstanceId": "two"}}
+    said.join(6_480, "a~1", instance="one", generation=2, leader="a~1", members=after, took=20)
+    said.synced(6_510, 2, {"a~1": {"t": [0, 1]}, "b~2": {"u": [0]}})
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_member) == ("static_member_replaced", "b~2")
+
+
+def test_group_without_members_is_inferred() -> None:
+    said = two_members()
+    said.leave(12_000, "a~1", "the consumer is being closed")
+    said.leave(12_400, "b~1", "the consumer is being closed")
+    _, found = history_of(said)
+    empty = found[2]
+    assert empty.inferred
+    assert empty.members == []
+    assert (empty.trigger, empty.trigger_client_id, empty.certainty) == ("member_left", "a", CERTAIN)
+    assert (empty.started, empty.stable) == (START + 12_000 * MS, START + 12_400 * MS)
+
+
+def test_rebalance_that_is_open_as_the_capture_ends() -> None:
+    for after in ("leave", "join"):
+        said = two_members()
+        if after == "leave":
+            said.leave(12_000, "a~1")
+        else:
+            said.join(11_990, "c~1", new=True, error="MEMBER_ID_REQUIRED")
+            said.join(12_000, "c~1")
+        said.heartbeat(12_100, "b~1", 1, "REBALANCE_IN_PROGRESS")
+        _, found = history_of(said)
+        begun = found[2]
+        assert begun.inferred
+        assert begun.trigger == ("member_left" if after == "leave" else "member_joined")
+        assert begun.certainty == LIKELY
+        assert begun.started == START + 12_000 * MS
+        assert (begun.joined, begun.stable, begun.members) == (None, None, [])
+
+
+def test_members_whose_sessions_ran_out_before_the_next_generation() -> None:
+    said = two_members()
+    said.join(60_000, "c~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(60_005, "c~1", generation=3, leader="c~1", members={"c~1": {}}, took=3000)
+    said.synced(63_100, 3, {"c~1": {"t": [0, 1, 2, 3]}})
+    _, found = history_of(said)
+    assert found[2].inferred
+    assert (found[2].trigger, found[2].members) == ("session_timeout", [])
+    assert found[2].certainty != CERTAIN
+    assert (found[3].trigger, found[3].trigger_client_id) == ("member_joined", "c")
+
+
+def test_group_that_was_deleted_begins_anew() -> None:
+    said = two_members()
+    said.leave(12_000, "a~1")
+    said.leave(12_400, "b~1")
+    said.formed(60_000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
+    history = classic(said.log())
+    assert [each.to_generation for each in history.rebalances] == [1, 2, 1]
+    assert [member.client_id for member in history.rebalances[2].members] == ["c"]
+
+
+def test_heartbeats_before_the_capture_make_no_generation_of_their_own() -> None:
+    said = Conversation()
+    for at in (0, 3_000, 6_000):
+        said.heartbeat(at, "a~1", 7)
+        said.heartbeat(at, "b~1", 7)
+    said.leave(7_000, "b~1", "the consumer is being closed")
+    said.again(7_500, 8, {"a~1": {"t": [0, 1]}})
+    _, found = history_of(said)
+    assert set(found) == {8}
+    assert (found[8].trigger, found[8].trigger_client_id, found[8].certainty) == ("member_left", "b", LIKELY)
+
+
+def test_coordinator_that_moves_changes_nothing_by_itself() -> None:
+    said = two_members()
+    said.heartbeat(12_000, "a~1", 1, "NOT_COORDINATOR")
+    said.heartbeat(12_100, "a~1", 1, broker="10.0.0.2:9092")
+    said.heartbeat(12_200, "b~1", 1, broker="10.0.0.2:9092")
+    said.leave(13_000, "b~1", broker="10.0.0.2:9092")
+    said.heartbeat(13_400, "a~1", 1, "REBALANCE_IN_PROGRESS", broker="10.0.0.2:9092")
+    said.join(13_500, "a~1", generation=2, members={"a~1": {}}, broker="10.0.0.2:9092")
+    said.sync(13_510, "a~1", 2, {"t": [0]}, {"a~1": {"t": [0]}}, broker="10.0.0.2:9092")
+    history, found = history_of(said)
+    assert (found[2].trigger, found[2].trigger_client_id) == ("member_left", "b")
+    assert "coordinator_unavailable" in {event.event for event in history.events}
+
+
+def test_members_that_must_join_anew_where_their_group_is_now() -> None:
+    said = two_members()
+    here = "10.0.0.2:9092"
+    said.heartbeat(12_000, "a~1", 1, "NOT_COORDINATOR")
+    said.heartbeat(12_050, "b~1", 1, "NOT_COORDINATOR")
+    said.heartbeat(12_500, "a~1", 1, "REBALANCE_IN_PROGRESS", broker=here)
+    said.join(12_510, "a~1", generation=2, members={"a~1": {}, "b~1": {}}, broker=here, took=500)
+    said.heartbeat(12_900, "b~1", 1, "REBALANCE_IN_PROGRESS", broker=here)
+    said.join(12_910, "b~1", generation=2, leader="a~1", broker=here, took=100)
+    _, found = history_of(said)
+    assert found[2].trigger == "coordinator_moved"
+    assert found[2].certainty == LIKELY
+
+
+def test_a_change_that_nobody_in_sight_made_is_unknown() -> None:
+    said = two_members()
+    said.heartbeat(12_000, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.heartbeat(12_001, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(12_010, "a~1", generation=2, members={"a~1": {}, "b~1": {}}, took=20)
+    said.join(12_012, "b~1", generation=2, leader="a~1", took=18)
+    _, found = history_of(said)
+    assert (found[2].trigger, found[2].certainty) == ("unknown", GUESSED)
+    assert found[2].evidence
+
+
+def test_request_behind_a_slow_one_on_its_connection_is_taken_up_after_it() -> None:
+    said = two_members()
+    said.leave(12_000, "a~1", "the consumer is being closed")
+    said.heartbeat(12_100, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(12_110, "b~1", generation=2, members={"b~1": {}}, took=990)
+    said.leave(12_600, "b~1", "the consumer is being closed", took=501)
+    _, found = history_of(said)
+    assert [member.client_id for member in found[2].members] == ["b"]
+    assert found[2].contributing == []
+    assert found[3].inferred
+    assert found[3].started is not None
+    assert found[3].started > START + 13_100 * MS
+
+
+def test_leave_without_a_reason_that_is_taken_back_might_be_a_poll_timeout() -> None:
+    said = two_members()
+    said.leave(12_000, "b~1")
+    said.again(12_500, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    said.join(15_000, "b~2", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(15_005, "b~2", generation=3, leader="a~1", took=500)
+    said.again(15_490, 3, {"a~1": {"t": [0, 1]}})
+    _, found = history_of(said)
+    assert found[2].trigger == "member_left"
+    doubts = [each for each in found[2].evidence if each.trigger == "poll_timeout"]
+    assert [each.rejected for each in doubts] == [True]
+
+
+def test_leader_whose_assignment_the_broker_never_took() -> None:
+    said = two_members()
+    said.join(12_000, "c~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(12_005, "c~1", generation=2, leader="a~1", took=500)
+    said.heartbeat(12_300, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.heartbeat(12_310, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(12_350, "b~1", generation=2, leader="a~1", took=150)
+    three = {"a~1": {}, "b~1": {}, "c~1": {}}
+    said.join(12_400, "a~1", generation=2, leader="a~1", members=three, took=100)
+    said.leave(12_505, "c~1", "the consumer is being closed")
+    said.sync(12_510, "a~1", 2, gives={each: {"t": [0]} for each in three}, error="REBALANCE_IN_PROGRESS")
+    said.sync(12_511, "b~1", 2, error="REBALANCE_IN_PROGRESS")
+    two = {"a~1": {}, "b~1": {}}
+    said.join(12_600, "a~1", generation=3, leader="a~1", members=two, took=50)
+    said.join(12_610, "b~1", generation=3, leader="a~1", took=40)
+    said.synced(12_700, 3, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
+    _, found = history_of(said)
+    assert found[2].stable is None
+    assert len(found[2].members) == 3
+    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("member_left", "c", CERTAIN)

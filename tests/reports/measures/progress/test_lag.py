@@ -1,0 +1,258 @@
+"""Lag against what brokers and groups said, told one by one; and what is made of its parts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.progress import lag as lag_module
+from kafkascope.reports.measures.progress.lag import WIDTHS, lag_table
+from kafkascope.reports.measures.progress.positions import SPAN, joined_commits, joined_ends, joined_fetches
+from kafkascope.reports.measures.progress.readers import groups_of
+from kafkascope.reports.views.progress import ProgressView
+from kafkascope.reports.vocabulary.tables import FINDINGS, LAG, POSITIONS
+from tests.reports.captured_tables import captured
+from tests.steps import steps
+
+SECOND = 1_000_000_000
+
+
+def lag_of(capture: str) -> pa.Table:
+    tables, ends = captured(capture, ProgressView.needs)
+    view = ProgressView()
+    rows = view.observe(tables, ends)
+    assert rows is not None
+    assert rows.schema == POSITIONS
+    return view.result(rows, Known())["lag"]
+
+
+def nanoseconds(table: pa.Table) -> list[dict[str, Any]]:
+    whole = pa.schema([pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in table.schema])
+    rows: list[dict[str, Any]] = table.cast(whole).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("capture", ["eager-three-joins", "killed-consumer", "transactions", "mixed-versions"])
+def test_offsets_are_those_said_last_before_the_end_of_the_span(capture: str) -> None:
+    tables, _ = captured(capture, ProgressView.needs)
+    ends: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+    for row in nanoseconds(tables["partitions"]):
+        if row["error"] == "NONE" and row["high_watermark"] is not None and row["high_watermark"] >= 0:
+            ends[row["topic"], row["partition"]].append((row["at"], row["high_watermark"]))
+    for row in nanoseconds(tables["batches"]):
+        if row["direction"] == "produce" and row["last_offset"] is not None:
+            ends[row["topic"], row["partition"]].append((row["at"], row["last_offset"] + 1))
+    commits: dict[Any, list[tuple[int, int, int, int | None]]] = defaultdict(list)
+    for row in nanoseconds(tables["told_offsets"]):
+        if row["error"] == "NONE" and row["group_id"] is not None:
+            commits[row["group_id"], row["topic"], row["partition"]].append(
+                (row["at"], row["connection"], row["number"], row["offset"])
+            )
+    seen = 0
+    for row in nanoseconds(lag_of(capture)):
+        until = row["at"] + row["width_ms"] * 1_000_000
+        partition = row["topic"], row["partition"]
+        known = [offset for at, offset in ends[partition] if at < until]
+        assert row["end_offset"] == max(known, default=None), row
+        if row["group_id"] is not None:
+            said = [one for one in commits[row["group_id"], *partition] if one[0] < until]
+            committed = max(said)[-1] if said else None
+            assert row["committed_offset"] == committed, row
+            if committed is not None and known:
+                assert row["lag"] == max(known) - committed
+                seen += 1
+    assert seen > 15
+
+
+def test_readers_are_found_by_whom_they_commit_for() -> None:
+    lag = lag_of("transactions")
+    readers = {(row["group_id"], row["client_id"]) for row in lag.to_pylist()}
+    assert {("rc", "c1"), ("ru", "c2"), ("copy", "eos1")} <= readers
+    assert all(row["fetch_offset"] <= row["end_offset"] for row in lag.to_pylist() if row["fetch_offset"] is not None)
+
+
+def test_a_share_group_has_no_lag() -> None:
+    rows = [row for row in lag_of("share-group").to_pylist() if row["group_id"] == "sharers"]
+    assert len(rows) > 10
+    for row in rows:
+        assert row["end_offset"] is not None
+        assert row["lag"] is row["fetch_lag"] is row["committed_offset"] is row["fetch_offset"] is None
+    assert sum(row["fetches"] for row in rows) > 100
+
+
+@pytest.mark.parametrize("capture", ["connect", "streams-classic", "eager-three-joins", "cooperative-sticky"])
+def test_nobody_is_stuck_where_all_is_well(capture: str) -> None:
+    rows = lag_of(capture).to_pylist()
+    # In streams-classic an instance is killed within a transaction; readers wait until the broker has aborted it.
+    assert max(row["fetch_stuck_ms"] or 0 for row in rows) < (8000 if capture == "streams-classic" else 1000)
+    assert max(row["commit_stuck_ms"] or 0 for row in rows) <= 5000
+
+
+def test_replicas_are_no_readers() -> None:
+    lag = lag_of("zk-2.8.2")
+    clients = set(lag["client_id"].to_pylist())
+    assert clients
+    assert not any("fetcher" in client for client in clients if client)
+
+
+def rows(*given: dict[str, Any]) -> pa.Table:
+    """Rows of one topic, each at a second given as at."""
+    filled = []
+    for number, row in enumerate(given, 1):
+        at = int(row["at"] * SECOND)
+        filled.append(
+            {"topic": "t", "partition": 0, "client": "h", "client_id": "c", "connection": 1, "count": 1}
+            | {"span": at - at % SPAN, "first_at": at, "last_at": at, "first_number": number, "last_number": number}
+            | {name: value for name, value in row.items() if name != "at"}
+        )
+    return pa.Table.from_pylist(filled, schema=POSITIONS)
+
+
+def fetch(at: float, asked: int, position: int, end: int, **more: Any) -> dict[str, Any]:
+    since = int(at * SECOND) if end > asked else None
+    return {"at": at, "kind": "fetch", "first_offset": asked, "last_offset": asked, "position": position} | {
+        "end_offset": end,
+        "same_since": since,
+        **more,
+    }
+
+
+def end(at: float, offset: int, **more: Any) -> dict[str, Any]:
+    return {"at": at, "kind": "end", "end_offset": offset, **more}
+
+
+def commit(at: float, offset: int | None, group: str = "g", **more: Any) -> dict[str, Any]:
+    return {"at": at, "kind": "commit", "group_id": group, "last_offset": offset, **more}
+
+
+def lag(*given: dict[str, Any]) -> list[dict[str, Any]]:
+    table = ProgressView().result(rows(*given), Known()).get("lag", LAG.empty_table())
+    assert table.schema == LAG
+    return nanoseconds(table)
+
+
+def test_a_group_that_commits_nothing_more_is_stuck_for_as_long_as_there_is_more() -> None:
+    found = lag(commit(1, 5), end(2, 5), end(11, 9), commit(12, 5), end(21, 20), commit(26, 20), end(31, 22))
+    assert [(row["at"] // SECOND, row["lag"], row["commit_stuck_ms"]) for row in found] == [
+        (0, 0, 0),
+        (10, 4, 0),
+        (20, 15, 10_000),
+        (25, 0, 0),
+        (30, 2, 0),
+    ]
+
+
+def test_a_reader_that_asks_for_one_offset_again_and_again_is_stuck_if_there_was_more() -> None:
+    waits = lag(commit(1, 5), *(fetch(at, 5, 5, 5) for at in (1, 6, 11)), fetch(12, 5, 6, 6))
+    assert [row["fetch_stuck_ms"] for row in waits] == [0, 0, 0]
+    stuck = lag(commit(1, 5), fetch(2, 5, 5, 5), *(fetch(at, 5, 5, 9) for at in (4, 6, 11)), fetch(16, 9, 9, 9))
+    assert [row["fetch_stuck_ms"] for row in stuck] == [0, 2000, 7000, 0]
+    # What comes is thrown away: the same records once more each time.
+    thrown = lag(commit(1, 5), *(fetch(at, 5, 9, 9) for at in (2, 6, 11)))
+    assert [row["fetch_stuck_ms"] for row in thrown] == [0, 4000, 9000]
+    # A new process that begins at the start has just begun.
+    anew = lag(commit(1, 5), *(fetch(at, 0, 9, 9, connection=at) for at in (2, 6, 11)))
+    assert [row["fetch_stuck_ms"] for row in anew] == [0, 0, 0]
+
+
+def test_offsets_that_nobody_committed_are_null() -> None:
+    found = lag(commit(1, None, kind="committed"), fetch(2, 3, 7, 9), end(2, 9))
+    assert [(row["committed_offset"], row["lag"], row["fetch_lag"]) for row in found] == [(None, None, 2)]
+
+
+def test_a_reader_without_a_group_has_rows_of_its_own() -> None:
+    found = lag(fetch(1, 0, 4, 9), fetch(2, 4, 9, 9, client_id="other"), end(1, 9), end(12, 12))
+    assert [(row["group_id"], row["client_id"], row["fetch_lag"], row["lag"]) for row in found] == [
+        (None, "c", 5, None),
+        (None, "other", 0, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "group"), [(4, 0), (7, 0), (15, None), (22, 1), (30, 1), (0.5, None)], ids=lambda value: str(value)
+)
+def test_a_client_of_two_groups_reads_for_the_one_it_speaks_for_at_the_time(at: float, group: int | None) -> None:
+    said = [commit(1, 1, "a"), commit(5, 2, "a"), commit(14, 3, "a"), commit(14, 1, "b"), commit(16, 5, "a")]
+    said += [commit(20, 4, "b"), commit(25, 4, "b")]
+    commits = rows(*said)
+    names = commits["group_id"].to_pylist()
+    found = groups_of(
+        rows(fetch(at, 0, 1, 1)), commits, pc.index_in(commits["group_id"], pa.array(["a", "b"])).to_numpy()
+    )
+    assert names[0] == "a"
+    assert found.tolist() == [-1 if group is None else group]
+
+
+def test_long_captures_get_wider_spans_and_not_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [row for at in range(0, 4000, 5) for row in (commit(at, at), end(at, at + 3, partition=0))]
+    found = lag(*given)
+    width = found[0]["width_ms"] * 1_000_000
+    assert width in WIDTHS
+    assert 4000 * SECOND // width < lag_module.MOST_SPANS
+    assert {row["lag"] for row in found} == {3}
+    monkeypatch.setattr(lag_module, "MOST_ROWS", 20)
+    few = lag(*given)
+    assert len(few) <= 20
+    assert {row["lag"] for row in few} == {3}
+    assert sum(row["commits"] for row in few) == sum(row["commits"] for row in found) == 800
+
+
+def test_the_frame_of_one_group_is_in_order_of_time() -> None:
+    table = lag_of("transactions")
+    frame = lag_module.lag(table, group="rc")
+    assert set(frame.group_id) == {"rc"}
+    assert len(frame) == pc.sum(pc.equal(table["group_id"], "rc")).as_py()
+    assert len(lag_module.lag(table)) == table.num_rows
+    assert (frame.groupby(["topic", "partition"])["at"].diff().dropna().dt.total_seconds() > 0).all()
+    assert str(frame["lag"].dtype) == "Int64"
+
+
+def test_nothing_gives_nothing() -> None:
+    nothing = POSITIONS.empty_table()
+    assert lag_table(joined_fetches(nothing), joined_commits(nothing), joined_ends(nothing)).num_rows == 0
+    assert lag(end(1, 5)) == []
+
+
+def history_of(topic: str, spans: int) -> list[dict[str, Any]]:
+    """A group that falls behind and reads again, and a client that reads for one of two groups, on two partitions."""
+    told = []
+    for place in range(spans):
+        at = 10 * place
+        asked = 40 * (place // 2) if place % 5 else 0
+        told += [end(at, 9000 * place, partition=partition) for partition in (0, 1)]
+        told += [commit(at, 10 * place, "ab"[place % 2]), commit(at, 10 * place, partition=1, client_id="other")]
+        told += [fetch(at, asked, asked + 40, 9000 * place), fetch(at, 7, 7, 9, partition=1, client_id="other")]
+        first = 30_000 * (place % 4)
+        told.append(fetch(at, first, first + 30_000, 200_000, partition=2, client_id="other"))
+    return [row | {"topic": topic} for row in told]
+
+
+def test_topics_together_give_what_each_gives_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_module, "MOST_ROWS", 200)
+    histories = [history_of(topic, spans) for topic, spans in (("a", 30), ("b", 3), ("c", 120), ("d", 45))]
+    histories.append([end(1, 5) | {"topic": "e"}])
+    mixed = rows(*(row for given in histories for row in given))
+    alone = [ProgressView().result(mixed.filter(pc.equal(mixed["topic"], topic)), Known()) for topic in "abcde"]
+    shuffled = mixed.take(pa.array(Random(3).sample(range(len(mixed)), len(mixed))))
+    together = ProgressView().result(shuffled, Known())
+    for name in ("lag", "rereads"):
+        assert together[name].equals(pa.concat_tables([one[name] for one in alone if name in one]))
+    found = [row for one in alone for row in one.get("findings", FINDINGS.empty_table()).to_pylist()]
+    assert sorted(map(str, together["findings"].to_pylist())) == sorted(map(str, found))
+    assert {row["kind"] for row in found} == {"consumer_stuck", "lag_growing", "read_again"}
+    assert len(set(together["lag"]["width_ms"].to_pylist())) > 1
+
+
+def test_many_topics_cost_little_more_than_few() -> None:
+    def steps_for(topics: int) -> int:
+        given = rows(*(row for number in range(topics) for row in history_of(f"t{number}", 1)))
+        return steps(lambda: ProgressView().result(given, Known()))
+
+    steps_for(1)  # makes what is made when it is first asked for
+    assert steps_for(400) < 2 * steps_for(50)

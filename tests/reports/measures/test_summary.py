@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+from rich.console import Console
+
+from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.show import summary_terminal as terminal
+from kafkascope.reports.vocabulary.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES
+
+
+def table(schema: pa.Schema, rows: list[dict[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist([{f.name: row.get(f.name) for f in schema} for row in rows], schema=schema)
+
+
+def tables(count: int, first: int) -> dict[str, pa.Table]:
+    return {
+        "exchanges": table(
+            EXCHANGES,
+            [
+                {
+                    "api": "Fetch" if i % 2 else "Produce",
+                    "api_version": 12 + i % 2,
+                    "client_id": f"c{i % 3}",
+                    "requested": (first + i) * 1_000_000_000,
+                    "response_done": (first + i) * 1_000_000_000 + 5,
+                    "latency_ms": float(i + 1),
+                    "request_bytes": 10,
+                    "response_bytes": 100,
+                    "outcome": "answered",
+                    "decoded": "full",
+                }
+                for i in range(count)
+            ],
+        ),
+        "errors": table(ERRORS, [{"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"}]),
+        "connections": table(
+            CONNECTIONS,
+            [
+                {"protocol": "kafka", "broker_port": 9092},
+                {"protocol": "http", "broker_port": 9092},
+                {"protocol": "tls", "broker_port": 9095},
+            ],
+        ),
+        "batches": table(BATCHES, [{"topic": "id:x", "direction": "fetch", "records": 7, "bytes": 70}]),
+        "issues": table(ISSUES, [{"kind": "tcp_gap", "count": 3}]),
+    }
+
+
+def test_parts_merged_are_the_whole() -> None:
+    whole, left, right = Summary(), Summary(), Summary()
+    for part, to in ((tables(5, 0), left), (tables(8, 100), right)):
+        whole.observe(part)
+        to.observe(part)
+    left.merge(right)
+    assert left.result() == whole.result()
+
+
+def test_what_it_says() -> None:
+    summary = Summary()
+    summary.observe(tables(4, 0))
+    summary.rename_topics({"id:x": "orders"})
+    result = json.loads(json.dumps(summary.result()))
+    assert result["first"] == "1970-01-01T00:00:00.000000000Z"
+    assert result["last"] == "1970-01-01T00:00:03.000000005Z"
+    assert result["exchanges"] == {"answered": 4}
+    assert result["connections"] == {"kafka": 1, "http": 1, "tls": 1}
+    assert result["tls_ports"] == {"9095": 1}
+    assert result["not_taken_for_kafka"] == [{"port": 9092, "protocol": "http", "connections": 1}]
+    fetch = next(api for api in result["apis"] if api["api"] == "Fetch")
+    assert (fetch["exchanges"], fetch["errors"], fetch["versions"], fetch["request_bytes"]) == (2, 1, [13], 20)
+    assert result["topics"] == [{"topic": "orders", "direction": "fetch", "records": 7, "bytes": 70, "batches": 1}]
+    assert result["errors"] == {"Fetch NOT_LEADER_OR_FOLLOWER": 1}
+    assert result["issues"] == {"tcp_gap": 3}
+
+
+def test_the_terminal_shows_it_and_no_control_characters() -> None:
+    summary = Summary()
+    summary.observe(
+        tables(4, 0) | {"batches": table(BATCHES, [{"topic": "a\x1b[2J", "direction": "fetch", "records": 1}])}
+    )
+    console = Console(file=io.StringIO(), width=120)
+    terminal.summary(summary.result(), console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1 connection is encrypted with TLS, to port 9095: what is in it cannot be read" in shown
+    assert "1 connection to a port of Kafka was not taken for Kafka: 1 to port 9092 (1 of HTTP)" in shown
+    assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown
+    assert "\x1b" not in shown
+
+
+def test_an_empty_capture_has_a_summary() -> None:
+    result = Summary().result()
+    assert result["first"] is None
+    assert result["apis"] == []

@@ -1,0 +1,151 @@
+"""What exchanges were spent on, on captures of which it is known; and that counting does not hang on batches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkascope.reports.columns import series
+from kafkascope.reports.columns.series import FINEST, OTHERS
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.latency import parts
+from kafkascope.reports.measures.latency.counts import latency
+from kafkascope.reports.measures.latency.histogram import ERROR
+from kafkascope.reports.views.latency import LatencyView
+from kafkascope.reports.vocabulary.tables import LATENCY
+from tests.reports.captured_tables import PCAPS, captured, cut
+
+MILLISECOND = 1_000_000
+PHASES = json.loads((PCAPS / "net_fetch_latency" / "truth.json").read_text())["phases"]
+CAUSES = {"long_poll_wait": parts.WAITING, "throttled": parts.THROTTLED, "slow": parts.SLOW}
+
+
+def observed(capture: str, cuts: Any = (), span: int = FINEST) -> pa.Table:
+    tables, ends = captured(capture, LatencyView.needs)
+    view = LatencyView(span)
+    return pa.concat_tables([rows for batch in cut(tables, cuts) if (rows := view.observe(batch, ends)) is not None])
+
+
+def table_of(rows: pa.Table) -> pa.Table:
+    return LatencyView().result(rows, Known())["latency"]
+
+
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase["name"])
+def test_each_phase_is_put_down_to_its_cause(phase: dict[str, Any]) -> None:
+    rows = observed("net_fetch_latency", span=5 * MILLISECOND).to_pandas()
+    at = rows["from"].astype("int64")
+    mine = rows[
+        (rows.client_id == phase["client_id"])
+        & rows.api.isin(["Fetch", "Produce"])
+        & rows.topic.isna()
+        & (at >= phase["start_ms"] * MILLISECOND)
+        & (at < phase["end_ms"] * MILLISECOND)
+    ]
+    spent = mine.groupby("part").sum_ns.sum()
+    assert mine[mine.part == parts.TOTAL]["count"].sum() >= 5
+    if phase["expect"] == "fast":
+        assert mine[mine.part == parts.TOTAL].max_ns.max() < 10 * MILLISECOND
+        assert set(spent.index) <= {parts.TOTAL, parts.SLOW, parts.TRANSFER, parts.APPLICATION}
+        return
+    causes = spent.drop([parts.TOTAL, parts.APPLICATION], errors="ignore")
+    assert causes.idxmax() == CAUSES[phase["expect"]]
+    assert causes.max() > 0.8 * causes.sum(), dict(causes)
+    if "delay_ms" in phase or "pause_ms" in phase:
+        expected = phase.get("delay_ms") or phase["pause_ms"]
+        assert mine[mine.part == parts.SLOW].max_ns.max() > 0.7 * expected * MILLISECOND
+    if "fetch_max_wait_ms" in phase:
+        assert mine[mine.part == parts.WAITING].max_ns.max() == phase["fetch_max_wait_ms"] * MILLISECOND
+
+
+@pytest.mark.parametrize("capture", ["net_fetch_latency", "mixed-versions"])
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=8), seed=st.integers(0, 2**32 - 1))
+def test_counting_does_not_hang_on_batches_nor_on_their_order(capture: str, cuts: list[float], seed: int) -> None:
+    whole = table_of(observed(capture))
+    rows = observed(capture, cuts)
+    order = np.random.default_rng(seed).permutation(rows.num_rows)
+    assert table_of(rows.take(pa.array(order))).equals(whole)
+
+
+def test_parts_make_up_the_total() -> None:
+    whole = latency(table_of(observed("mixed-versions")), ["api", "part"]).pivot(index="api", columns="part")
+    sums = whole["sum_ms"].fillna(0)
+    of_totals = sums.drop(columns=[parts.TOTAL, parts.APPLICATION]).sum(axis=1)
+    assert np.allclose(of_totals, sums[parts.TOTAL])  # nothing was throttled here, so nothing lies between exchanges
+    assert (whole["count"][parts.SLOW] == whole["count"][parts.TOTAL]).all()
+
+
+def test_members_who_wait_for_others_are_not_slow() -> None:
+    whole = latency(table_of(observed("mixed-versions")), ["api", "part"]).set_index(["api", "part"])
+    assert whole.loc[("JoinGroup", "waiting"), "sum_ms"] > 10 * whole.loc[("JoinGroup", "slow"), "sum_ms"]
+    assert whole.loc[("SyncGroup", "waiting"), "count"] > 0
+    assert ("Heartbeat", "waiting") not in whole.index
+
+
+def test_the_table_counts_what_the_exchanges_say() -> None:
+    tables, _ = captured("mixed-versions", LatencyView.needs)
+    exchanges = tables["exchanges"].to_pandas()
+    exchanges = exchanges[exchanges.request_done.notna() & exchanges.answered.notna()]
+    took = (exchanges.response_done - exchanges.requested).dt.total_seconds() * 1000
+    table = table_of(observed("mixed-versions"))
+    assert table.schema.equals(LATENCY)
+    for by in (["api"], ["api", "api_version"], ["client_id"], ["api", "client_id"]):
+        found = latency(table, by).set_index(by)
+        exact = took.groupby([exchanges[name] for name in by])
+        assert found["count"].to_dict() == exact.count().to_dict()
+        for name, fraction in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)):
+            at_rank = exact.apply(lambda values, f=fraction: np.sort(values)[int(np.ceil(f * len(values))) - 1])
+            assert np.allclose(found[name], at_rank.reindex(found.index), rtol=ERROR * 1.01, atol=0.001)
+        assert np.allclose(found["max"], exact.max().reindex(found.index))
+
+
+def test_groupings_of_the_table() -> None:
+    table = table_of(observed("net_fetch_latency"))
+    everything = latency(table, [])
+    assert len(everything) == 1
+    assert everything["count"][0] == latency(table, "api")["count"].sum() == latency(table, "from")["count"].sum()
+    by_topic = latency(table, ["topic", "api"])
+    assert set(by_topic.topic) == {"lat-busy", "lat-idle", "lat-slow"}
+    assert by_topic[(by_topic.topic == "lat-slow") & (by_topic.api == "Produce")]["count"].tolist() == [160]
+    acks = latency(table, ["acks"], part="throttled")
+    assert acks["count"].tolist() == [9, 11]  # acks=-1, and null: the fetches
+    assert latency(table.slice(0, 0), ["api"]).empty
+    assert latency(table.slice(0, 0), []).empty
+    with pytest.raises(ValueError, match="by: colour: not among api"):
+        latency(table, ["api", "colour"])
+    with pytest.raises(ValueError, match="part: fast: not among total"):
+        latency(table, ["api"], part="fast")
+
+
+def test_series_beyond_the_cap_are_counted_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = observed("mixed-versions")
+    whole = latency(table_of(rows), ["api"])
+    monkeypatch.setattr(series, "MOST_SERIES", 2)
+    table = table_of(rows)
+    shards = len(pc.unique(rows["shard"]))
+    names = table.select(["api", "api_version", "client_id", "topic"]).filter(pc.not_equal(table["client_id"], OTHERS))
+    assert names.group_by(names.column_names).aggregate([]).num_rows <= 2 * shards
+    assert OTHERS in latency(table, ["client_id"]).client_id.tolist()
+    assert latency(table, ["api"]).equals(whole)
+
+
+def test_long_captures_have_longer_spans() -> None:
+    rows = observed("mixed-versions")
+    day = 86_400_000_000_000
+    again = rows.set_column(
+        rows.schema.get_field_index("from"),
+        rows.schema.field("from"),
+        pc.add(rows["from"].cast(pa.int64()), 40 * day).cast(rows.schema.field("from").type),
+    )
+    table = table_of(pa.concat_tables([rows, again]))
+    over_time, everything = latency(table, ["from"]), latency(table_of(rows), [])
+    assert len(over_time) == 2
+    assert set(table["width_ms"].to_pylist()) == {43_200_000}
+    assert over_time["count"].tolist() == [everything["count"][0]] * 2
