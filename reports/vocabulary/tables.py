@@ -5,255 +5,287 @@ from __future__ import annotations
 import pyarrow as pa
 
 TIME = pa.timestamp("ns", tz="UTC")
+MEANING = b"meaning"
+"""Key of what a table or a column means, in the metadata of its schema; Parquet files carry it."""
+
+
+def fields(columns: list[tuple[str, pa.DataType, str]]) -> list[pa.Field]:
+    """Columns with what they mean."""
+    return [pa.field(name, kind, metadata={MEANING: meaning}) for name, kind, meaning in columns]
+
+
+def described(meaning: str, columns: list[tuple[str, pa.DataType, str]]) -> pa.Schema:
+    """The schema of a table that users see, with what it and its columns mean."""
+    return pa.schema(fields(columns), metadata={MEANING: meaning})
+
+
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
-CONNECTIONS = pa.schema(
+CONNECTIONS = described(
+    "TCP connections, a row each, when they have ended",
     [
-        ("connection", pa.int64()),  # number of its first packet
-        ("client", pa.string()),
-        ("client_port", pa.int32()),
-        ("broker", pa.string()),
-        ("broker_port", pa.int32()),
-        ("opened", TIME),  # null: it was open before the capture
-        ("closed", TIME),
-        ("how_closed", pa.string()),  # fin, rst, open
-        ("protocol", pa.string()),  # kafka, or what else was recognised on it
-        ("client_id", pa.string()),
-        ("software", pa.string()),
-        ("software_version", pa.string()),
-        ("security", pa.string()),  # plaintext, a SASL mechanism, tls
-        ("packets", pa.int64()),
-        ("bytes_up", pa.int64()),
-        ("bytes_down", pa.int64()),
-        ("retransmits", pa.int64()),
-        ("out_of_order", pa.int64()),
-        ("gap_bytes", pa.int64()),
-        ("exchanges", pa.int64()),
-        ("issues", pa.int64()),
-    ]
+        ("connection", pa.int64(), "number of its first packet, over the whole capture"),
+        ("client", pa.string(), "address of the client"),
+        ("client_port", pa.int32(), "TCP port of the client"),
+        ("broker", pa.string(), "address of the broker"),
+        ("broker_port", pa.int32(), "TCP port of the broker"),
+        ("opened", TIME, "time of the client's SYN; null: it was open before the capture"),
+        (
+            "closed",
+            TIME,
+            "time of the RST, or of the second FIN; null: it was open when the capture ended, or fell silent",
+        ),
+        ("how_closed", pa.string(), "fin, rst, open"),
+        ("protocol", pa.string(), "kafka, or what else was recognised on it"),
+        ("client_id", pa.string(), "the client's name for itself, of the first request that has one"),
+        ("software", pa.string(), "name of the client library (ApiVersions, KIP-511)"),
+        ("software_version", pa.string(), "version of the client library (KIP-511)"),
+        ("security", pa.string(), "plaintext, a SASL mechanism, tls"),
+        ("packets", pa.int64(), "packets, both directions"),
+        ("bytes_up", pa.int64(), "payload from client to broker on the wire, each byte once"),
+        ("bytes_down", pa.int64(), "payload from broker to client on the wire, each byte once"),
+        ("retransmits", pa.int64(), "packets whose bytes had been seen before"),
+        ("out_of_order", pa.int64(), "packets that came before others they follow"),
+        ("gap_bytes", pa.int64(), "bytes that the capture lacks"),
+        ("exchanges", pa.int64(), "requests with their answers, and those without"),
+        ("issues", pa.int64(), "damage and oddities met on it, each time counted"),
+    ],
 )
 
-EXCHANGES = pa.schema(
+EXCHANGES = described(
+    "Requests with their responses, a row each, in order of completion",
     [
-        ("connection", pa.int64()),
-        ("number", pa.int64()),  # from 1 in each connection, in order of completion
-        ("correlation_id", pa.int32()),
-        ("api_key", pa.int16()),
-        ("api", pa.string()),
-        ("api_version", pa.int16()),
-        ("client_id", pa.string()),
-        ("requested", TIME),
-        ("request_done", TIME),
-        ("answered", TIME),
-        ("response_done", TIME),
-        ("latency_ms", pa.float64()),  # the request's last byte to the response's first, as captured
-        ("request_packet", pa.int64()),
-        ("response_packet", pa.int64()),
-        ("request_bytes", pa.int64()),
-        ("response_bytes", pa.int64()),
-        ("throttle_ms", pa.float64()),
-        ("error_code", pa.int16()),  # top level, else the first one that is not 0
-        ("error", pa.string()),
-        ("group_id", pa.string()),
-        ("member_id", pa.string()),
-        ("outcome", pa.string()),  # answered, one_way, unanswered, orphan
-        ("decoded", pa.string()),  # full, header, none
-        ("issue", pa.string()),
-        ("request", pa.string()),  # JSON
-        ("response", pa.string()),  # JSON
-    ]
+        ("connection", pa.int64(), "the connection, by the number of its first packet"),
+        ("number", pa.int64(), "from 1 in each connection, in order of completion"),
+        ("correlation_id", pa.int32(), "the number by which the client pairs request and response"),
+        ("api_key", pa.int16(), "key of the API"),
+        ("api", pa.string(), "name of the API"),
+        ("api_version", pa.int16(), "version of the API"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("requested", TIME, "the request's first byte, as captured"),
+        ("request_done", TIME, "the request's last byte"),
+        ("answered", TIME, "the response's first byte"),
+        ("response_done", TIME, "the response's last byte"),
+        ("latency_ms", pa.float64(), "milliseconds from the request's last byte to the response's first, as captured"),
+        ("request_packet", pa.int64(), "packet with the request's first byte"),
+        ("response_packet", pa.int64(), "packet with the response's first byte"),
+        ("request_bytes", pa.int64(), "size of the request on the wire, with its length prefix; 0: none was seen"),
+        ("response_bytes", pa.int64(), "size of the response on the wire, with its length prefix; 0: none was seen"),
+        ("throttle_ms", pa.float64(), "milliseconds for which a quota holds the client back (throttleTimeMs)"),
+        ("error_code", pa.int16(), "error code at the top level, else the first one that is not 0"),
+        ("error", pa.string(), "name of error_code"),
+        ("group_id", pa.string(), "the group that the exchange names"),
+        ("member_id", pa.string(), "the member that it names"),
+        ("outcome", pa.string(), "answered, one_way (acks=0), unanswered, orphan (a response without its request)"),
+        ("decoded", pa.string(), "full, header, none"),
+        ("issue", pa.string(), "what was wrong with its bytes; null: nothing"),
+        ("request", pa.string(), "body of the request as JSON"),
+        ("response", pa.string(), "body of the response as JSON"),
+    ],
 )
 
-ERRORS = pa.schema(
+ERRORS = described(
+    "Error codes in responses that are not 0, a row each, wherever they stand",
     [
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("at", TIME),
-        ("api", pa.string()),
-        ("api_version", pa.int16()),
-        ("broker", pa.string()),
-        ("client_id", pa.string()),
-        ("path", pa.string()),
-        ("code", pa.int16()),
-        ("error", pa.string()),
-        ("message", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("group_id", pa.string()),
-        ("member_id", pa.string()),
-    ]
+        ("connection", pa.int64(), "connection of the exchange"),
+        ("number", pa.int64(), "number of the exchange in its connection"),
+        ("at", TIME, "when it was answered"),
+        ("api", pa.string(), "name of the API"),
+        ("api_version", pa.int16(), "version of the API"),
+        ("broker", pa.string(), "address:port of the broker"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("path", pa.string(), "where in the response the code stands"),
+        ("code", pa.int16(), "the error code"),
+        ("error", pa.string(), "its name"),
+        ("message", pa.string(), "the broker's words, if it sent any"),
+        ("topic", pa.string(), "topic that it is about"),
+        ("partition", pa.int32(), "partition that it is about"),
+        ("group_id", pa.string(), "group that it is about"),
+        ("member_id", pa.string(), "member that it is about"),
+    ],
 )
 
-PARTITIONS = pa.schema(
+PARTITIONS = described(
+    "What fetch and produce said of a partition, a row each time",
     [
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("at", TIME),
-        ("api", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("fetch_offset", pa.int64()),
-        ("high_watermark", pa.int64()),
-        ("last_stable_offset", pa.int64()),
-        ("log_start_offset", pa.int64()),
-        ("records", pa.int64()),
-        ("bytes", pa.int64()),
-        ("error", pa.string()),
-    ]
+        ("connection", pa.int64(), "connection of the exchange"),
+        ("number", pa.int64(), "number of the exchange in its connection"),
+        ("at", TIME, "when it was answered"),
+        ("api", pa.string(), "Fetch, Produce, ShareFetch"),
+        ("topic", pa.string(), "topic; id:... as long as only its id is known"),
+        ("partition", pa.int32(), "number of the partition"),
+        ("fetch_offset", pa.int64(), "offset that the fetch asked for; null: not a fetch, or not known"),
+        ("high_watermark", pa.int64(), "offset behind the last record that all replicas have"),
+        ("last_stable_offset", pa.int64(), "offset before which no transaction is open"),
+        ("log_start_offset", pa.int64(), "offset of the oldest record"),
+        ("records", pa.int64(), "records that travelled"),
+        ("bytes", pa.int64(), "bytes of record batches that travelled"),
+        ("error", pa.string(), "name of the partition's error code"),
+    ],
 )
 
-BATCHES = pa.schema(
+BATCHES = described(
+    "Record batches, produced and fetched; messages of the old formats as batches of one",
     [
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("at", TIME),
-        ("direction", pa.string()),  # produce, fetch
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("magic", pa.int8()),
-        ("codec", pa.string()),  # none, gzip, snappy, lz4, zstd
-        ("records", pa.int64()),
-        ("bytes", pa.int64()),
-        ("bytes_uncompressed", pa.int64()),
-        ("first_timestamp", TIME),
-        ("max_timestamp", TIME),
-        ("timestamp_type", pa.string()),  # create_time, log_append_time, none
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("base_sequence", pa.int32()),
-        ("transactional", pa.bool_()),
-        ("control", pa.bool_()),
-        ("leader_epoch", pa.int32()),
-        ("crc_ok", pa.bool_()),
-    ]
+        ("connection", pa.int64(), "connection of the exchange"),
+        ("number", pa.int64(), "number of the exchange in its connection"),
+        ("at", TIME, "when the batch was sent"),
+        ("direction", pa.string(), "produce, fetch"),
+        ("topic", pa.string(), "topic; id:... as long as only its id is known"),
+        ("partition", pa.int32(), "number of the partition"),
+        ("base_offset", pa.int64(), "offset of the first record; produced: the broker's, if it was answered"),
+        ("last_offset", pa.int64(), "offset of the last record"),
+        ("magic", pa.int8(), "version of the format: 0, 1, 2"),
+        ("codec", pa.string(), "none, gzip, snappy, lz4, zstd"),
+        ("records", pa.int64(), "number of records"),
+        ("bytes", pa.int64(), "size as it travels"),
+        ("bytes_uncompressed", pa.int64(), "size of the records without compression; null: could not be read"),
+        ("first_timestamp", TIME, "time of the first record"),
+        ("max_timestamp", TIME, "time of the latest record"),
+        ("timestamp_type", pa.string(), "create_time, log_append_time, none"),
+        ("producer_id", pa.int64(), "id of an idempotent or transactional producer; null: none"),
+        ("producer_epoch", pa.int16(), "its epoch"),
+        ("base_sequence", pa.int32(), "sequence number of the first record"),
+        ("transactional", pa.bool_(), "part of a transaction"),
+        ("control", pa.bool_(), "a marker of a transaction, not data"),
+        ("leader_epoch", pa.int32(), "epoch of the partition's leader"),
+        ("crc_ok", pa.bool_(), "whether the checksum is right; null: not whole"),
+    ],
 )
 
-RECORDS = pa.schema(
+RECORDS = described(
+    "Records, produced and fetched; only if asked for",
     [
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("at", TIME),
-        ("direction", pa.string()),
-        ("client_id", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),  # the broker's; null if it was never told
-        ("timestamp", TIME),
-        ("timestamp_type", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(_HEADER)),
-    ]
+        ("connection", pa.int64(), "connection of the exchange"),
+        ("number", pa.int64(), "number of the exchange in its connection"),
+        ("at", TIME, "when the batch was sent"),
+        ("direction", pa.string(), "produce, fetch"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("topic", pa.string(), "topic; id:... as long as only its id is known"),
+        ("partition", pa.int32(), "number of the partition"),
+        ("offset", pa.int64(), "the broker's; null: it was never told"),
+        ("timestamp", TIME, "the record's time"),
+        ("timestamp_type", pa.string(), "create_time, log_append_time, none"),
+        ("key", pa.binary(), "key; null: none"),
+        ("value", pa.binary(), "value; null: none (a tombstone)"),
+        ("headers", pa.list_(_HEADER), "headers in their order"),
+    ],
 )
 
-ISSUES = pa.schema(
+ISSUES = described(
+    "Damage and oddities, by connection and kind; what each kind weakens is in the documentation",
     [
-        ("connection", pa.int64()),  # null: of the file as a whole
-        ("at", TIME),
-        ("packet", pa.int64()),
-        ("kind", pa.string()),
-        ("detail", pa.string()),
-        ("count", pa.int64()),
-    ]
+        ("connection", pa.int64(), "null: of the file as a whole"),
+        ("at", TIME, "when it was met first"),
+        ("packet", pa.int64(), "packet at which it was met first"),
+        ("kind", pa.string(), "which kind"),
+        ("detail", pa.string(), "what was expected and what was found, of the first"),
+        ("count", pa.int64(), "how often it was met"),
+    ],
 )
 
-GROUP_EVENTS = pa.schema(
+GROUP_EVENTS = described(
+    "What happened to groups and their members",
     [
-        ("group_id", pa.string()),
-        ("at", TIME),
-        ("event", pa.string()),
-        ("member_id", pa.string()),
-        ("client_id", pa.string()),
-        ("client", pa.string()),
-        ("instance_id", pa.string()),
-        ("generation", pa.int32()),  # or epoch
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("packet", pa.int64()),
-        ("detail", pa.string()),
-    ]
+        ("group_id", pa.string(), "the group"),
+        ("at", TIME, "when it happened"),
+        ("event", pa.string(), "what happened"),
+        ("member_id", pa.string(), "member that it happened to"),
+        ("client_id", pa.string(), "its client id"),
+        ("client", pa.string(), "its address"),
+        ("instance_id", pa.string(), "its group.instance.id, if it is static"),
+        ("generation", pa.int32(), "generation or epoch"),
+        ("connection", pa.int64(), "connection of the exchange"),
+        ("number", pa.int64(), "number of the exchange in its connection"),
+        ("packet", pa.int64(), "packet in which it is said; null: it is the absence of something"),
+        ("detail", pa.string(), "what else there is to say"),
+    ],
 )
 
 EVIDENCE = pa.struct(
-    [
-        ("text", pa.string()),
-        ("packet", pa.int64()),  # null: it is the absence of something
-        ("at", TIME),
-        ("weight", pa.float64()),  # how much it speaks for its reading, 0 to 1
-        ("trigger", pa.string()),  # the reading that it speaks for
-        ("rejected", pa.bool_()),  # whether that reading was rejected
-    ]
+    fields(
+        [
+            ("text", pa.string(), "what was seen"),
+            ("packet", pa.int64(), "null: it is the absence of something"),
+            ("at", TIME, "when"),
+            ("weight", pa.float64(), "how much it speaks for its reading, 0 to 1"),
+            ("trigger", pa.string(), "the reading that it speaks for"),
+            ("rejected", pa.bool_(), "whether that reading was rejected"),
+        ]
+    )
 )
 CONTRIBUTING = pa.struct([("trigger", pa.string()), ("client_id", pa.string()), ("at", TIME), ("packet", pa.int64())])
 MEMBER = pa.struct(
-    [
-        ("member_id", pa.string()),
-        ("client_id", pa.string()),
-        ("host", pa.string()),
-        ("instance_id", pa.string()),
-        ("software", pa.string()),
-        ("software_version", pa.string()),
-        ("session_timeout_ms", pa.int32()),
-        ("rebalance_timeout_ms", pa.int32()),
-        ("assignors", pa.list_(pa.string())),
-        ("subscription", pa.list_(pa.string())),
-        ("joined", TIME),  # its (last) JoinGroup request, or first heartbeat of epoch 0
-        ("synced", TIME),  # when it had its assignment
-        ("join_ms", pa.float64()),
-        ("sync_ms", pa.float64()),
-        ("assignment_before", pa.list_(pa.string())),  # topic-number; null: unknown
-        ("assignment", pa.list_(pa.string())),
-    ]
+    fields(
+        [
+            ("member_id", pa.string(), "id that the broker or the member chose"),
+            ("client_id", pa.string(), "its client id"),
+            ("host", pa.string(), "its address"),
+            ("instance_id", pa.string(), "its group.instance.id, if it is static"),
+            ("software", pa.string(), "name of its library"),
+            ("software_version", pa.string(), "version of its library"),
+            ("session_timeout_ms", pa.int32(), "milliseconds of silence after which it is out"),
+            ("rebalance_timeout_ms", pa.int32(), "milliseconds that it may take to join again"),
+            ("assignors", pa.list_(pa.string()), "assignors that it knows"),
+            ("subscription", pa.list_(pa.string()), "topics that it asks for"),
+            ("joined", TIME, "its (last) JoinGroup request, or first heartbeat of epoch 0"),
+            ("synced", TIME, "when it had its assignment"),
+            ("join_ms", pa.float64(), "milliseconds from its JoinGroup to the answer"),
+            ("sync_ms", pa.float64(), "milliseconds from its SyncGroup to the answer"),
+            ("assignment_before", pa.list_(pa.string()), "topic-number; null: unknown"),
+            ("assignment", pa.list_(pa.string()), "topic-number; null: unknown"),
+        ]
+    )
 )
 UNOWNED = pa.struct([("partition", pa.string()), ("since", TIME), ("ms", pa.float64())])
 
-REBALANCES = pa.schema(
+REBALANCES = described(
+    "Generations and epochs of groups: what set each off, who was in it, what it cost",
     [
-        ("group_id", pa.string()),
-        ("protocol", pa.string()),  # classic, consumer, streams, share, connect
-        ("from_generation", pa.int32()),
-        ("to_generation", pa.int32()),
-        ("started", TIME),
-        ("joined", TIME),  # classic: first JoinGroup answered; epochs: null
-        ("stable", TIME),  # null: it never was
-        ("duration_ms", pa.float64()),  # started to stable
-        ("trigger", pa.string()),
-        ("trigger_member", pa.string()),
-        ("trigger_client_id", pa.string()),
-        ("certainty", pa.string()),  # certain, likely, guessed
-        ("evidence", pa.list_(EVIDENCE)),
-        ("contributing", pa.list_(CONTRIBUTING)),
-        ("leader", pa.string()),
-        ("assignor", pa.string()),
-        ("members", pa.list_(MEMBER)),
-        ("moved", pa.list_(pa.string())),  # partitions whose owner changed
-        ("unowned", pa.list_(UNOWNED)),  # how long nobody owned a partition
-        ("unowned_ms", pa.float64()),  # the longest of these
-        ("recovered", TIME),  # when the last member was working again
-        ("cost_ms", pa.float64()),  # started to recovered
-        ("last_client_id", pa.string()),  # whom the others waited for
-        ("last_by_ms", pa.float64()),  # ... and how long, behind the last but one
-        ("reread_records", pa.int64()),  # records that were read again after it; null: unknown
-        ("inferred", pa.bool_()),  # nobody on the wire named this generation
-    ]
+        ("group_id", pa.string(), "the group"),
+        ("protocol", pa.string(), "classic, consumer, streams, share, connect"),
+        ("from_generation", pa.int32(), "generation or epoch before; null: not known"),
+        ("to_generation", pa.int32(), "generation or epoch that came of it"),
+        ("started", TIME, "when it was set off"),
+        ("joined", TIME, "classic: first JoinGroup answered; epochs: null"),
+        ("stable", TIME, "when all members had their assignment; null: they never had"),
+        ("duration_ms", pa.float64(), "milliseconds from started to stable"),
+        ("trigger", pa.string(), "what set it off"),
+        ("trigger_member", pa.string(), "member that did"),
+        ("trigger_client_id", pa.string(), "its client id"),
+        ("certainty", pa.string(), "certain, likely, guessed"),
+        ("evidence", pa.list_(EVIDENCE), "observations, what speaks for the trigger and for rejected ones"),
+        ("contributing", pa.list_(CONTRIBUTING), "what else happened while it was open"),
+        ("leader", pa.string(), "member id of the leader"),
+        ("assignor", pa.string(), "assignor that the group chose"),
+        ("members", pa.list_(MEMBER), "members of the new generation"),
+        ("moved", pa.list_(pa.string()), "partitions whose owner changed"),
+        ("unowned", pa.list_(UNOWNED), "how long nobody owned a partition"),
+        ("unowned_ms", pa.float64(), "milliseconds, the longest of these"),
+        ("recovered", TIME, "when the last member was working again"),
+        ("cost_ms", pa.float64(), "milliseconds from started to recovered"),
+        ("last_client_id", pa.string(), "whom the others waited for"),
+        ("last_by_ms", pa.float64(), "... and how long, behind the last but one"),
+        ("reread_records", pa.int64(), "records that were read again after it; null: unknown"),
+        ("inferred", pa.bool_(), "nobody on the wire named this generation"),
+    ],
 )
 
 OBSERVATION = pa.struct([("text", pa.string()), ("packet", pa.int64()), ("at", TIME)])
 
-FINDINGS = pa.schema(
+FINDINGS = described(
+    "Problems with their evidence and what to do, the weightiest first",
     [
-        ("severity", pa.string()),  # critical, warning, info
-        ("kind", pa.string()),
-        ("title", pa.string()),
-        ("subject", pa.string()),  # group NAME, client ID (ADDRESS), partition TOPIC-NUMBER, capture
-        ("since", TIME),
-        ("until", TIME),
-        ("weight", pa.float64()),  # 0 to 1, the order within a severity
-        ("evidence", pa.list_(OBSERVATION)),
-        ("advice", pa.string()),
-    ]
+        ("severity", pa.string(), "critical, warning, info"),
+        ("kind", pa.string(), "which kind"),
+        ("title", pa.string(), "what is wrong"),
+        ("subject", pa.string(), "group NAME, client ID (ADDRESS), partition TOPIC-NUMBER, capture"),
+        ("since", TIME, "when it was seen first"),
+        ("until", TIME, "when it was seen last"),
+        ("weight", pa.float64(), "0 to 1, the order within a severity"),
+        ("evidence", pa.list_(OBSERVATION), "observations with their packets"),
+        ("advice", pa.string(), "what to do"),
+    ],
 )
 
 # What is known of a group by one connection: input of the analysis of groups, not a table for users.
@@ -322,28 +354,33 @@ LATENCY_COUNTS = pa.schema(
     ]
 )
 
-LATENCY = pa.schema(
+LATENCY = described(
+    "Durations of exchanges and of their parts, by who, what and when; percentiles within 1 %",
     [
-        ("api", pa.string()),
-        ("api_version", pa.int16()),
-        ("broker", pa.string()),  # address:port
-        ("client_id", pa.string()),
-        ("client", pa.string()),
-        ("topic", pa.string()),  # null: each exchange once; else each once for every topic that it brought or took
-        ("acks", pa.int16()),  # of Produce
-        ("from", TIME),
-        ("width_ms", pa.int64()),  # of the span that begins at from
-        ("part", pa.string()),  # total, and what it was spent on: see reports.measures.latency.parts
-        ("count", pa.int64()),
-        ("sum_ms", pa.float64()),
-        ("p50", pa.float64()),  # milliseconds, within 1 %
-        ("p90", pa.float64()),
-        ("p99", pa.float64()),
-        ("p999", pa.float64()),
-        ("max", pa.float64()),
-        ("bucket", pa.list_(pa.int32())),  # of reports.measures.latency.histogram
-        ("counts", pa.list_(pa.int64())),
-    ]
+        ("api", pa.string(), "name of the API"),
+        ("api_version", pa.int16(), "version of the API"),
+        ("broker", pa.string(), "address:port"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("client", pa.string(), "address of the client"),
+        ("topic", pa.string(), "null: each exchange once; else each once for every topic that it brought or took"),
+        ("acks", pa.int16(), "of Produce"),
+        ("from", TIME, "begin of the span"),
+        ("width_ms", pa.int64(), "milliseconds of the span that begins at from"),
+        (
+            "part",
+            pa.string(),
+            "total, or one of its parts (reports.measures.latency.parts), or application: the time between exchanges",
+        ),
+        ("count", pa.int64(), "exchanges"),
+        ("sum_ms", pa.float64(), "milliseconds, all together"),
+        ("p50", pa.float64(), "milliseconds, within 1 %"),
+        ("p90", pa.float64(), "milliseconds, within 1 %"),
+        ("p99", pa.float64(), "milliseconds, within 1 %"),
+        ("p999", pa.float64(), "milliseconds, within 1 %"),
+        ("max", pa.float64(), "milliseconds"),
+        ("bucket", pa.list_(pa.int32()), "buckets of the histogram (DDSketch)"),
+        ("counts", pa.list_(pa.int64()), "exchanges in each bucket"),
+    ],
 )
 
 # Offsets that groups and brokers told: input of the view of progress, not a table for users.
@@ -387,42 +424,48 @@ POSITIONS = pa.schema(
     ]
 )
 
-LAG = pa.schema(
+LAG = described(
+    "What groups had committed and fetched against where partitions ended, by span of time",
     [
-        ("group_id", pa.string()),  # null: no group is known to read as this client
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("at", TIME),  # begin of the span; offsets are those at its end
-        ("width_ms", pa.int64()),  # of the span
-        ("committed_offset", pa.int64()),  # null: none, or not known
-        ("end_offset", pa.int64()),  # high watermark, or behind what was produced last
-        ("fetch_offset", pa.int64()),  # behind what the group's member was sent last
-        ("lag", pa.int64()),  # end_offset - committed_offset
-        ("fetch_lag", pa.int64()),  # end_offset - fetch_offset
-        ("client_id", pa.string()),  # who reads it; if nobody was seen to, who committed
-        ("client", pa.string()),
-        ("commits", pa.int64()),  # in the span
-        ("fetches", pa.int64()),  # ... answered
-        ("commit_stuck_ms", pa.int64()),  # for how long nothing was committed while there was more
-        ("fetch_stuck_ms", pa.int64()),  # ... one offset was asked for again and again; null: no fetch in the span
-    ]
+        ("group_id", pa.string(), "null: no group is known to read as this client"),
+        ("topic", pa.string(), "topic"),
+        ("partition", pa.int32(), "number of the partition"),
+        ("at", TIME, "begin of the span; offsets are those at its end"),
+        ("width_ms", pa.int64(), "milliseconds of the span"),
+        ("committed_offset", pa.int64(), "null: none, or not known"),
+        ("end_offset", pa.int64(), "high watermark, or behind what was produced last"),
+        ("fetch_offset", pa.int64(), "behind what the group's member was sent last"),
+        ("lag", pa.int64(), "end_offset - committed_offset"),
+        ("fetch_lag", pa.int64(), "end_offset - fetch_offset"),
+        ("client_id", pa.string(), "who reads it; if nobody was seen to, who committed"),
+        ("client", pa.string(), "address of the client"),
+        ("commits", pa.int64(), "commits in the span"),
+        ("fetches", pa.int64(), "answered fetches in the span"),
+        ("commit_stuck_ms", pa.int64(), "milliseconds for which nothing was committed while there was more"),
+        (
+            "fetch_stuck_ms",
+            pa.int64(),
+            "milliseconds for which one offset was asked for again and again; null: no fetch in the span",
+        ),
+    ],
 )
 
-REREADS = pa.schema(
+REREADS = described(
+    "Records that travelled to a group more than once",
     [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("at", TIME),  # of the first answer that brought them again
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("client_id", pa.string()),
-        ("client", pa.string()),
-        ("from_offset", pa.int64()),
-        ("to_offset", pa.int64()),  # behind the last one
-        ("records", pa.int64()),  # offsets between them, times over
-        ("times", pa.int64()),  # how often in a row it began there
-    ]
+        ("group_id", pa.string(), "the group"),
+        ("topic", pa.string(), "topic"),
+        ("partition", pa.int32(), "number of the partition"),
+        ("at", TIME, "time of the first answer that brought them again"),
+        ("connection", pa.int64(), "connection of that answer"),
+        ("number", pa.int64(), "number of its exchange"),
+        ("client_id", pa.string(), "who read them again"),
+        ("client", pa.string(), "address of the client"),
+        ("from_offset", pa.int64(), "first offset"),
+        ("to_offset", pa.int64(), "behind the last one"),
+        ("records", pa.int64(), "offsets between them, times over"),
+        ("times", pa.int64(), "how often in a row it began there"),
+    ],
 )
 
 # Rows of the view of errors, summed by span of time.
@@ -447,32 +490,33 @@ ERROR_COUNTS = pa.schema(
     ]
 )
 
-ERROR_HISTOGRAM = pa.schema(
+ERROR_HISTOGRAM = described(
+    "Errors by name, place and client, counted in spans of time, with what they mean",
     [
-        ("api", pa.string()),
-        ("error", pa.string()),
-        ("code", pa.int16()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("group_id", pa.string()),
-        ("member_id", pa.string()),
-        ("broker", pa.string()),
-        ("client_id", pa.string()),
-        ("at", TIME),  # begin of the span
-        ("width_ms", pa.int64()),  # of the span
-        ("count", pa.int64()),
-        ("first", TIME),
-        ("last", TIME),
-        ("first_packet", pa.int64()),  # of the first of them; its exchange is the next two
-        ("first_connection", pa.int64()),
-        ("first_number", pa.int64()),
-        ("ordinary", pa.bool_()),  # part of how the protocol works, no trouble
-        ("reason", pa.string()),  # ... why
-        ("retriable", pa.bool_()),
-        ("meaning", pa.string()),
-        ("advice", pa.string()),
-        ("rest", pa.bool_()),  # what was too much to be listed: who and where are not told
-    ]
+        ("api", pa.string(), "name of the API"),
+        ("error", pa.string(), "name of the error"),
+        ("code", pa.int16(), "its code"),
+        ("topic", pa.string(), "topic that it is about"),
+        ("partition", pa.int32(), "partition that it is about"),
+        ("group_id", pa.string(), "group that it is about"),
+        ("member_id", pa.string(), "member that it is about"),
+        ("broker", pa.string(), "address:port of the broker"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("at", TIME, "begin of the span"),
+        ("width_ms", pa.int64(), "milliseconds of the span"),
+        ("count", pa.int64(), "how many"),
+        ("first", TIME, "time of the first"),
+        ("last", TIME, "time of the last"),
+        ("first_packet", pa.int64(), "packet of the first"),
+        ("first_connection", pa.int64(), "connection of the first"),
+        ("first_number", pa.int64(), "number of its exchange"),
+        ("ordinary", pa.bool_(), "part of how the protocol works, no trouble"),
+        ("reason", pa.string(), "... why"),
+        ("retriable", pa.bool_(), "whether a client may try again"),
+        ("meaning", pa.string(), "what the error says"),
+        ("advice", pa.string(), "what to do about it"),
+        ("rest", pa.bool_(), "what was too much to be listed: who and where are not told"),
+    ],
 )
 
 # What was produced and fetched: rows of the view of throughput, of which the table ``throughput`` is made.
@@ -505,23 +549,24 @@ CODEC = pa.struct(
     ]
 )
 
-THROUGHPUT = pa.schema(
+THROUGHPUT = described(
+    "What was produced and fetched, by topic, client and span of time",
     [
-        ("topic", pa.string()),  # null: each request once; else once for every topic that it carried or was answered of
-        ("client_id", pa.string()),
-        ("client", pa.string()),
-        ("direction", pa.string()),  # produce, fetch
-        ("from", TIME),
-        ("width_ms", pa.int64()),  # of the span that begins at from
-        ("requests", pa.int64()),
-        ("empty", pa.int64()),  # fetches that were answered without fault or throttling, and brought nothing
-        ("batches", pa.int64()),  # of data: markers of transactions are not counted
-        ("single_record_batches", pa.int64()),
-        ("records", pa.int64()),
-        ("bytes", pa.int64()),  # of batches as they travel
-        ("bytes_uncompressed", pa.int64()),
-        ("codecs", pa.list_(CODEC)),  # the same by codec
-    ]
+        ("topic", pa.string(), "null: each request once; else once for every topic that it carried or was answered of"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("client", pa.string(), "address of the client"),
+        ("direction", pa.string(), "produce, fetch"),
+        ("from", TIME, "begin of the span"),
+        ("width_ms", pa.int64(), "milliseconds of the span that begins at from"),
+        ("requests", pa.int64(), "requests"),
+        ("empty", pa.int64(), "fetches that were answered without fault or throttling, and brought nothing"),
+        ("batches", pa.int64(), "batches of data: markers of transactions are not counted"),
+        ("single_record_batches", pa.int64(), "batches of one record"),
+        ("records", pa.int64(), "records"),
+        ("bytes", pa.int64(), "bytes of batches as they travel"),
+        ("bytes_uncompressed", pa.int64(), "bytes of records without compression"),
+        ("codecs", pa.list_(CODEC), "the same by codec"),
+    ],
 )
 
 SCHEMAS: dict[str, pa.Schema] = {
