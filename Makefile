@@ -45,4 +45,4 @@ golden: setup-test  ## write the golden files anew (README examples, the noteboo
 	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py --golden
 
 lock: setup  ## choose newer dependencies and lock them (needs uv)
-	uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock
+	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock

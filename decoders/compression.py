@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import cramjam
 import lz4.frame
+import snappy
+import xxhash
 import zstandard
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec 5", "codec 6", "codec 7")
@@ -28,6 +29,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
 _SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes 3
+_SNAPPY_SIZE_BYTES = 5  # of a number of 32 bits
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE = 0x08
@@ -129,24 +131,26 @@ def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
                 raise CompressionError(f"snappy: a block of {size} bytes where {len(data) - position} are left")
             blocks.append(data[position : position + size])
             position += size
-    sizes = []
     total = 0
-    for block in blocks:
-        size = cramjam.snappy.decompress_raw_len(block)
+    for block in blocks:  # the library takes as much memory as a block says it needs
+        size = _snappy_size(block)
         total += size
         if total > limit:
             raise _too_large(limit)
         if size > _SNAPPY_MOST_RATIO * len(block):
             raise CompressionError(f"snappy: a block of {len(block)} bytes says it holds {size}")
-        sizes.append(size)
-    clear = bytearray(total)
-    view = memoryview(clear)
-    position = 0
-    for block, size in zip(blocks, sizes, strict=True):
-        if cramjam.snappy.decompress_raw_into(block, view[position : position + size]) != size:
-            raise CompressionError("snappy: a block is shorter than it says")
-        position += size
-    return bytes(clear)
+    pieces = [snappy.uncompress(block) for block in blocks]
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _snappy_size(block: memoryview) -> int:
+    """Bytes that a block says it holds: a little-endian varint at its head (snappy's format_description.txt)."""
+    size = 0
+    for place, byte in enumerate(block[:_SNAPPY_SIZE_BYTES]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return size
+    raise CompressionError("snappy: a block does not say how much it holds")
 
 
 def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
@@ -200,7 +204,7 @@ def _with_right_header_checksum(data: memoryview) -> memoryview:
     if len(data) < 7 or len(data) < _lz4_header_bytes(data[4]):
         return data
     end = _lz4_header_bytes(data[4]) - 1
-    checksum = (_xxhash32_of_few(bytes(data[4:end])) >> 8) & 0xFF
+    checksum = (xxhash.xxh32_intdigest(bytes(data[4:end])) >> 8) & 0xFF  # lz4_Frame_format.md: header checksum
     if data[end] == checksum:
         return data
     right = bytearray(data)
@@ -218,23 +222,6 @@ def _check_lz4_blocks_are_whole(data: memoryview) -> None:
         if position + 4 > len(data) or size == 0 or position + 4 + size + checksum_bytes > len(data):
             raise CompressionError("lz4: the frame is cut off")
         position += 4 + size + checksum_bytes
-
-
-def _xxhash32_of_few(data: bytes) -> int:
-    """The checksum of lz4's frame headers, for fewer than 16 bytes (xxHash specification, 32 bits, seed 0)."""
-    primes = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
-    mask = 0xFFFFFFFF
-    value = primes[4] + len(data)
-    words = len(data) // 4
-    for word in range(words):
-        value = (value + int.from_bytes(data[4 * word : 4 * word + 4], "little") * primes[2]) & mask
-        value = ((value << 17 | value >> 15) * primes[3]) & mask
-    for byte in data[4 * words :]:
-        value = (value + byte * primes[4]) & mask
-        value = ((value << 11 | value >> 21) * primes[0]) & mask
-    value = ((value ^ value >> 15) * primes[1]) & mask
-    value = ((value ^ value >> 13) * primes[2]) & mask
-    return value ^ value >> 16
 
 
 # A context costs more to make than a small batch to decompress. Taking one out of a list and putting it back is safe

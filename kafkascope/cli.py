@@ -232,7 +232,13 @@ def analyze(
     - `kafkascope analyze /captures --records -o out/ --overwrite`
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     """
-    from kafkascope import analyzing
+    from kafkascope.spark.sessions import SparkUnavailableError
+
+    try:
+        from kafkascope import analyzing
+    except SparkUnavailableError as error:
+        remark(str(error))
+        raise typer.Exit(NOTHING_READ) from None
 
     settings = {}
     for setting in conf or []:

@@ -45,8 +45,17 @@ class Group:
         return Explanation("\n\n".join(explain(one) for one in of))
 
     def timeline(self) -> Figure:
-        """The group over time: members as lanes, generations, who owned what, what set each rebalance off."""
-        from kafkascope.reports.show.page.figure import timeline
+        """The group over time: members as lanes, generations, who owned what, what set each rebalance off.
+
+        Raises ModuleNotFoundError without plotly.
+        """
+        try:
+            from kafkascope.reports.show.page.figure import timeline
+        except ModuleNotFoundError as error:
+            if error.name != "plotly":
+                raise
+            advice = "plotly is not installed: pip install 'kafkascope[notebook]' brings it"
+            raise ModuleNotFoundError(advice, name=error.name) from None
 
         return timeline(self._rebalances, self._events)
 

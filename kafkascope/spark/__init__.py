@@ -38,4 +38,12 @@ __all__ = list(_MODULES)
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        from kafkascope.spark.sessions import SparkUnavailableError
+
+        advice = "pip install 'kafkascope[spark]' brings it; all but analyze and read(spark=...) works without"
+        raise SparkUnavailableError(f"pyspark is not installed: {advice}") from None

@@ -8,9 +8,9 @@ import struct
 import tracemalloc
 import zlib
 
-import cramjam
 import lz4.frame
 import pytest
+import snappy
 import zstandard
 
 from kafkascope.decoders.compression import CODECS, OUTPUT_LIMIT, CompressionError, decompress, output_limit
@@ -23,13 +23,13 @@ SMALL = b"one record, and not much of it"
 def xerial(data: bytes, block: int = 32768) -> bytes:
     out = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
     for at in range(0, len(data), block):
-        piece = bytes(cramjam.snappy.compress_raw(data[at : at + block]))
+        piece = snappy.compress(data[at : at + block])
         out += struct.pack(">i", len(piece)) + piece
     return out
 
 
 def raw_snappy(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data))
+    return snappy.compress(data)
 
 
 def lz4_frame(data: bytes, **options: object) -> bytes:

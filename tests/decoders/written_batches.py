@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-import cramjam
 import crc32c
 import lz4.frame
+import snappy
 import zstandard
 
 from tests.paths import DATA
@@ -80,7 +80,7 @@ def compress(codec: int, clear: bytes) -> bytes:
     if codec == GZIP:
         return gzip.compress(clear, mtime=0)
     if codec == SNAPPY:
-        return bytes(cramjam.snappy.compress_raw(clear))
+        return snappy.compress(clear)
     if codec == LZ4:
         return bytes(lz4.frame.compress(clear, store_size=False))
     return bytes(zstandard.ZstdCompressor().compress(clear)) if codec == ZSTD else clear
