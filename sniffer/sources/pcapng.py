@@ -178,7 +178,7 @@ class PcapngReader:
             if indexed is not window.data:  # a buffer may hold many sections
                 indexed, used = window.data, 0
                 rows = (stop - window.begin) // 12 + 1
-                room = (*(np.empty(rows, kind) for kind in _COLUMNS), np.empty((rows, 2), np.int64))
+                room = (*(np.empty(rows, kind) for kind in _COLUMNS), np.empty((rows, 3), np.int64))
             *columns, described = (column[used:] for column in room)
             first_wrong = np.zeros(2, np.int64)
             comments = np.empty((NOTES - len(self.notes), 3), np.int64)
@@ -188,14 +188,14 @@ class PcapngReader:
                 *(len(self._interfaces), *columns, described, comments, first_wrong),
             )
             used += count
-            told = [(place, length, None) for place, length in described[:descriptions].tolist()]
-            told += [(place, length, self.number + row) for row, place, length in comments[:noted].tolist()]
-            for place, length, packet in sorted(told):
+            told = [(*one, True) for one in described[:descriptions].tolist()]
+            told += [(*one, False) for one in comments[:noted].tolist()]
+            for place, length, row, is_interface in sorted(told):
                 content = window.data[place : place + length].tobytes()
-                if packet is None:
-                    self._interface(content, window.offset - window.begin + place)
+                if is_interface:
+                    self._interface(content, window.offset - window.begin + place, self.number + row)
                 else:
-                    self._note(packet, content)
+                    self._note(self.number + row, content)
             if wrong:
                 row, place = first_wrong.tolist()
                 offset = window.offset - window.begin + place
@@ -258,15 +258,15 @@ class PcapngReader:
         window.begin += length
         return None
 
-    def _interface(self, block: bytes, at: int) -> None:
+    def _interface(self, block: bytes, at: int, packet: int) -> None:
         body, order = block[8:-4], ">" if self._big_endian else "<"
         if len(body) < 8:
             detail = f"{self.file}: interface description at offset {at} is too short"
-            self.issues.add(Issue("damaged_packet_record", detail, packet=self.number))
+            self.issues.add(Issue("damaged_packet_record", detail, packet=packet))
             return
         if len(self._interfaces) >= MOST_INTERFACES:
             detail = f"{self.file}: more than {MOST_INTERFACES} interfaces: the others are left out"
-            self.issues.add(Issue("interfaces_left_out", detail, packet=self.number))
+            self.issues.add(Issue("interfaces_left_out", detail, packet=packet))
             return
         link_type, _, snap_length = struct.unpack(order + "HHI", body[:8])
         options = self._options(body[8:], 0)
@@ -416,6 +416,7 @@ def _walk(
         if kind == INTERFACE:
             described[descriptions, 0] = position
             described[descriptions, 1] = length
+            described[descriptions, 2] = count
             descriptions += 1
             if length >= 20 and interfaces < MOST_INTERFACES:
                 if interfaces == 0:
@@ -465,9 +466,9 @@ def _walk(
                     if code == 0 or option + 4 + size > last:
                         break
                     if code == COMMENT and noted < comments.shape[0]:
-                        comments[noted, 0] = count
-                        comments[noted, 1] = option + 4
-                        comments[noted, 2] = size
+                        comments[noted, 0] = option + 4
+                        comments[noted, 1] = size
+                        comments[noted, 2] = count
                         noted += 1
                     option += 4 + (size + 3) // 4 * 4
                 count += 1

@@ -206,3 +206,16 @@ def test_interfaces_beyond_what_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(rows(capture)) == 1
     assert [(issue.kind, issue.count) for issue in capture.issues] == [("interfaces_left_out", 3)]
     assert len(capture.files[0].interfaces) == 2
+
+
+def test_notes_and_damage_are_told_in_their_order_however_the_file_is_cut(tmp_path: Path) -> None:
+    of = Pcapng()
+    content = of.section() + of.interface(1, 0, (1, b"first")) + of.packet(0, 1, b"a") + of.block(1, b"\0\0\0\0")
+    content += of.packet(0, 2, b"b") + of.interface(1, 0, (1, b"second"))
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    for batch_bytes in (97, 1 << 20):
+        capture = open_capture(str(path), batch_bytes=batch_bytes)
+        assert len(rows(capture)) == 2
+        assert [(note.packet, note.text) for note in capture.notes] == [(0, "first"), (0, "second")]
+        assert [(issue.kind, issue.packet) for issue in capture.issues] == [("damaged_packet_record", 2)]
