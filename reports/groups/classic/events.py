@@ -9,18 +9,10 @@ from collections.abc import Iterator
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.groups.assignments import partitions_of
 from kafkascope.reports.groups.body import text
-from kafkascope.reports.groups.classic.facts import (
-    FENCED,
-    MEMBER_ID_REQUIRED,
-    NOT_HERE,
-    Facts,
-    Join,
-    Leave,
-    Refusal,
-    Sync,
-)
-from kafkascope.reports.groups.classic.readings import left_by_itself
+from kafkascope.reports.groups.classic.facts import MEMBER_ID_REQUIRED, Facts, Join, Leave, Refusal, Sync
+from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
+from kafkascope.reports.groups.leaving import FENCED, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
 
@@ -88,8 +80,7 @@ class _Writer:
             if join.error == MEMBER_ID_REQUIRED:
                 yield self._event("member_id_given", at, join.message, join.member_id, answer=True)
             elif join.error:
-                name = "fenced" if join.error in FENCED else "join_refused"
-                name = "coordinator_unavailable" if join.error in NOT_HERE else name
+                name = refused_as(join.error, "join_refused")
                 yield self._event(name, at, join.message, join.member_id, join.error, answer=True)
             elif join.generation is not None:
                 if join.generation not in seen:
@@ -117,8 +108,7 @@ class _Writer:
         for sync in self._facts.syncs:
             at = sync.answered or sync.at
             if sync.error:
-                name = "fenced" if sync.error in FENCED else "sync_refused"
-                name = "coordinator_unavailable" if sync.error in NOT_HERE else name
+                name = refused_as(sync.error, "sync_refused")
                 yield self._event(name, at, sync.message, sync.member_id, sync.error, sync.generation, True)
             elif sync.answered is not None:
                 yield self._event(
@@ -133,7 +123,7 @@ class _Writer:
                 continue
             seen.add((refusal.member_id, refusal.generation, refusal.error))
             yield self._event(
-                _refusal_name(refusal),
+                refused_as(refusal.error, "heartbeat_refused"),
                 refusal.message.answered or refusal.at,
                 refusal.message,
                 refusal.member_id,
@@ -149,7 +139,7 @@ class _Writer:
                 detail = f"{leave.error}: {leave.reason}" if leave.reason else leave.error
                 yield self._event("leave_refused", leave.at, leave.message, member, detail)
             else:
-                own = left_by_itself(self._facts, self._profiles, leave, member)
+                own = by_itself(self._facts, self._profiles, leave, member)
                 name = "left" if own else "member_removed"
                 yield self._event(name, leave.at, leave.message, member, leave.reason or None)
 
@@ -200,12 +190,6 @@ class _Writer:
                     event = self._event("connection_ended", closed.closed, message, member, closed.how_closed)
                     event.connection, event.packet, event.number = connection, None, None
                     yield event
-
-
-def _refusal_name(refusal: Refusal) -> str:
-    if refusal.error in FENCED:
-        return "fenced"
-    return "coordinator_unavailable" if refusal.error in NOT_HERE else "heartbeat_refused"
 
 
 def _formed(join: Join) -> str:

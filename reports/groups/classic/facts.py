@@ -16,17 +16,14 @@ from typing import Any
 from kafkascope.reports.groups.assignments import owned_of, topics_of
 from kafkascope.reports.groups.body import number, rows, text
 from kafkascope.reports.groups.history import GroupLog
+from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, REBALANCE_IN_PROGRESS
 from kafkascope.reports.groups.messages import Message
 
 MEMBER_ID_REQUIRED = "MEMBER_ID_REQUIRED"
-REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
-UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
-FENCED = frozenset({"FENCED_INSTANCE_ID", UNKNOWN_MEMBER_ID, "ILLEGAL_GENERATION"})
-NOT_HERE = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 _IDS_ARE_GIVEN_SINCE = 4
 """The version of JoinGroup in which a new dynamic member first gets an id, and joins with that (KIP-394)."""
 
-_ERRORS_BY_CODE = {0: None, 25: UNKNOWN_MEMBER_ID, 82: "FENCED_INSTANCE_ID"}
+_ERRORS_BY_CODE = {0: None, 25: "UNKNOWN_MEMBER_ID", 82: "FENCED_INSTANCE_ID"}
 
 
 @dataclass(slots=True)

@@ -16,9 +16,10 @@ from typing import Any
 
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
-from kafkascope.reports.groups.classic.facts import NOT_HERE, REBALANCE_IN_PROGRESS, Facts, Join, Leave, same_protocols
+from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
+from kafkascope.reports.groups.leaving import NOT_HERE, REBALANCE_IN_PROGRESS, left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
 
 MS = 1_000_000
@@ -38,14 +39,6 @@ _JOIN_REASONS: tuple[tuple[re.Pattern[str], str | None], ...] = tuple(
         (r"enforced by user", "rebalance_enforced"),
         (r"already rebalancing|rejoining from normal rebalance", None),
         (f"{_WITH_GIVEN_ID}|rebalance failed|encountered .* response", None),
-    )
-)
-_LEAVE_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), trigger)
-    for pattern, trigger in (
-        (r"removed by an admin", "removed_by_admin"),
-        (r"poll timeout", "poll_timeout"),
-        (r"unsubscribe", "unsubscribed"),
     )
 )
 
@@ -358,10 +351,10 @@ class Reader:
 
     def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[str, str, float, list[Evidence]]:
         said = f'LeaveGroup of {client or member} with the reason "{leave.reason}"'
-        for pattern, trigger in _LEAVE_REASONS:
-            if pattern.search(leave.reason):
-                return trigger, said, 1.0, []
-        if not left_by_itself(self._facts, self._profiles, leave, member):
+        trigger = trigger_by_reason(leave.reason)
+        if trigger is not None:
+            return trigger, said, 1.0, []
+        if not by_itself(self._facts, self._profiles, leave, member):
             sender, host = leave.message.client_id or "a client without a name", leave.message.client
             said = f"LeaveGroup for {client or member} came from {sender} at {host}, not from the member"
             said += f', with the reason "{leave.reason}"' if leave.reason else ""
@@ -680,19 +673,18 @@ _RECKONED = frozenset({"session_timeout", "rebalance_timeout", "sync_timeout"})
 _MOST_EVIDENCE = 50
 
 
-def left_by_itself(facts: Facts, profiles: Profiles, leave: Leave, member: str) -> bool:
-    """Whether a LeaveGroup came from the member that it takes out, as far as connections, clients and hosts tell."""
+def by_itself(facts: Facts, profiles: Profiles, leave: Leave, member: str) -> bool:
+    """Whether a LeaveGroup came from the member that it takes out."""
     words = facts.words.get(member)
-    if words is not None and leave.message.connection in words.connections:
-        return True
-    if "removed by an admin" in leave.reason or (not leave.member_id and leave.instance_id):
-        return False  # a member names itself by its id: instance ids alone are an administrator's way
     profile = profiles.of(member, facts.instances.get(member))
-    sender, client = leave.message.client_id, profile.client_id
-    elsewhere = profile.host is not None and leave.message.client not in ("", profile.host)
-    if sender is not None and client is not None and sender != client:
-        return not elsewhere and sender.startswith(client)
-    return not elsewhere
+    return left_by_itself(
+        leave.message,
+        leave.reason,
+        names_id=bool(leave.member_id) or not leave.instance_id,
+        connections=words.connections if words is not None else (),
+        client_id=profile.client_id,
+        host=profile.host,
+    )
 
 
 def _as_the_broker_saw(gap: Opening, found: list[Reading]) -> None:

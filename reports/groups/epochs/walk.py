@@ -28,12 +28,16 @@ from kafkascope.reports.groups.epochs.heartbeats import (
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.rows import Cause, Row
 from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Event
+from kafkascope.reports.groups.leaving import (
+    NOT_A_MEMBER,
+    NOT_HERE,
+    REBALANCE_IN_PROGRESS,
+    left_by_itself,
+    refused_as,
+    trigger_by_reason,
+)
 from kafkascope.reports.groups.messages import Message
 
-_REMOVED = frozenset({"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"})
-_FENCED = frozenset({"FENCED_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION"})
-_NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
-_REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
 _A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
 _MOST_INFERRED = 100
@@ -278,7 +282,7 @@ class Walk:
         life = self.alive.get(member)
         if beat.error is not None:
             self._event(beat, "leave_refused", life or self._members.get(member), beat.error)
-            if life is not None and beat.error in _REMOVED:
+            if life is not None and beat.error in NOT_A_MEMBER:
                 self._was_removed(beat, life)
             return
         if life is None:
@@ -299,13 +303,10 @@ class Walk:
             return
         if beat.protocol == CLASSIC:
             reason = f", for the reason “{beat.reason}”" if beat.reason else ""
-            trigger = (
-                ("poll_timeout" if "poll timeout" in (beat.reason or "") else "member_left")
-                if own
-                else "removed_by_admin"
-            )
+            said = trigger_by_reason(beat.reason or "")
+            trigger = said or ("member_left" if own else "removed_by_admin")
             text = f"{_who(life)} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
-            cause = Cause(trigger, beat.at, beat.packet, text, life, CERTAIN if own else LIKELY)
+            cause = Cause(trigger, beat.at, beat.packet, text, life, CERTAIN if own or said else LIKELY)
         else:
             text = f"{_who(life)} left: heartbeat with epoch {beat.sent}"
             cause = Cause("member_left", beat.at, beat.packet, text, life)
@@ -322,13 +323,13 @@ class Walk:
                 event = "member_id_given" if error == "MEMBER_ID_REQUIRED" else "join_refused"
                 self._event(beat, event, None, None if event == "member_id_given" else error)
             return
-        if error == _REBALANCE_IN_PROGRESS:
+        if error == REBALANCE_IN_PROGRESS:
             if life is not None:
                 life.heard, life.heard_packet = beat.at, beat.packet
                 if not beat.quiet:
                     self._event(beat, "heartbeat_refused", life, error)
             return
-        if error in _NO_COORDINATOR:
+        if error in NOT_HERE:
             if not beat.quiet:
                 self._event(beat, "coordinator_unavailable", life, error)
             return
@@ -336,16 +337,16 @@ class Walk:
             if not beat.member_id or beat.member_id in self._members:
                 return
             life = self._first_seen(beat) if beat.sent is not None and beat.sent > 0 else self._new_life(beat)
-            if error in _REMOVED:  # that was before the capture
+            if error in NOT_A_MEMBER:  # that was before the capture
                 self._event(beat, "fenced", life, error)
                 self._end(life)
                 life.spoke, life.end = False, life.begin or 0
                 return
-        if error in _REMOVED:
+        if error in NOT_A_MEMBER:
             self._event(beat, "fenced", life, error)
             self._was_removed(beat, life)
         elif not beat.quiet:
-            self._event(beat, "fenced" if error in _FENCED else "heartbeat_failed", life, error)
+            self._event(beat, refused_as(error, "heartbeat_failed"), life, error)
 
     def _was_removed(self, beat: Beat, life: Life) -> None:
         """A member is told that it is none any more: it had been taken out since its last word."""
@@ -573,9 +574,13 @@ class Walk:
 
     @staticmethod
     def _is_own(beat: Beat, life: Life) -> bool:
-        message = beat.message
-        return message.connection in life.connections or (
-            message.client == life.host and message.client_id == life.client_id
+        return left_by_itself(
+            beat.message,
+            beat.reason or "",
+            names_id=bool(beat.member_id) or not beat.instance_id,
+            connections=life.connections,
+            client_id=life.client_id,
+            host=life.host,
         )
 
     def _event(self, beat: Beat, event: str, life: Life | None, detail: str | None = None) -> None:

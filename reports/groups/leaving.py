@@ -1,0 +1,70 @@
+"""Who left a group and why, and who has no place in it any more: the rules that the protocols share.
+
+A member of the classic protocol says the same in a classic group and in one with epochs (KIP-848), and is understood
+by the same rules in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from kafkascope.reports.groups.messages import Message
+
+NOT_A_MEMBER = frozenset({"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"})
+"""Errors that tell a member that it was taken out of the group."""
+FENCED = NOT_A_MEMBER | {"FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION"}
+"""Errors that tell a member that the group went on without it, or that another took its place."""
+NOT_HERE = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+"""Errors that send a member to another coordinator."""
+REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
+
+_REMOVED_BY_ADMIN = "removed_by_admin"
+# How the reasons of KIP-800 are understood, first match first. Java: ConsumerCoordinator and KafkaAdminClient, which
+# writes its words before those of the administrator.
+_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), trigger)
+    for pattern, trigger in (
+        (r"removed by an admin", _REMOVED_BY_ADMIN),
+        (r"poll timeout", "poll_timeout"),
+        (r"unsubscribe", "unsubscribed"),
+    )
+)
+
+
+def refused_as(error: str, otherwise: str) -> str:
+    """The name of the event that a refused request is: another one than usual, if the error says that more is wrong."""
+    if error in FENCED:
+        return "fenced"
+    return "coordinator_unavailable" if error in NOT_HERE else otherwise
+
+
+def trigger_by_reason(reason: str) -> str | None:
+    """What the reason of a LeaveGroup says; None: no more than that the member left, or nothing."""
+    return next((trigger for pattern, trigger in _REASONS if pattern.search(reason)), None)
+
+
+def left_by_itself(
+    leave: Message,
+    reason: str,
+    *,
+    names_id: bool,
+    connections: Container[int],
+    client_id: str | None,
+    host: str | None,
+) -> bool:
+    """Whether a LeaveGroup came from the member that it takes out, as far as reason, connections and clients tell.
+
+    The connections, the client id and the host are those of the member; names_id is whether the request names it by
+    its member id.
+    """
+    said = trigger_by_reason(reason)
+    if said is not None:
+        return said != _REMOVED_BY_ADMIN
+    if leave.connection in connections:
+        return True
+    if not names_id:
+        return False  # a member names itself by its id: instance ids alone are an administrator's way
+    if host and leave.client not in ("", host):
+        return False
+    return leave.client_id is None or client_id is None or leave.client_id.startswith(client_id)
