@@ -16,10 +16,11 @@ from kafkascope.reports.columns.shown import shown_html, shown_text
 from kafkascope.reports.measures.error_histogram import errors_histogram
 from kafkascope.reports.measures.latency.counts import latency
 from kafkascope.reports.measures.throughput import throughput
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
-_COLOURS = {"critical": "#c9252d", "warning": "#a35c00"}
+_COLOURS: dict[str, str] = {Severity.CRITICAL: "#c9252d", Severity.WARNING: "#a35c00"}
 
 
 class Answering(ABC):

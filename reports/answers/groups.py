@@ -13,6 +13,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 _NESTED: dict[str, type[Any]] = {
     "evidence": Evidence,
@@ -190,7 +191,7 @@ def _count(rebalances: ds.Dataset) -> dict[str, GroupCounts]:
             one = counted.setdefault(row["group_id"], GroupCounts(row["group_id"]))
             one.protocol = row["protocol"] or one.protocol
             one.rebalances += 1
-            trigger = row["trigger"] or "unknown"
+            trigger = row["trigger"] or Trigger.UNKNOWN
             one.triggers[trigger] = one.triggers.get(trigger, 0) + 1
             cost = row["cost_ms"] if row["cost_ms"] is not None else row["duration_ms"] or 0.0
             one.cost_ms += cost

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from kafkascope.reports.measures.client_facts import CAPTURE, Fact
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.thresholds import threshold
 
@@ -92,7 +93,7 @@ def busiest(facts: Iterable[Fact], spans: int) -> tuple[int, list[Fact]]:
 
 
 def _finding(
-    severity: str,
+    severity: Severity,
     kind: str,
     title: str,
     facts: Facts,

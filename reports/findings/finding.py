@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
-CRITICAL, WARNING, INFO = "critical", "warning", "info"
-SEVERITIES = (CRITICAL, WARNING, INFO)
+SEVERITIES = tuple(Severity)
+CRITICAL, WARNING, INFO = SEVERITIES
 EVIDENCE_SHOWN = 12
 """Observations kept with a finding; how many more there were is said in the last."""
 

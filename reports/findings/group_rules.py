@@ -13,23 +13,25 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
 # What disturbs a group that nobody starts or stops, the likeliest root of a storm first: a join follows a poll timeout.
-_DISTURBANCES = {
-    "poll_timeout": "its application did not poll in time",
+_DISTURBANCES: dict[str, str] = {
+    Trigger.POLL_TIMEOUT: "its application did not poll in time",
     "leaving_and_returning": "it left without a reason, and came back: its application may not have polled in time",
-    "session_timeout": "the broker did not hear from it",
-    "rebalance_timeout": "it did not join again in time",
-    "sync_timeout": "it did not ask for its assignment in time",
-    "static_member_replaced": "two processes use its instance id",
-    "streams_tasks_corrupted": "its tasks were corrupted",
-    "member_metadata_changed": "it changed its metadata",
-    "leader_rejoined": "the leader joined again",
-    "member_rejoined": "it joined again without a change",
+    Trigger.SESSION_TIMEOUT: "the broker did not hear from it",
+    Trigger.REBALANCE_TIMEOUT: "it did not join again in time",
+    Trigger.SYNC_TIMEOUT: "it did not ask for its assignment in time",
+    Trigger.STATIC_MEMBER_REPLACED: "two processes use its instance id",
+    Trigger.STREAMS_TASKS_CORRUPTED: "its tasks were corrupted",
+    Trigger.MEMBER_METADATA_CHANGED: "it changed its metadata",
+    Trigger.LEADER_REJOINED: "the leader joined again",
+    Trigger.MEMBER_REJOINED: "it joined again without a change",
     "returned": "it came back after it had gone",
 }
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
@@ -109,7 +111,7 @@ def group_findings(log: GroupLog, history: GroupHistory) -> list[Finding]:
 
 def _finding(
     group: Group,
-    severity: str,
+    severity: Severity,
     kind: str,
     title: str,
     evidence: Sequence[Observation],
@@ -142,7 +144,7 @@ def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
         ]
         told = set()
         for trigger, client_id, at, packet in causes:
-            kind = "returned" if trigger == "member_joined" and client_id in known else trigger
+            kind = "returned" if trigger == Trigger.MEMBER_JOINED and client_id in known else trigger
             if kind in _DISTURBANCES and (kind, client_id) not in told:
                 told.add((kind, client_id))
                 found.append(Disturbance(kind, client_id, at, packet, rebalance.to_generation))
@@ -152,10 +154,10 @@ def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
 
 def _came_back(rebalance: Rebalance) -> bool:
     """Whether a member left as one does whose application does not poll in time, though nothing says so."""
-    if rebalance.trigger != "member_left":
+    if rebalance.trigger != Trigger.MEMBER_LEFT:
         return False
     its_own = (None, _first_packet(rebalance))  # others may have left then for that reason
-    return any(e.trigger == "poll_timeout" and e.rejected and e.packet in its_own for e in rebalance.evidence)
+    return any(e.trigger == Trigger.POLL_TIMEOUT and e.rejected and e.packet in its_own for e in rebalance.evidence)
 
 
 def _began(rebalance: Rebalance) -> int:
@@ -209,16 +211,16 @@ def _storm(group: Group) -> Iterator[Finding]:
     )
 
 
-_STORM_ADVICE = {
-    "poll_timeout": "Raise max.poll.interval.ms above the longest time that a batch takes, or lower max.poll.records: "
-    "a member that is late leaves and joins again, which disturbs the others twice.",
+_STORM_ADVICE: dict[str, str] = {
+    Trigger.POLL_TIMEOUT: "Raise max.poll.interval.ms above the longest time that a batch takes, or lower "
+    "max.poll.records: a member that is late leaves and joins again, which disturbs the others twice.",
     "leaving_and_returning": "See how long these applications take between polls: clients that give no reason leave "
     "when that is longer than max.poll.interval.ms, and join again at the next poll. Raise it, or lower "
     "max.poll.records.",
-    "session_timeout": "Look at pauses (garbage collection, CPU limits) and the network of these members; a longer "
-    "session.timeout.ms, or static membership, bridges short ones.",
-    "rebalance_timeout": "These members take longer to come back than max.poll.interval.ms allows.",
-    "static_member_replaced": "Give each process a group.instance.id of its own.",
+    Trigger.SESSION_TIMEOUT: "Look at pauses (garbage collection, CPU limits) and the network of these members; a "
+    "longer session.timeout.ms, or static membership, bridges short ones.",
+    Trigger.REBALANCE_TIMEOUT: "These members take longer to come back than max.poll.interval.ms allows.",
+    Trigger.STATIC_MEMBER_REPLACED: "Give each process a group.instance.id of its own.",
     "returned": "Processes restart: look why they end; static membership (group.instance.id) lets a restart pass "
     "without a rebalance.",
 }
@@ -227,10 +229,10 @@ _STORM_ADVICE = {
 def _poll_timeouts(group: Group) -> Iterator[Finding]:
     by_client: dict[tuple[str, str], list[Disturbance]] = defaultdict(list)
     for d in disturbances(group.rebalances):
-        if d.kind in ("poll_timeout", "leaving_and_returning"):
+        if d.kind in (Trigger.POLL_TIMEOUT, "leaving_and_returning"):
             by_client[d.kind, d.client_id or "?"].append(d)
     for (kind, client), leaves in sorted(by_client.items()):
-        sure = kind == "poll_timeout"
+        sure = kind == Trigger.POLL_TIMEOUT
         if not sure and len(leaves) < threshold("leaving_and_returning"):
             continue
         evidence = []
@@ -275,7 +277,7 @@ def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tup
 
 
 def _members_lost(group: Group) -> Iterator[Finding]:
-    lost = [r for r in group.rebalances if r.trigger == "session_timeout"]
+    lost = [r for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT]
     by_client: dict[str, list[Rebalance]] = defaultdict(list)
     for rebalance in lost:
         by_client[rebalance.trigger_client_id or "a member"].append(rebalance)
@@ -284,7 +286,7 @@ def _members_lost(group: Group) -> Iterator[Finding]:
             Observation(f"generation {r.to_generation}: {e.text}", e.packet, e.at)
             for r in rebalances
             for e in r.evidence
-            if e.trigger == "session_timeout" and not e.rejected
+            if e.trigger == Trigger.SESSION_TIMEOUT and not e.rejected
         ]
         yield _finding(
             group,

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
-CERTAIN, LIKELY, GUESSED = "certain", "likely", "guessed"
+CERTAIN, LIKELY, GUESSED = Certainty
 _LARGEST = 2**31 - 1
 
 
@@ -109,7 +110,7 @@ class Rebalance:
     joined: int | None = None
     stable: int | None = None
     duration_ms: float | None = None
-    trigger: str = "unknown"
+    trigger: str = Trigger.UNKNOWN
     trigger_member: str | None = None
     trigger_client_id: str | None = None
     certainty: str = GUESSED

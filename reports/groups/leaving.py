@@ -10,6 +10,7 @@ import re
 from collections.abc import Container
 
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 NOT_A_MEMBER = frozenset({"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"})
 """Errors that tell a member that it was taken out of the group."""
@@ -19,15 +20,14 @@ NOT_HERE = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINAT
 """Errors that send a member to another coordinator."""
 REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
 
-_REMOVED_BY_ADMIN = "removed_by_admin"
 # How the reasons of KIP-800 are understood, first match first. Java: ConsumerCoordinator and KafkaAdminClient, which
 # writes its words before those of the administrator.
-_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+_REASONS: tuple[tuple[re.Pattern[str], Trigger], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), trigger)
     for pattern, trigger in (
-        (r"removed by an admin", _REMOVED_BY_ADMIN),
-        (r"poll timeout", "poll_timeout"),
-        (r"unsubscribe", "unsubscribed"),
+        (r"removed by an admin", Trigger.REMOVED_BY_ADMIN),
+        (r"poll timeout", Trigger.POLL_TIMEOUT),
+        (r"unsubscribe", Trigger.UNSUBSCRIBED),
     )
 )
 
@@ -39,7 +39,7 @@ def refused_as(error: str, otherwise: str) -> str:
     return "coordinator_unavailable" if error in NOT_HERE else otherwise
 
 
-def trigger_by_reason(reason: str) -> str | None:
+def trigger_by_reason(reason: str) -> Trigger | None:
     """What the reason of a LeaveGroup says; None: no more than that the member left, or nothing."""
     return next((trigger for pattern, trigger in _REASONS if pattern.search(reason)), None)
 
@@ -60,7 +60,7 @@ def left_by_itself(
     """
     said = trigger_by_reason(reason)
     if said is not None:
-        return said != _REMOVED_BY_ADMIN
+        return said is not Trigger.REMOVED_BY_ADMIN
     if leave.connection in connections:
         return True
     if not names_id:

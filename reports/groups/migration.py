@@ -17,6 +17,7 @@ from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 _CLASSIC, _EPOCHS = "classic", "epochs"
 _MS = 1_000_000
@@ -128,7 +129,7 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
     )
     if known is not None:
         earlier.pop()
-        if known.trigger != "unknown":
+        if known.trigger != Trigger.UNKNOWN:
             first.started, first.trigger, first.certainty = known.started, known.trigger, known.certainty
             first.trigger_member, first.trigger_client_id = known.trigger_member, known.trigger_client_id
             first.evidence = known.evidence
@@ -137,11 +138,11 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
         and first.certainty != CERTAIN
         and (gone := _silent(walk, phase)) is not None
     ):
-        first.trigger, first.certainty = "session_timeout", LIKELY
+        first.trigger, first.certainty = Trigger.SESSION_TIMEOUT, LIKELY
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
         text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
         first.evidence = [
-            Evidence(text, gone.heard_packet, gone.silent_since(), 0.8, "session_timeout"),
+            Evidence(text, gone.heard_packet, gone.silent_since(), 0.8, Trigger.SESSION_TIMEOUT),
             *first.evidence,
         ]
     else:

@@ -19,11 +19,12 @@ from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.findings.finding import Finding
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.triggers import words
 
 _ROWS = 10  # of each table; what is left out is counted
 _FINDINGS = 8
-_STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+_STYLES: dict[str, str] = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
 def show(answers: Answers, console: Console) -> None:

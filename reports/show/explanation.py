@@ -11,7 +11,7 @@ from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.history import Evidence, Member, Rebalance
-from kafkascope.reports.vocabulary.triggers import TRIGGERS
+from kafkascope.reports.vocabulary.triggers import TRIGGERS, Trigger
 
 
 def explain(rebalance: Rebalance) -> str:
@@ -62,7 +62,7 @@ def _evidence(evidence: Sequence[Evidence], trigger: str) -> Iterator[str]:
     for one in evidence:
         if one.rejected:
             yield f"  - not {one.trigger}: {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
-    if not any(not one.rejected for one in evidence) and trigger == "unknown":
+    if not any(not one.rejected for one in evidence) and trigger == Trigger.UNKNOWN:
         yield "  nothing in the capture tells"
 
 

@@ -1,6 +1,17 @@
-"""Every kind of finding, and what it says."""
+"""Every kind of finding, and what it says; how grave one may be."""
 
 from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How grave a finding is, the gravest first."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
 
 FINDING_KINDS: dict[str, str] = {
     # Groups

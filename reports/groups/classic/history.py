@@ -17,6 +17,7 @@ from kafkascope.reports.groups.classic.readings import MS, Index, Reader, openin
 from kafkascope.reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.members import Profiles
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 _CONNECT = "connect"
 
@@ -95,7 +96,7 @@ def _rebalances(
         joined_last = max([each.joined for each in rebalance.members if each.joined is not None], default=None)
         _add_cost(facts, index, rebalance, generation, held)
         for missing in verdict.contributing:
-            if missing.trigger == "rebalance_timeout" and joined_last is not None:  # the others waited for it in vain
+            if missing.trigger == Trigger.REBALANCE_TIMEOUT and joined_last is not None:  # the others waited in vain
                 rebalance.last_client_id = missing.client_id
                 rebalance.last_by_ms = (generation.formed - joined_last) / MS
         found.append(rebalance)

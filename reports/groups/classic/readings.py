@@ -21,6 +21,7 @@ from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
 from kafkascope.reports.groups.leaving import NOT_HERE, REBALANCE_IN_PROGRESS, left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
 MS = 1_000_000
 
@@ -28,15 +29,15 @@ _WITH_GIVEN_ID = "re-join with the given member-id"  # the reason of a new membe
 
 # How the reasons of KIP-800 are understood, first match first. Java: AbstractCoordinator and ConsumerCoordinator;
 # Streams: StreamThread and StreamsRebalanceListener; franz-go: consumer_group.go. None: it follows another's rebalance.
-_JOIN_REASONS: tuple[tuple[re.Pattern[str], str | None], ...] = tuple(
+_JOIN_REASONS: tuple[tuple[re.Pattern[str], Trigger | None], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), trigger)
     for pattern, trigger in (
-        (r"need to revoke|after revoking", "cooperative_followup"),
-        (r"tasks? corrupted", "streams_tasks_corrupted"),
-        (r"followup rebalance|probing rebalance", "streams_followup"),
-        (r"metadata has changed|topics? (metadata|partitions?) .*chang", "topic_partitions_changed"),
-        (r"subscription .*chang|interests? .*chang", "subscription_changed"),
-        (r"enforced by user", "rebalance_enforced"),
+        (r"need to revoke|after revoking", Trigger.COOPERATIVE_FOLLOWUP),
+        (r"tasks? corrupted", Trigger.STREAMS_TASKS_CORRUPTED),
+        (r"followup rebalance|probing rebalance", Trigger.STREAMS_FOLLOWUP),
+        (r"metadata has changed|topics? (metadata|partitions?) .*chang", Trigger.TOPIC_PARTITIONS_CHANGED),
+        (r"subscription .*chang|interests? .*chang", Trigger.SUBSCRIPTION_CHANGED),
+        (r"enforced by user", Trigger.REBALANCE_ENFORCED),
         (r"already rebalancing|rejoining from normal rebalance", None),
         (f"{_WITH_GIVEN_ID}|rebalance failed|encountered .* response", None),
     )
@@ -71,7 +72,7 @@ _EVERY_NEW_MEMBERS_REASON = "need to re-join with the given member-id"
 class Reading:
     """One event that may have set a rebalance off."""
 
-    trigger: str
+    trigger: Trigger
     member_id: str | None
     client_id: str | None
     at: int | None  # None: some time before the others heard of it
@@ -86,10 +87,10 @@ class Reading:
 class Verdict:
     """Why there is a generation."""
 
-    trigger: str
+    trigger: Trigger
     member_id: str | None
     client_id: str | None
-    certainty: str
+    certainty: Certainty
     started: int | None
     evidence: list[Evidence]
     contributing: list[Contributing]
@@ -236,10 +237,10 @@ class Reader:
                 f"JoinGroup of {client} with instance id {join.instance_id}, which {replaced} had: "
                 "a new process came in place of the old one, and asks for something else"
             )
-            return Reading("static_member_replaced", join.member_id, client, join.at, join.packet, text, 0.95)
+            return Reading(Trigger.STATIC_MEMBER_REPLACED, join.member_id, client, join.at, join.packet, text, 0.95)
         if gap.before is None and gap.after.number > 1 and not join.asked_id and not self._id_was_given(join):
             text = f"JoinGroup of {client}; whether it was a member before, the capture does not show"
-            return Reading("member_rejoined", join.member_id, client, join.at, join.packet, text, 0.3)
+            return Reading(Trigger.MEMBER_REJOINED, join.member_id, client, join.at, join.packet, text, 0.3)
         how = "with an instance id that nobody had" if join.instance_id else "that was not in the group"
         sure = 1.0
         if gap.before is not None and not gap.before.complete and not self._id_was_given(join) and not join.asked_id:
@@ -247,7 +248,7 @@ class Reader:
         text = f"JoinGroup of {client}, a member {how}"
         if join.reason and not join.reason.startswith(_EVERY_NEW_MEMBERS_REASON):
             text += f'; its reason: "{join.reason}"'
-        return Reading("member_joined", join.member_id, client, join.at, join.packet, text, sure)
+        return Reading(Trigger.MEMBER_JOINED, join.member_id, client, join.at, join.packet, text, sure)
 
     def _id_was_given(self, join: Join) -> bool:
         return any(each.id_given for each in self._index.by_member.get(join.member_id, ()))
@@ -276,13 +277,13 @@ class Reader:
         trigger, text, weight = self._why_again(gap, before, join)
         if enforced and weight < _ENOUGH + 0.35:
             said += ", which is none that a client gives by itself: its application called for it"
-            return Reading("rebalance_enforced", join.member_id, client, join.at, join.packet, said, 0.9)
+            return Reading(Trigger.REBALANCE_ENFORCED, join.member_id, client, join.at, join.packet, said, 0.9)
         if follows:  # it says that others began; believed as long as there is anything else
-            trigger = "leader_rejoined" if join.member_id == before.leader else "member_rejoined"
+            trigger = Trigger.LEADER_REJOINED if join.member_id == before.leader else Trigger.MEMBER_REJOINED
             return Reading(trigger, join.member_id, client, join.at, join.packet, said, 0.15)
         return Reading(trigger, join.member_id, client, join.at, join.packet, f"JoinGroup of {client}: {text}", weight)
 
-    def _why_again(self, gap: Opening, before: Generation, join: Join) -> tuple[str, str, float]:
+    def _why_again(self, gap: Opening, before: Generation, join: Join) -> tuple[Trigger, str, float]:
         """Why a member that was not told of a rebalance joined again, of what it and its last assignment say."""
         member, earlier = join.member_id, self._index.last_join(join.member_id, join.at - 1)
         metadata = join.metadata(gap.after.assignor)
@@ -291,7 +292,7 @@ class Reader:
         topics, earlier_topics = join.topics(), earlier.topics() if earlier else None
         if topics is not None and earlier_topics is not None and topics != earlier_topics:
             return (
-                "subscription_changed",
+                Trigger.SUBSCRIPTION_CHANGED,
                 f"it now asks for {listed(topics)} instead of {listed(earlier_topics)}",
                 0.95,
             )
@@ -299,25 +300,25 @@ class Reader:
         got = before.assigned.get(member)
         if had and got is not None and not set(had) <= set(got):
             gave = in_words(set(had) - set(got))
-            return "cooperative_followup", f"its last assignment took {gave} away, which others may have now", 0.9
+            return Trigger.COOPERATIVE_FOLLOWUP, f"its last assignment took {gave} away, which others may have now", 0.9
         due = _next_streams_rebalance(before.allocations.get(member))
         if due is not None and due <= join.at + _TIMER_NS:
-            return "streams_followup", "its last assignment scheduled another rebalance for then", 0.8
+            return Trigger.STREAMS_FOLLOWUP, "its last assignment scheduled another rebalance for then", 0.8
         if member == before.leader:
             old, new = _all(before), _all(gap.after)
             if old and new and old != new and before.complete:
                 changed = in_words(old ^ new)
                 return (
-                    "topic_partitions_changed",
+                    Trigger.TOPIC_PARTITIONS_CHANGED,
                     f"the leader came again, and gave out other partitions: {changed}",
                     0.7,
                 )
-            return "leader_rejoined", "the leader came again, with nothing changed that the wire shows", 0.6
+            return Trigger.LEADER_REJOINED, "the leader came again, with nothing changed that the wire shows", 0.6
         if earlier is not None and not same_protocols(earlier, join):
-            return "member_metadata_changed", "what it tells the assignor is not what it told before", 0.6
-        return "member_rejoined", "it came again, with nothing changed that the wire shows", 0.3
+            return Trigger.MEMBER_METADATA_CHANGED, "what it tells the assignor is not what it told before", 0.6
+        return Trigger.MEMBER_REJOINED, "it came again, with nothing changed that the wire shows", 0.3
 
-    def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[str, str, float]:
+    def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[Trigger, str, float]:
         last = before.allocations.get(join.member_id)
         if not isinstance(last, dict):  # it also tells what it was given last
             allocation = metadata.get("allocation")
@@ -328,15 +329,23 @@ class Reader:
         delay = max(delays, default=0)
         since = (join.at - before.formed) / MS
         if connect_work(last.get("revoked")) or any(connect_work(each.get("revoked")) for each in others):
-            return "cooperative_followup", "work that the last assignment took away is to be given out", 0.95
+            return Trigger.COOPERATIVE_FOLLOWUP, "work that the last assignment took away is to be given out", 0.95
         if delay and since >= delay * _WAITED:
-            return "scheduled_delay", f"{since:.0f} ms after an assignment that put things off for {delay} ms", 0.95
+            return (
+                Trigger.SCHEDULED_DELAY,
+                f"{since:.0f} ms after an assignment that put things off for {delay} ms",
+                0.95,
+            )
         if isinstance(offset, int) and isinstance(known, int) and offset > known:
             text = f"it has read the configuration up to offset {offset}, the last assignment was made at {known}"
-            return "connect_config_changed", text, 0.95
+            return Trigger.CONNECT_CONFIG_CHANGED, text, 0.95
         if join.member_id == before.leader:
-            return "leader_rejoined", "the leading worker came again, with nothing changed that the wire shows", 0.5
-        return "member_rejoined", "the worker came again, with nothing changed that the wire shows", 0.4
+            return (
+                Trigger.LEADER_REJOINED,
+                "the leading worker came again, with nothing changed that the wire shows",
+                0.5,
+            )
+        return Trigger.MEMBER_REJOINED, "the worker came again, with nothing changed that the wire shows", 0.4
 
     def _leaves(self, gap: Opening) -> list[Reading]:
         found = []
@@ -349,7 +358,7 @@ class Reader:
             found.append(Reading(trigger, member or None, client, leave.at, leave.packet, text, weight, about))
         return found
 
-    def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[str, str, float, list[Evidence]]:
+    def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[Trigger, str, float, list[Evidence]]:
         said = f'LeaveGroup of {client or member} with the reason "{leave.reason}"'
         trigger = trigger_by_reason(leave.reason)
         if trigger is not None:
@@ -359,17 +368,17 @@ class Reader:
             said = f"LeaveGroup for {client or member} came from {sender} at {host}, not from the member"
             said += f', with the reason "{leave.reason}"' if leave.reason else ""
             sure = self._profiles.of(member).host not in (None, host) and sender != client
-            return "removed_by_admin", said, 0.97 if sure else 0.9, []
+            return Trigger.REMOVED_BY_ADMIN, said, 0.97 if sure else 0.9, []
         if leave.reason:
-            return "member_left", said, 1.0, []
+            return Trigger.MEMBER_LEFT, said, 1.0, []
         about = []
         if self._came_again(leave, member, client):
             text = (
                 "it left without a reason, kept its connection, and came back later with the same subscription: clients"
                 " that do not give reasons do so when their application does not poll in time"
             )
-            about.append(Evidence(text, leave.packet, leave.at, 0.4, "poll_timeout", rejected=True))
-        return "member_left", f"LeaveGroup of {client or member}, without a reason", 0.97, about
+            about.append(Evidence(text, leave.packet, leave.at, 0.4, Trigger.POLL_TIMEOUT, rejected=True))
+        return Trigger.MEMBER_LEFT, f"LeaveGroup of {client or member}, without a reason", 0.97, about
 
     def _came_again(self, leave: Leave, member: str, client: str | None) -> bool:
         before = self._index.last_join(member, leave.at)
@@ -408,7 +417,7 @@ class Reader:
                 client = self._client(member, self._facts.instances.get(member))
                 text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
                 at = min(max(ends, lower), upper)
-                found.append(Reading("session_timeout", member, client, at, None, text, 0.6))
+                found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, 0.6))
         return found
 
     def _first_generation(self, gap: Opening) -> list[Reading]:
@@ -422,7 +431,7 @@ class Reader:
         leader = gap.after.leader
         client = self._client(leader, self._facts.instances.get(leader)) if leader else None
         text = f"a group begins with a member that joins; {client or 'its leader'} was the first, for it leads"
-        return [Reading("member_joined", leader, client, None, None, text, 0.55)]
+        return [Reading(Trigger.MEMBER_JOINED, leader, client, None, None, text, 0.55)]
 
     def _taken_away(self, gap: Opening) -> list[Reading]:
         """Members that had to give something up in the generation before, and whose next JoinGroup is not seen."""
@@ -438,7 +447,7 @@ class Reader:
             client = self._client(member, instance)
             gave = in_words(set(had) - set(got))
             text = f"the last assignment took {gave} away from {client or member}, which joins again when it has let go"
-            found.append(Reading("cooperative_followup", member, client, None, None, text, 0.48))
+            found.append(Reading(Trigger.COOPERATIVE_FOLLOWUP, member, client, None, None, text, 0.48))
         return found
 
     def _fell_out(self, gap: Opening, before: Generation, member: str) -> Reading:
@@ -448,7 +457,7 @@ class Reader:
         last = self._facts.words[member].last_before(gap.end) if member in self._facts.words else None
         if last is None:
             text = f"{client or member} is not in the new generation; the capture has none of its words"
-            return Reading("member_left", member, client, None, None, text, 0.3)
+            return Reading(Trigger.MEMBER_LEFT, member, client, None, None, text, 0.3)
         at, packet = last
         upper = min([told or gap.end, *(join.at for join in gap.joins if join.member_id in before.present())])
         lower = max(gap.content_until or before.formed, before.formed)
@@ -463,14 +472,14 @@ class Reader:
             if lower - _TIMER_NS <= ends <= upper + _TIMER_NS and at > ends - self._session_ns(member, at, ends):
                 text = f"{client} never asked for its assignment within {timeout} ms, the group's rebalance timeout"
                 begin = min(max(ends, lower), upper)
-                return Reading("sync_timeout", member, client, begin, packet, text, 0.8)
+                return Reading(Trigger.SYNC_TIMEOUT, member, client, begin, packet, text, 0.8)
         deadline = self._session_ends(before, member, gap.end)
         session = self._session_ms(member, gap.end)
         if deadline is None:
             text = (
                 f"{client} is silent since {_seconds(gap.end - at)} before; its session timeout is not in the capture"
             )
-            return Reading("session_timeout", member, client, upper, packet, text, 0.4)
+            return Reading(Trigger.SESSION_TIMEOUT, member, client, upper, packet, text, 0.4)
         closed = self._closed(member, before.formed, gap.end)
         if deadline <= gap.end + _LATE_NS:
             text = (
@@ -479,22 +488,24 @@ class Reader:
             weight = 0.9 if lower - _TIMER_NS <= deadline <= upper + _TIMER_NS else 0.4
             about = []
             if closed is not None:
-                about.append(Evidence(f"its connection ended ({closed[1]})", None, closed[0], 0.3, "session_timeout"))
+                about.append(
+                    Evidence(f"its connection ended ({closed[1]})", None, closed[0], 0.3, Trigger.SESSION_TIMEOUT)
+                )
             at = deadline
             if deadline <= upper + _TIMER_NS:
                 at = min(max(deadline, lower), upper)
-            return Reading("session_timeout", member, client, at, packet, text, weight, about)
+            return Reading(Trigger.SESSION_TIMEOUT, member, client, at, packet, text, weight, about)
         waited = self._waited(gap, before)
         if waited is not None:
             text = f"{client} did not join again within {waited} ms, the group's rebalance timeout"
-            return Reading("rebalance_timeout", member, client, gap.end, packet, text, 0.6)
+            return Reading(Trigger.REBALANCE_TIMEOUT, member, client, gap.end, packet, text, 0.6)
         if closed is not None:
             text = (
                 f"{client} is not in the new generation, and its connection ended ({closed[1]}) before its session did"
             )
-            return Reading("member_left", member, client, min(closed[0], upper), packet, text, 0.45)
+            return Reading(Trigger.MEMBER_LEFT, member, client, min(closed[0], upper), packet, text, 0.45)
         text = f"{client} is not in the new generation; a LeaveGroup of it is not in the capture"
-        return Reading("member_left", member, client, None, packet, text, 0.35)
+        return Reading(Trigger.MEMBER_LEFT, member, client, None, packet, text, 0.35)
 
     def _unseen_members(self, gap: Opening) -> list[Reading]:
         """New members whose JoinGroup the capture lacks."""
@@ -507,7 +518,7 @@ class Reader:
             if member not in joined and member not in before:
                 client = self._client(member, self._facts.instances.get(member))
                 text = f"{client or member} is new in the generation; its JoinGroup is not in the capture"
-                found.append(Reading("member_joined", member, client, None, None, text, 0.45))
+                found.append(Reading(Trigger.MEMBER_JOINED, member, client, None, None, text, 0.45))
         return found
 
     # ---- timers
@@ -609,7 +620,7 @@ class Reader:
             return moved
         if hidden:
             return max(hidden, key=lambda each: (each.weight, each.member_id or ""))
-        if first is not None and first.trigger == "rebalance_timeout":
+        if first is not None and first.trigger == Trigger.REBALANCE_TIMEOUT:
             first = None
         if first is not None:
             first.weight = min(first.weight, 0.3)  # something began before it
@@ -634,9 +645,9 @@ class Reader:
             f"{first.api} answered {first.error} by {first.message.broker}; the members joined at {min(brokers)} then"
         )
         client = self._client(first.member_id, self._facts.instances.get(first.member_id))
-        return Reading("coordinator_moved", first.member_id, client, first.at, first.message.packet, text, 0.6)
+        return Reading(Trigger.COORDINATOR_MOVED, first.member_id, client, first.at, first.message.packet, text, 0.6)
 
-    def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading]) -> str:
+    def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading]) -> Certainty:
         if chosen.weight < _ENOUGH or chosen.at is None:
             return GUESSED
         if chosen.weight < 0.95 or (gap.after.inferred and not gap.after.emptied_by):
@@ -662,14 +673,14 @@ class Reader:
         missing = "nothing in the capture says why: what began it was said on connections or at times that it lacks"
         if gap.before is None:
             missing = "the generation before it is not in the capture, so what it changed is not known"
-        evidence.insert(0, Evidence(missing, None, first, 0.0, "unknown"))
+        evidence.insert(0, Evidence(missing, None, first, 0.0, Trigger.UNKNOWN))
         contributing = [
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]
-        return Verdict("unknown", None, None, GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
+        return Verdict(Trigger.UNKNOWN, None, None, GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
 
 
-_RECKONED = frozenset({"session_timeout", "rebalance_timeout", "sync_timeout"})
+_RECKONED = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT})
 _MOST_EVIDENCE = 50
 
 
@@ -696,7 +707,7 @@ def _as_the_broker_saw(gap: Opening, found: list[Reading]) -> None:
     if len(near) < 2:
         return
     first: Reading | None = None
-    if all(each.trigger == "member_joined" for each in near) and (gap.before is None or not gap.before.present()):
+    if all(each.trigger == Trigger.MEMBER_JOINED for each in near) and (gap.before is None or not gap.before.present()):
         first = next((each for each in near if each.member_id == gap.after.leader), None)
         if first is not None:
             first.proved_first = True

@@ -15,9 +15,11 @@ from kafkascope.reports.groups.epochs.rows import Cause, Row
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import GUESSED, LIKELY, Evidence
 from kafkascope.reports.groups.messages import ConnectionEnd
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
 _NUMBERED = re.compile(r"[-_](\d+)\Z")
 _SECOND = 1_000_000_000
+_MEMBER_GONE = frozenset({Trigger.MEMBER_LEFT, Trigger.SESSION_TIMEOUT})
 _USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
@@ -31,7 +33,7 @@ def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
         if row.cause is None:
             until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
             _Search(walk, row, max(until, row.started), ended, roster.members(row.number), known).run()
-            if row.cause is not None and row.cause.trigger == "session_timeout":
+            if row.cause is not None and row.cause.trigger == Trigger.SESSION_TIMEOUT:
                 expired.append(row)
     _first_silent_first(expired)
     _came_back(walk, rows)
@@ -68,7 +70,9 @@ def _came_back(walk: Walk, rows: list[Row]) -> None:
             joins[life.member_id] += [at for at, _ in life.joins]
     for row in rows:
         cause = row.cause
-        if cause is None or cause.life is None or cause.trigger != "member_left" or cause.life.protocol == CLASSIC:
+        if cause is None or cause.life is None or cause.life.protocol == CLASSIC:
+            continue
+        if cause.trigger != Trigger.MEMBER_LEFT:
             continue
         again = next((at for at in joins[cause.life.member_id] if at > cause.at), None)
         if again is not None:
@@ -76,13 +80,13 @@ def _came_back(walk: Walk, rows: list[Row]) -> None:
                 f"it joined again after {(again - cause.at) / _SECOND:.1f} s with the same member id: its application "
             )
             text += "may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
-            row.evidence.append(Evidence(text, None, again, 0.5, "poll_timeout", rejected=True))
+            row.evidence.append(Evidence(text, None, again, 0.5, Trigger.POLL_TIMEOUT, rejected=True))
 
 
 def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
     """Some epochs of share groups come in pairs of which only one has a reason of its own."""
     for row, following in pairwise(rows):
-        gone = row.cause.life if row.cause and row.cause.trigger in ("member_left", "session_timeout") else None
+        gone = row.cause.life if row.cause and row.cause.trigger in _MEMBER_GONE else None
         if gone is not None and row.seen is None and _is_unknown(following):
             # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when what
             # the group asks for is looked at anew. Nobody ever has the first of them.
@@ -91,10 +95,10 @@ def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
             row.cause.text += "; the epoch was raised twice, and nothing else speaks for a second reason"
             del walk.rows[row.number]
             continue
-        if _is_unknown(row) and following.cause and following.cause.trigger == "share_partitions_initialized":
+        if _is_unknown(row) and following.cause and following.cause.trigger == Trigger.SHARE_PARTITIONS_INITIALIZED:
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
-            _put(row, Cause("topic_partitions_changed", row.started, _packet(row), text, None, GUESSED, 0.4))
+            _put(row, Cause(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, None, GUESSED, 0.4))
 
 
 class _Known:
@@ -148,7 +152,7 @@ class _Search:
 
     def run(self) -> None:
         if self.row.early:
-            self._say("unknown", "it was raised before the capture began", 1.0)
+            self._say(Trigger.UNKNOWN, "it was raised before the capture began", 1.0)
             return
         found = self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)
         if not found and not self._pattern():
@@ -204,14 +208,16 @@ class _Search:
             if expired is not None or self.at - since <= life.silent_after():
                 text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
                 at = self.row.started if expired is None else expired
-                return Cause("rebalance_timeout", at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
+                return Cause(
+                    Trigger.REBALANCE_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, 1.0)
+                )
         if life.away is not None:
             text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
         else:
             text = f"{_who(life)} had said nothing for {silence:.1f} s"
         expired = self._expired(since, life.session_timeout_ms or _USUAL_SESSION_MS)
         at = self.row.started if expired is None else expired
-        return Cause("session_timeout", at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
+        return Cause(Trigger.SESSION_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
 
     def _expired(self, since: int, timeout_ms: int | None) -> int | None:
         """When a time ran out, if it is known and that was just before it was seen."""
@@ -231,7 +237,7 @@ class _Search:
         before = life.given[-2][2] if len(life.given) > 1 else owned
         return bool(before - given) and (said < at or bool(owned - given))
 
-    def _connection(self, life: Life, trigger: str) -> None:
+    def _connection(self, life: Life, trigger: Trigger) -> None:
         for connection in life.connections:
             end = self.ended.get(connection)
             if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + _SECOND:
@@ -249,7 +255,9 @@ class _Search:
         if new is None or not self._all_held():
             return False
         text, certainty, weight = new
-        trigger = "share_partitions_initialized" if self.walk.protocol == SHARE else "topic_partitions_changed"
+        trigger = (
+            Trigger.SHARE_PARTITIONS_INITIALIZED if self.walk.protocol == SHARE else Trigger.TOPIC_PARTITIONS_CHANGED
+        )
         at = self.row.started
         topics = {topic_of(each) for each in fresh}
         new_topics = bool(topics) and topics.isdisjoint(topic_of(each) for each in self.known)
@@ -259,7 +267,7 @@ class _Search:
         self._reject_members(trigger)
         return True
 
-    def _new(self, fresh: frozenset[str]) -> tuple[str, str, float] | None:
+    def _new(self, fresh: frozenset[str]) -> tuple[str, Certainty, float] | None:
         """What says that partitions were new, how sure that is, and its weight; None: nothing does.
 
         What came to members from one that the capture lacks is new to it as well: then numbers are missing, or nobody
@@ -292,7 +300,10 @@ class _Search:
         for topic in lost:
             self.walk.lost.setdefault(topic, []).append((self.row.started, self.until))
         text = f"nobody has partitions of {listed(lost)} any more"
-        _put(self.row, Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, LIKELY, 0.6))
+        _put(
+            self.row,
+            Cause(Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, None, LIKELY, 0.6),
+        )
         return True
 
     def _pattern(self) -> bool:
@@ -307,7 +318,9 @@ class _Search:
                 text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
                 _put(
                     self.row,
-                    Cause("topic_partitions_changed", self.row.started, _packet(self.row), text, None, GUESSED, 0.4),
+                    Cause(
+                        Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, None, GUESSED, 0.4
+                    ),
                 )
                 return True
         return False
@@ -317,7 +330,7 @@ class _Search:
         unseen = [life for life in self.members if not life.spoke]
         if unseen or not self._complete():
             missing += "; the capture does not have all members of the group"
-        self._say("unknown", missing, 0.5)
+        self._say(Trigger.UNKNOWN, missing, 0.5)
         lost = {
             partition
             for life in self.members
@@ -325,18 +338,18 @@ class _Search:
         } - self._had(self.until)
         if lost:
             text = f"nobody in the capture has {in_words(lost)} any more: a member that it lacks may have joined"
-            self._say("member_joined", text, 0.3, rejected=True)
+            self._say(Trigger.MEMBER_JOINED, text, 0.3, rejected=True)
 
-    def _reject_members(self, trigger: str) -> None:
+    def _reject_members(self, trigger: Trigger) -> None:
         for life in self.members:
             silence = self.at - life.silent_since()
             if silence > life.silent_after():
                 text = f"{_who(life)} had said nothing for {silence / _SECOND:.1f} s, but nobody got what it had"
-                self._say("session_timeout", text, 0.3, life.heard_packet, life.heard, rejected=True)
-        if trigger == "topic_partitions_changed" and all(
+                self._say(Trigger.SESSION_TIMEOUT, text, 0.3, life.heard_packet, life.heard, rejected=True)
+        if trigger == Trigger.TOPIC_PARTITIONS_CHANGED and all(
             self.at - each.silent_since() <= each.silent_after() for each in self.members
         ):
-            self._say("session_timeout", "every member had spoken shortly before", 0.2, rejected=True)
+            self._say(Trigger.SESSION_TIMEOUT, "every member had spoken shortly before", 0.2, rejected=True)
 
     # What is known
 
@@ -373,7 +386,7 @@ class _Search:
 
     def _say(
         self,
-        trigger: str,
+        trigger: Trigger,
         text: str,
         weight: float,
         packet: int | None = None,

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from kafkascope.reports.groups.epochs.heartbeats import Beat
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
 
 @dataclass(slots=True)
 class Cause:
     """What raises the epoch of a group."""
 
-    trigger: str
+    trigger: Trigger
     at: int
     packet: int | None
     text: str
     life: Life | None = None
-    certainty: str = CERTAIN
+    certainty: Certainty = CERTAIN
     weight: float = 1.0
     done: int | None = None  # when it was answered
 

@@ -37,6 +37,7 @@ from kafkascope.reports.groups.leaving import (
     trigger_by_reason,
 )
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 _A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
@@ -198,7 +199,7 @@ class Walk:
         )
         raised = beat.epoch is not None and self.epoch is not None and beat.epoch > self.epoch
         text = f"{_who(life)} came with the instance id of {other.member_id}"
-        cause = Cause("static_member_replaced", beat.at, beat.packet, text, life)
+        cause = Cause(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, life)
         if not same:
             cause.text += " and asks for other topics"
         elif raised:
@@ -226,7 +227,7 @@ class Walk:
         life.joins.append((beat.at, beat.done))
         life.inherits = True
         text = f"{_who(life)} took the place of a static member that the capture does not have"
-        self._besides(Cause("static_member_replaced", beat.at, beat.packet, text, life, LIKELY, 0.7))
+        self._besides(Cause(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, life, LIKELY, 0.7))
         self._event(beat, "replaced", life)
         self._answer(beat, life)
 
@@ -240,7 +241,7 @@ class Walk:
         else:
             how = " (static, no instance of that id was known)" if beat.instance_id else ""
             what = "JoinGroup without a member id" if beat.protocol == CLASSIC else "heartbeat with epoch 0"
-            cause = Cause("member_joined", beat.at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
+            cause = Cause(Trigger.MEMBER_JOINED, beat.at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
             if self.epoch is None and (beat.epoch or 0) > 1:  # others may have been there, whom the capture lacks
                 cause.doubt()
             if beat.regex:
@@ -304,12 +305,12 @@ class Walk:
         if beat.protocol == CLASSIC:
             reason = f", for the reason “{beat.reason}”" if beat.reason else ""
             said = trigger_by_reason(beat.reason or "")
-            trigger = said or ("member_left" if own else "removed_by_admin")
+            trigger = said or (Trigger.MEMBER_LEFT if own else Trigger.REMOVED_BY_ADMIN)
             text = f"{_who(life)} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
             cause = Cause(trigger, beat.at, beat.packet, text, life, CERTAIN if own or said else LIKELY)
         else:
             text = f"{_who(life)} left: heartbeat with epoch {beat.sent}"
-            cause = Cause("member_left", beat.at, beat.packet, text, life)
+            cause = Cause(Trigger.MEMBER_LEFT, beat.at, beat.packet, text, life)
         if not beat.answered:
             cause.doubt()
         if self.epoch is not None:
@@ -502,7 +503,7 @@ class Walk:
         at = beat.done if beat.regex else beat.at
         text = f"{_who(life)} asks for other topics: {asked}"
         certainty, weight = (CERTAIN, 1.0) if changed else (LIKELY, 0.7)
-        return Cause("subscription_changed", at, beat.packet, text, life, certainty, weight)
+        return Cause(Trigger.SUBSCRIPTION_CHANGED, at, beat.packet, text, life, certainty, weight)
 
     def _statuses(self, beat: Beat, life: Life, waited: tuple[bool, bool]) -> None:
         """Streams: what a status said of the topics, and does so no more."""
@@ -519,10 +520,10 @@ class Walk:
             return
         if waited[0] and not life.missing_internal_topics:
             text = f"{_who(life)} was told that internal topics are missing, and is not any more"
-            row.cause = Cause("internal_topics_created", beat.at, beat.packet, text, None, LIKELY, 0.9)
+            row.cause = Cause(Trigger.INTERNAL_TOPICS_CREATED, beat.at, beat.packet, text, None, LIKELY, 0.9)
         elif waited[1] and not life.missing_source_topics:
             text = f"{_who(life)} was told that source topics are missing or badly partitioned, and is not any more"
-            row.cause = Cause("topic_partitions_changed", beat.at, beat.packet, text, None, LIKELY, 0.9)
+            row.cause = Cause(Trigger.TOPIC_PARTITIONS_CHANGED, beat.at, beat.packet, text, None, LIKELY, 0.9)
 
     # Members
 

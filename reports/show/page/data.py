@@ -14,6 +14,7 @@ from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.show.page.group_data import Clock, GroupData, Texts, milliseconds
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.triggers import words
 
 Json = dict[str, Any]
@@ -60,7 +61,7 @@ def _tiles(answers: Answers) -> list[Json]:
     tiles = []
     if (found := answers.findings) is not None:
         severities = [one.severity for one in found.shown]
-        grave, warnings = severities.count("critical"), severities.count("warning")
+        grave, warnings = severities.count(Severity.CRITICAL), severities.count(Severity.WARNING)
         tone = "bad" if grave else "warn" if warnings else "" if answers.no_kafka else "good"
         note = f"{grave} critical, {counted(warnings, 'warning')}"
         count = len(found.shown) + found.left_out
