@@ -17,6 +17,7 @@ from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Trigger
 
 _CLASSIC, _EPOCHS = "classic", "epochs"
@@ -142,13 +143,13 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
         text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
         first.evidence = [
-            Evidence(text, gone.heard_packet, gone.silent_since(), 0.8, Trigger.SESSION_TIMEOUT),
+            Evidence(text, gone.heard_packet, gone.silent_since(), Strength.DUE, Trigger.SESSION_TIMEOUT),
             *first.evidence,
         ]
     else:
         return
     text = "no member with epochs was left: the group became a classic one"
-    first.evidence.append(Evidence(text, None, phase.end, 0.9, first.trigger))
+    first.evidence.append(Evidence(text, None, phase.end, Strength.FITS, first.trigger))
     first.from_generation = first.to_generation - 1
     before = {life.member_id: life.had((phase.end or walk.last) - 1) for life in walk.lives}
     for member in first.members:

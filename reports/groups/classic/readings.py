@@ -21,6 +21,7 @@ from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
 from kafkascope.reports.groups.leaving import NOT_HERE, REBALANCE_IN_PROGRESS, left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
+from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
 MS = 1_000_000
@@ -58,9 +59,6 @@ _TIMER_NS = 2_000 * MS
 _WAITED = 0.9
 """Part of a rebalance timeout after which it is what ended the wait, if a member is missing."""
 
-_ENOUGH = 0.5
-"""Weight below which a reading is a guess."""
-
 _NO_NEXT_REBALANCE = 2**62
 """Streams writes the greatest long where no rebalance is scheduled."""
 
@@ -78,7 +76,7 @@ class Reading:
     at: int | None  # None: some time before the others heard of it
     packet: int | None
     text: str
-    weight: float
+    weight: Strength
     about: list[Evidence] = field(default_factory=list)  # more that speaks for it, or what speaks for another one
     proved_first: bool = False  # the broker's answers show that it was the first of several at the same moment
 
@@ -237,14 +235,18 @@ class Reader:
                 f"JoinGroup of {client} with instance id {join.instance_id}, which {replaced} had: "
                 "a new process came in place of the old one, and asks for something else"
             )
-            return Reading(Trigger.STATIC_MEMBER_REPLACED, join.member_id, client, join.at, join.packet, text, 0.95)
+            return Reading(
+                Trigger.STATIC_MEMBER_REPLACED, join.member_id, client, join.at, join.packet, text, Strength.CHANGED
+            )
         if gap.before is None and gap.after.number > 1 and not join.asked_id and not self._id_was_given(join):
             text = f"JoinGroup of {client}; whether it was a member before, the capture does not show"
-            return Reading(Trigger.MEMBER_REJOINED, join.member_id, client, join.at, join.packet, text, 0.3)
+            return Reading(
+                Trigger.MEMBER_REJOINED, join.member_id, client, join.at, join.packet, text, Strength.UNCHANGED
+            )
         how = "with an instance id that nobody had" if join.instance_id else "that was not in the group"
-        sure = 1.0
+        sure = Strength.SAID
         if gap.before is not None and not gap.before.complete and not self._id_was_given(join) and not join.asked_id:
-            sure = 0.6
+            sure = Strength.LEFT_OVER
         text = f"JoinGroup of {client}, a member {how}"
         if join.reason and not join.reason.startswith(_EVERY_NEW_MEMBERS_REASON):
             text += f'; its reason: "{join.reason}"'
@@ -271,19 +273,21 @@ class Reader:
         for pattern, trigger in _JOIN_REASONS:
             if pattern.search(join.reason):
                 if trigger is not None:
-                    return Reading(trigger, join.member_id, client, join.at, join.packet, said, 1.0)
+                    return Reading(trigger, join.member_id, client, join.at, join.packet, said, Strength.SAID)
                 enforced = False
         follows = bool(join.reason) and not enforced
         trigger, text, weight = self._why_again(gap, before, join)
-        if enforced and weight < _ENOUGH + 0.35:
+        if enforced and weight < Strength.FITS:
             said += ", which is none that a client gives by itself: its application called for it"
-            return Reading(Trigger.REBALANCE_ENFORCED, join.member_id, client, join.at, join.packet, said, 0.9)
+            return Reading(
+                Trigger.REBALANCE_ENFORCED, join.member_id, client, join.at, join.packet, said, Strength.FITS
+            )
         if follows:  # it says that others began; believed as long as there is anything else
             trigger = Trigger.LEADER_REJOINED if join.member_id == before.leader else Trigger.MEMBER_REJOINED
-            return Reading(trigger, join.member_id, client, join.at, join.packet, said, 0.15)
+            return Reading(trigger, join.member_id, client, join.at, join.packet, said, Strength.FOLLOWS)
         return Reading(trigger, join.member_id, client, join.at, join.packet, f"JoinGroup of {client}: {text}", weight)
 
-    def _why_again(self, gap: Opening, before: Generation, join: Join) -> tuple[Trigger, str, float]:
+    def _why_again(self, gap: Opening, before: Generation, join: Join) -> tuple[Trigger, str, Strength]:
         """Why a member that was not told of a rebalance joined again, of what it and its last assignment say."""
         member, earlier = join.member_id, self._index.last_join(join.member_id, join.at - 1)
         metadata = join.metadata(gap.after.assignor)
@@ -291,34 +295,31 @@ class Reader:
             return self._why_worker(before, join, metadata)
         topics, earlier_topics = join.topics(), earlier.topics() if earlier else None
         if topics is not None and earlier_topics is not None and topics != earlier_topics:
-            return (
-                Trigger.SUBSCRIPTION_CHANGED,
-                f"it now asks for {listed(topics)} instead of {listed(earlier_topics)}",
-                0.95,
-            )
+            text = f"it now asks for {listed(topics)} instead of {listed(earlier_topics)}"
+            return Trigger.SUBSCRIPTION_CHANGED, text, Strength.CHANGED
         had = earlier.owned(before.assignor) if earlier else None
         got = before.assigned.get(member)
         if had and got is not None and not set(had) <= set(got):
             gave = in_words(set(had) - set(got))
-            return Trigger.COOPERATIVE_FOLLOWUP, f"its last assignment took {gave} away, which others may have now", 0.9
+            text = f"its last assignment took {gave} away, which others may have now"
+            return Trigger.COOPERATIVE_FOLLOWUP, text, Strength.FITS
         due = _next_streams_rebalance(before.allocations.get(member))
         if due is not None and due <= join.at + _TIMER_NS:
-            return Trigger.STREAMS_FOLLOWUP, "its last assignment scheduled another rebalance for then", 0.8
+            return Trigger.STREAMS_FOLLOWUP, "its last assignment scheduled another rebalance for then", Strength.DUE
         if member == before.leader:
             old, new = _all(before), _all(gap.after)
             if old and new and old != new and before.complete:
                 changed = in_words(old ^ new)
-                return (
-                    Trigger.TOPIC_PARTITIONS_CHANGED,
-                    f"the leader came again, and gave out other partitions: {changed}",
-                    0.7,
-                )
-            return Trigger.LEADER_REJOINED, "the leader came again, with nothing changed that the wire shows", 0.6
+                text = f"the leader came again, and gave out other partitions: {changed}"
+                return Trigger.TOPIC_PARTITIONS_CHANGED, text, Strength.DIFFERS
+            text = "the leader came again, with nothing changed that the wire shows"
+            return Trigger.LEADER_REJOINED, text, Strength.LEFT_OVER
         if earlier is not None and not same_protocols(earlier, join):
-            return Trigger.MEMBER_METADATA_CHANGED, "what it tells the assignor is not what it told before", 0.6
-        return Trigger.MEMBER_REJOINED, "it came again, with nothing changed that the wire shows", 0.3
+            text = "what it tells the assignor is not what it told before"
+            return Trigger.MEMBER_METADATA_CHANGED, text, Strength.LEFT_OVER
+        return Trigger.MEMBER_REJOINED, "it came again, with nothing changed that the wire shows", Strength.UNCHANGED
 
-    def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[Trigger, str, float]:
+    def _why_worker(self, before: Generation, join: Join, metadata: dict[str, Any]) -> tuple[Trigger, str, Strength]:
         last = before.allocations.get(join.member_id)
         if not isinstance(last, dict):  # it also tells what it was given last
             allocation = metadata.get("allocation")
@@ -329,23 +330,19 @@ class Reader:
         delay = max(delays, default=0)
         since = (join.at - before.formed) / MS
         if connect_work(last.get("revoked")) or any(connect_work(each.get("revoked")) for each in others):
-            return Trigger.COOPERATIVE_FOLLOWUP, "work that the last assignment took away is to be given out", 0.95
+            text = "work that the last assignment took away is to be given out"
+            return Trigger.COOPERATIVE_FOLLOWUP, text, Strength.CHANGED
         if delay and since >= delay * _WAITED:
-            return (
-                Trigger.SCHEDULED_DELAY,
-                f"{since:.0f} ms after an assignment that put things off for {delay} ms",
-                0.95,
-            )
+            text = f"{since:.0f} ms after an assignment that put things off for {delay} ms"
+            return Trigger.SCHEDULED_DELAY, text, Strength.CHANGED
         if isinstance(offset, int) and isinstance(known, int) and offset > known:
             text = f"it has read the configuration up to offset {offset}, the last assignment was made at {known}"
-            return Trigger.CONNECT_CONFIG_CHANGED, text, 0.95
+            return Trigger.CONNECT_CONFIG_CHANGED, text, Strength.CHANGED
         if join.member_id == before.leader:
-            return (
-                Trigger.LEADER_REJOINED,
-                "the leading worker came again, with nothing changed that the wire shows",
-                0.5,
-            )
-        return Trigger.MEMBER_REJOINED, "the worker came again, with nothing changed that the wire shows", 0.4
+            text = "the leading worker came again, with nothing changed that the wire shows"
+            return Trigger.LEADER_REJOINED, text, Strength.WITHOUT_CHANGE
+        text = "the worker came again, with nothing changed that the wire shows"
+        return Trigger.MEMBER_REJOINED, text, Strength.VAGUE
 
     def _leaves(self, gap: Opening) -> list[Reading]:
         found = []
@@ -354,31 +351,31 @@ class Reader:
             client = self._client(member, leave.instance_id or self._facts.instances.get(member))
             trigger, text, weight, about = self._how_left(leave, member, client)
             if gap.before is not None and gap.before.complete and member not in members:
-                weight = min(weight, 0.2)  # it had only just come: the group was rebalancing already
+                weight = min(weight, Strength.AFTERWARDS)  # it had only just come: the group was rebalancing already
             found.append(Reading(trigger, member or None, client, leave.at, leave.packet, text, weight, about))
         return found
 
-    def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[Trigger, str, float, list[Evidence]]:
+    def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[Trigger, str, Strength, list[Evidence]]:
         said = f'LeaveGroup of {client or member} with the reason "{leave.reason}"'
         trigger = trigger_by_reason(leave.reason)
         if trigger is not None:
-            return trigger, said, 1.0, []
+            return trigger, said, Strength.SAID, []
         if not by_itself(self._facts, self._profiles, leave, member):
             sender, host = leave.message.client_id or "a client without a name", leave.message.client
             said = f"LeaveGroup for {client or member} came from {sender} at {host}, not from the member"
             said += f', with the reason "{leave.reason}"' if leave.reason else ""
             sure = self._profiles.of(member).host not in (None, host) and sender != client
-            return Trigger.REMOVED_BY_ADMIN, said, 0.97 if sure else 0.9, []
+            return Trigger.REMOVED_BY_ADMIN, said, Strength.DONE if sure else Strength.FITS, []
         if leave.reason:
-            return Trigger.MEMBER_LEFT, said, 1.0, []
+            return Trigger.MEMBER_LEFT, said, Strength.SAID, []
         about = []
         if self._came_again(leave, member, client):
             text = (
                 "it left without a reason, kept its connection, and came back later with the same subscription: clients"
                 " that do not give reasons do so when their application does not poll in time"
             )
-            about.append(Evidence(text, leave.packet, leave.at, 0.4, Trigger.POLL_TIMEOUT, rejected=True))
-        return Trigger.MEMBER_LEFT, f"LeaveGroup of {client or member}, without a reason", 0.97, about
+            about.append(Evidence(text, leave.packet, leave.at, Strength.VAGUE, Trigger.POLL_TIMEOUT, rejected=True))
+        return Trigger.MEMBER_LEFT, f"LeaveGroup of {client or member}, without a reason", Strength.DONE, about
 
     def _came_again(self, leave: Leave, member: str, client: str | None) -> bool:
         before = self._index.last_join(member, leave.at)
@@ -417,7 +414,7 @@ class Reader:
                 client = self._client(member, self._facts.instances.get(member))
                 text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
                 at = min(max(ends, lower), upper)
-                found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, 0.6))
+                found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, Strength.LEFT_OVER))
         return found
 
     def _first_generation(self, gap: Opening) -> list[Reading]:
@@ -431,7 +428,7 @@ class Reader:
         leader = gap.after.leader
         client = self._client(leader, self._facts.instances.get(leader)) if leader else None
         text = f"a group begins with a member that joins; {client or 'its leader'} was the first, for it leads"
-        return [Reading(Trigger.MEMBER_JOINED, leader, client, None, None, text, 0.55)]
+        return [Reading(Trigger.MEMBER_JOINED, leader, client, None, None, text, Strength.LEADS)]
 
     def _taken_away(self, gap: Opening) -> list[Reading]:
         """Members that had to give something up in the generation before, and whose next JoinGroup is not seen."""
@@ -447,7 +444,9 @@ class Reader:
             client = self._client(member, instance)
             gave = in_words(set(had) - set(got))
             text = f"the last assignment took {gave} away from {client or member}, which joins again when it has let go"
-            found.append(Reading(Trigger.COOPERATIVE_FOLLOWUP, member, client, None, None, text, 0.48))
+            found.append(
+                Reading(Trigger.COOPERATIVE_FOLLOWUP, member, client, None, None, text, Strength.UNSEEN_REJOIN)
+            )
         return found
 
     def _fell_out(self, gap: Opening, before: Generation, member: str) -> Reading:
@@ -457,7 +456,7 @@ class Reader:
         last = self._facts.words[member].last_before(gap.end) if member in self._facts.words else None
         if last is None:
             text = f"{client or member} is not in the new generation; the capture has none of its words"
-            return Reading(Trigger.MEMBER_LEFT, member, client, None, None, text, 0.3)
+            return Reading(Trigger.MEMBER_LEFT, member, client, None, None, text, Strength.UNCHANGED)
         at, packet = last
         upper = min([told or gap.end, *(join.at for join in gap.joins if join.member_id in before.present())])
         lower = max(gap.content_until or before.formed, before.formed)
@@ -472,24 +471,30 @@ class Reader:
             if lower - _TIMER_NS <= ends <= upper + _TIMER_NS and at > ends - self._session_ns(member, at, ends):
                 text = f"{client} never asked for its assignment within {timeout} ms, the group's rebalance timeout"
                 begin = min(max(ends, lower), upper)
-                return Reading(Trigger.SYNC_TIMEOUT, member, client, begin, packet, text, 0.8)
+                return Reading(Trigger.SYNC_TIMEOUT, member, client, begin, packet, text, Strength.DUE)
         deadline = self._session_ends(before, member, gap.end)
         session = self._session_ms(member, gap.end)
         if deadline is None:
             text = (
                 f"{client} is silent since {_seconds(gap.end - at)} before; its session timeout is not in the capture"
             )
-            return Reading(Trigger.SESSION_TIMEOUT, member, client, upper, packet, text, 0.4)
+            return Reading(Trigger.SESSION_TIMEOUT, member, client, upper, packet, text, Strength.VAGUE)
         closed = self._closed(member, before.formed, gap.end)
         if deadline <= gap.end + _LATE_NS:
             text = (
                 f"{client} said nothing more: the broker drops it {session:,} ms (session timeout) after its last word"
             )
-            weight = 0.9 if lower - _TIMER_NS <= deadline <= upper + _TIMER_NS else 0.4
+            weight = Strength.FITS if lower - _TIMER_NS <= deadline <= upper + _TIMER_NS else Strength.VAGUE
             about = []
             if closed is not None:
                 about.append(
-                    Evidence(f"its connection ended ({closed[1]})", None, closed[0], 0.3, Trigger.SESSION_TIMEOUT)
+                    Evidence(
+                        f"its connection ended ({closed[1]})",
+                        None,
+                        closed[0],
+                        Strength.UNCHANGED,
+                        Trigger.SESSION_TIMEOUT,
+                    )
                 )
             at = deadline
             if deadline <= upper + _TIMER_NS:
@@ -498,14 +503,16 @@ class Reader:
         waited = self._waited(gap, before)
         if waited is not None:
             text = f"{client} did not join again within {waited} ms, the group's rebalance timeout"
-            return Reading(Trigger.REBALANCE_TIMEOUT, member, client, gap.end, packet, text, 0.6)
+            return Reading(Trigger.REBALANCE_TIMEOUT, member, client, gap.end, packet, text, Strength.LEFT_OVER)
         if closed is not None:
             text = (
                 f"{client} is not in the new generation, and its connection ended ({closed[1]}) before its session did"
             )
-            return Reading(Trigger.MEMBER_LEFT, member, client, min(closed[0], upper), packet, text, 0.45)
+            return Reading(
+                Trigger.MEMBER_LEFT, member, client, min(closed[0], upper), packet, text, Strength.UNSEEN_REQUEST
+            )
         text = f"{client} is not in the new generation; a LeaveGroup of it is not in the capture"
-        return Reading(Trigger.MEMBER_LEFT, member, client, None, packet, text, 0.35)
+        return Reading(Trigger.MEMBER_LEFT, member, client, None, packet, text, Strength.UNSEEN_LEAVE)
 
     def _unseen_members(self, gap: Opening) -> list[Reading]:
         """New members whose JoinGroup the capture lacks."""
@@ -518,7 +525,7 @@ class Reader:
             if member not in joined and member not in before:
                 client = self._client(member, self._facts.instances.get(member))
                 text = f"{client or member} is new in the generation; its JoinGroup is not in the capture"
-                found.append(Reading(Trigger.MEMBER_JOINED, member, client, None, None, text, 0.45))
+                found.append(Reading(Trigger.MEMBER_JOINED, member, client, None, None, text, Strength.UNSEEN_REQUEST))
         return found
 
     # ---- timers
@@ -588,10 +595,10 @@ class Reader:
         if told is not None and told[0] >= (chosen.at or 0):
             client = self._client(told[1], self._facts.instances.get(told[1])) or told[1]
             text = f"{client} is the first that is told of the rebalance ({REBALANCE_IN_PROGRESS})"
-            evidence.append(Evidence(text, told[2], told[0], 0.5, chosen.trigger))
+            evidence.append(Evidence(text, told[2], told[0], Strength.WITHOUT_CHANGE, chosen.trigger))
         contributing = []
         for each in others:
-            if each.weight > 0.2 and each.at is not None:
+            if each.weight > Strength.AFTERWARDS and each.at is not None:
                 contributing.append(Contributing(each.trigger, each.client_id, each.at, each.packet))
             later = each.at is not None and chosen.at is not None and each.at >= chosen.at
             text = each.text + ("; but later" if later else "; but there is a better reading")
@@ -610,7 +617,7 @@ class Reader:
         )
 
     def _choose(self, gap: Opening, fit: list[Reading], told: int | None) -> Reading | None:
-        timed = [each for each in fit if each.at is not None and each.weight > 0.2]
+        timed = [each for each in fit if each.at is not None and each.weight > Strength.AFTERWARDS]
         first = timed[0] if timed else None
         hidden = [each for each in fit if each.at is None]
         if first is not None and first.at is not None and (told is None or first.at <= told + _SAME_MOMENT_NS):
@@ -623,9 +630,9 @@ class Reader:
         if first is not None and first.trigger == Trigger.REBALANCE_TIMEOUT:
             first = None
         if first is not None:
-            first.weight = min(first.weight, 0.3)  # something began before it
+            first.weight = min(first.weight, Strength.UNCHANGED)  # something began before it
             return first
-        weak = [each for each in fit if each.at is not None and each.weight > 0.1]
+        weak = [each for each in fit if each.at is not None]
         if weak and weak[0].at is not None and (told is None or weak[0].at <= told + _SAME_MOMENT_NS):
             return weak[0]
         return None
@@ -645,12 +652,15 @@ class Reader:
             f"{first.api} answered {first.error} by {first.message.broker}; the members joined at {min(brokers)} then"
         )
         client = self._client(first.member_id, self._facts.instances.get(first.member_id))
-        return Reading(Trigger.COORDINATOR_MOVED, first.member_id, client, first.at, first.message.packet, text, 0.6)
+        return Reading(
+            Trigger.COORDINATOR_MOVED, first.member_id, client, first.at, first.message.packet, text, Strength.LEFT_OVER
+        )
 
     def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading]) -> Certainty:
-        if chosen.weight < _ENOUGH or chosen.at is None:
+        allows = chosen.weight.allows
+        if allows is GUESSED or chosen.at is None:
             return GUESSED
-        if chosen.weight < 0.95 or (gap.after.inferred and not gap.after.emptied_by):
+        if allows is LIKELY or (gap.after.inferred and not gap.after.emptied_by):
             return LIKELY
         if gap.before is None:
             sure = gap.after.number == 1 and gap.after.complete
@@ -673,7 +683,7 @@ class Reader:
         missing = "nothing in the capture says why: what began it was said on connections or at times that it lacks"
         if gap.before is None:
             missing = "the generation before it is not in the capture, so what it changed is not known"
-        evidence.insert(0, Evidence(missing, None, first, 0.0, Trigger.UNKNOWN))
+        evidence.insert(0, Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN))
         contributing = [
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]

@@ -15,11 +15,15 @@ from kafkascope.reports.groups.epochs.rows import Cause, Row
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import GUESSED, LIKELY, Evidence
 from kafkascope.reports.groups.messages import ConnectionEnd
-from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.reports.groups.strengths import Strength
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 _NUMBERED = re.compile(r"[-_](\d+)\Z")
 _SECOND = 1_000_000_000
 _MEMBER_GONE = frozenset({Trigger.MEMBER_LEFT, Trigger.SESSION_TIMEOUT})
+# What speaks for it that a member was taken out, added up: it was silent or told so; its work went to others, or nobody
+# else was there; it was told so; it had no work that others could have been given.
+_GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
 _USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
@@ -80,7 +84,9 @@ def _came_back(walk: Walk, rows: list[Row]) -> None:
                 f"it joined again after {(again - cause.at) / _SECOND:.1f} s with the same member id: its application "
             )
             text += "may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
-            row.evidence.append(Evidence(text, None, again, 0.5, Trigger.POLL_TIMEOUT, rejected=True))
+            row.evidence.append(
+                Evidence(text, None, again, Strength.WITHOUT_CHANGE, Trigger.POLL_TIMEOUT, rejected=True)
+            )
 
 
 def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
@@ -98,7 +104,7 @@ def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
         if _is_unknown(row) and following.cause and following.cause.trigger == Trigger.SHARE_PARTITIONS_INITIALIZED:
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
-            _put(row, Cause(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, None, GUESSED, 0.4))
+            _put(row, Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE))
 
 
 class _Known:
@@ -152,7 +158,7 @@ class _Search:
 
     def run(self) -> None:
         if self.row.early:
-            self._say(Trigger.UNKNOWN, "it was raised before the capture began", 1.0)
+            self._say(Trigger.UNKNOWN, "it was raised before the capture began", Strength.SAID)
             return
         found = self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)
         if not found and not self._pattern():
@@ -165,7 +171,7 @@ class _Search:
         best: tuple[float, int, Life] | None = None
         for life in self.members:
             weight = self._weight(life)
-            if weight is None or (certain and weight < 0.6):
+            if weight is None or (certain and weight < Strength.LEFT_OVER):
                 continue
             if best is None or (weight, -life.silent_since()) > (best[0], -best[1]):  # the first one to fall silent
                 best = (weight, life.silent_since(), life)
@@ -180,9 +186,11 @@ class _Search:
         self._connection(life, cause.trigger)
         if life.refused is not None:
             text = f"{_who(life)} was told later that it is no member any more"
-            self._say(cause.trigger, text, 1.0, life.refused_packet, life.refused)
+            self._say(cause.trigger, text, Strength.SAID, life.refused_packet, life.refused)
         if self.gains.get(life.member_id):
-            self._say(cause.trigger, f"others were given what it had: {in_words(self.gains[life.member_id])}", 0.8)
+            self._say(
+                cause.trigger, f"others were given what it had: {in_words(self.gains[life.member_id])}", Strength.DUE
+            )
         return True
 
     def _weight(self, life: Life) -> float | None:
@@ -196,20 +204,26 @@ class _Search:
             return None
         had = life.had(self.at)
         alone = self.members == [life]  # nobody else was there to raise it
-        weight = 0.4 + 0.3 * (alone or bool(self.gains.get(life.member_id))) + 0.4 * refused
-        return weight + (0.2 if silent and had is not None and not had else 0.0)
+        weight = _GONE + _MISSED * (alone or bool(self.gains.get(life.member_id))) + _TOLD * refused
+        return weight + (_NOTHING_TO_MISS if silent and had is not None and not had else 0.0)
 
     def _removal(self, life: Life, since: int, weight: float) -> Cause:
         silence = (self.at - since) / _SECOND
         packet = life.left_packet if life.away is not None else life.heard_packet
-        certainty = LIKELY if weight >= 0.6 else GUESSED
+        certainty = LIKELY if weight >= Strength.LEFT_OVER else GUESSED
         if self._owes(life):
             expired = self._expired(life.given[-1][0], life.rebalance_timeout_ms)
             if expired is not None or self.at - since <= life.silent_after():
                 text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
                 at = self.row.started if expired is None else expired
                 return Cause(
-                    Trigger.REBALANCE_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, 1.0)
+                    Trigger.REBALANCE_TIMEOUT,
+                    at,
+                    packet,
+                    text,
+                    life,
+                    certainty=certainty,
+                    weight=min(weight, Strength.SAID),
                 )
         if life.away is not None:
             text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
@@ -217,7 +231,9 @@ class _Search:
             text = f"{_who(life)} had said nothing for {silence:.1f} s"
         expired = self._expired(since, life.session_timeout_ms or _USUAL_SESSION_MS)
         at = self.row.started if expired is None else expired
-        return Cause(Trigger.SESSION_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, 1.0))
+        return Cause(
+            Trigger.SESSION_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, Strength.SAID)
+        )
 
     def _expired(self, since: int, timeout_ms: int | None) -> int | None:
         """When a time ran out, if it is known and that was just before it was seen."""
@@ -242,7 +258,7 @@ class _Search:
             end = self.ended.get(connection)
             if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + _SECOND:
                 text = f"its connection had ended ({end.how_closed.upper()})"
-                self._say(trigger, text, 0.5, None, end.closed)
+                self._say(trigger, text, Strength.WITHOUT_CHANGE, None, end.closed)
 
     # Partitions are new, or gone
 
@@ -254,7 +270,7 @@ class _Search:
         new = self._new(fresh)
         if new is None or not self._all_held():
             return False
-        text, certainty, weight = new
+        text, strength = new
         trigger = (
             Trigger.SHARE_PARTITIONS_INITIALIZED if self.walk.protocol == SHARE else Trigger.TOPIC_PARTITIONS_CHANGED
         )
@@ -263,19 +279,19 @@ class _Search:
         new_topics = bool(topics) and topics.isdisjoint(topic_of(each) for each in self.known)
         if new_topics and self.row.before and any(life.regex for life in self.members):
             at = min(at, self.row.before)  # topics of a pattern are looked up after a heartbeat, and count from then
-        _put(self.row, Cause(trigger, at, _packet(self.row), text, None, certainty, weight))
+        _put(self.row, Cause.weighed(trigger, at, _packet(self.row), text, strength))
         self._reject_members(trigger)
         return True
 
-    def _new(self, fresh: frozenset[str]) -> tuple[str, Certainty, float] | None:
-        """What says that partitions were new, how sure that is, and its weight; None: nothing does.
+    def _new(self, fresh: frozenset[str]) -> tuple[str, Strength] | None:
+        """What says that partitions were new, how strongly; None: nothing does.
 
         What came to members from one that the capture lacks is new to it as well: then numbers are missing, or nobody
         in the capture has partitions that were known.
         """
         text = f"partitions that no member had before were given out: {in_words(fresh)}"
         if fresh and _continue(fresh, self.known):
-            return text, LIKELY, 0.9 if self._complete() else 0.6
+            return text, Strength.FITS if self._complete() else Strength.LEFT_OVER
         if not self._complete():
             return None
         # The next epoch may have come before all members had this one.
@@ -283,12 +299,12 @@ class _Search:
         if not overtaken or not _continue(fresh | overtaken, self.known):
             return None
         if fresh:
-            return f"{text}; the others, {in_words(overtaken)}, with the next epoch", LIKELY, 0.6
+            return f"{text}; the others, {in_words(overtaken)}, with the next epoch", Strength.LEFT_OVER
         following = self.walk.rows.get(self.row.number + 1)
         if following is None or following.cause is None or self.walk.protocol in (SHARE, STREAMS):
             return None
         text = f"partitions that no member had before were given out with the next epoch: {in_words(overtaken)}"
-        return text, GUESSED, 0.4
+        return text, Strength.VAGUE
 
     def _gone_topics(self) -> bool:
         """A topic that members had, and nobody has after it, though nobody asks for another."""
@@ -300,10 +316,8 @@ class _Search:
         for topic in lost:
             self.walk.lost.setdefault(topic, []).append((self.row.started, self.until))
         text = f"nobody has partitions of {listed(lost)} any more"
-        _put(
-            self.row,
-            Cause(Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, None, LIKELY, 0.6),
-        )
+        at, packet = self.row.started, _packet(self.row)
+        _put(self.row, Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.LEFT_OVER))
         return True
 
     def _pattern(self) -> bool:
@@ -316,12 +330,10 @@ class _Search:
             new = {topic_of(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
             if new:
                 text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
-                _put(
-                    self.row,
-                    Cause(
-                        Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, None, GUESSED, 0.4
-                    ),
+                found = Cause.weighed(
+                    Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, Strength.VAGUE
                 )
+                _put(self.row, found)
                 return True
         return False
 
@@ -330,7 +342,7 @@ class _Search:
         unseen = [life for life in self.members if not life.spoke]
         if unseen or not self._complete():
             missing += "; the capture does not have all members of the group"
-        self._say(Trigger.UNKNOWN, missing, 0.5)
+        self._say(Trigger.UNKNOWN, missing, Strength.WITHOUT_CHANGE)
         lost = {
             partition
             for life in self.members
@@ -338,18 +350,22 @@ class _Search:
         } - self._had(self.until)
         if lost:
             text = f"nobody in the capture has {in_words(lost)} any more: a member that it lacks may have joined"
-            self._say(Trigger.MEMBER_JOINED, text, 0.3, rejected=True)
+            self._say(Trigger.MEMBER_JOINED, text, Strength.UNCHANGED, rejected=True)
 
     def _reject_members(self, trigger: Trigger) -> None:
         for life in self.members:
             silence = self.at - life.silent_since()
             if silence > life.silent_after():
                 text = f"{_who(life)} had said nothing for {silence / _SECOND:.1f} s, but nobody got what it had"
-                self._say(Trigger.SESSION_TIMEOUT, text, 0.3, life.heard_packet, life.heard, rejected=True)
+                self._say(
+                    Trigger.SESSION_TIMEOUT, text, Strength.UNCHANGED, life.heard_packet, life.heard, rejected=True
+                )
         if trigger == Trigger.TOPIC_PARTITIONS_CHANGED and all(
             self.at - each.silent_since() <= each.silent_after() for each in self.members
         ):
-            self._say(Trigger.SESSION_TIMEOUT, "every member had spoken shortly before", 0.2, rejected=True)
+            self._say(
+                Trigger.SESSION_TIMEOUT, "every member had spoken shortly before", Strength.AFTERWARDS, rejected=True
+            )
 
     # What is known
 

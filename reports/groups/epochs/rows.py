@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kafkascope.reports.groups.epochs.heartbeats import Beat
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence
+from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
 
@@ -20,13 +21,20 @@ class Cause:
     text: str
     life: Life | None = None
     certainty: Certainty = CERTAIN
-    weight: float = 1.0
+    weight: float = Strength.SAID
     done: int | None = None  # when it was answered
+
+    @classmethod
+    def weighed(
+        cls, trigger: Trigger, at: int, packet: int | None, text: str, strength: Strength, life: Life | None = None
+    ) -> Cause:
+        """A cause of which one is as sure as its strength allows."""
+        return cls(trigger, at, packet, text, life, strength.allows, strength)
 
     def doubt(self) -> None:
         """It is likely at most: something else may have been first."""
         if self.certainty == CERTAIN:
-            self.certainty, self.weight = LIKELY, 0.8
+            self.certainty, self.weight = LIKELY, Strength.DUE
 
 
 @dataclass(slots=True)

@@ -37,6 +37,7 @@ from kafkascope.reports.groups.leaving import (
     trigger_by_reason,
 )
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Trigger
 
 _A_NEW_GROUP_BEGINS_UP_TO = 2
@@ -203,7 +204,7 @@ class Walk:
         if not same:
             cause.text += " and asks for other topics"
         elif raised:
-            cause.certainty, cause.weight = GUESSED, 0.4
+            cause.certainty, cause.weight = GUESSED, Strength.VAGUE
         if not same or raised:
             number = self._bump(cause, beat)
         else:
@@ -227,7 +228,7 @@ class Walk:
         life.joins.append((beat.at, beat.done))
         life.inherits = True
         text = f"{_who(life)} took the place of a static member that the capture does not have"
-        self._besides(Cause(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, life, LIKELY, 0.7))
+        self._besides(Cause.weighed(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, Strength.DIFFERS, life))
         self._event(beat, "replaced", life)
         self._answer(beat, life)
 
@@ -502,8 +503,8 @@ class Walk:
         self._event(beat, "subscription_changed", life, asked)
         at = beat.done if beat.regex else beat.at
         text = f"{_who(life)} asks for other topics: {asked}"
-        certainty, weight = (CERTAIN, 1.0) if changed else (LIKELY, 0.7)
-        return Cause(Trigger.SUBSCRIPTION_CHANGED, at, beat.packet, text, life, certainty, weight)
+        strength = Strength.SAID if changed else Strength.DIFFERS
+        return Cause.weighed(Trigger.SUBSCRIPTION_CHANGED, at, beat.packet, text, strength, life)
 
     def _statuses(self, beat: Beat, life: Life, waited: tuple[bool, bool]) -> None:
         """Streams: what a status said of the topics, and does so no more."""
@@ -520,10 +521,10 @@ class Walk:
             return
         if waited[0] and not life.missing_internal_topics:
             text = f"{_who(life)} was told that internal topics are missing, and is not any more"
-            row.cause = Cause(Trigger.INTERNAL_TOPICS_CREATED, beat.at, beat.packet, text, None, LIKELY, 0.9)
+            row.cause = Cause.weighed(Trigger.INTERNAL_TOPICS_CREATED, beat.at, beat.packet, text, Strength.FITS)
         elif waited[1] and not life.missing_source_topics:
             text = f"{_who(life)} was told that source topics are missing or badly partitioned, and is not any more"
-            row.cause = Cause(Trigger.TOPIC_PARTITIONS_CHANGED, beat.at, beat.packet, text, None, LIKELY, 0.9)
+            row.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, beat.at, beat.packet, text, Strength.FITS)
 
     # Members
 
