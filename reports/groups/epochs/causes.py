@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kafkascope.reports.columns.name_lists import in_words, listed
@@ -36,7 +37,9 @@ def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
     for place, row in enumerate(rows):
         if row.cause is None:
             until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
-            _Search(walk, row, max(until, row.started), ended, roster.members(row.number), known).run()
+            members = roster.members(row.number)
+            verdict = _Search(walk, row, max(until, row.started), ended, members, known).run()
+            _apply(verdict, walk, row, known)
             if row.cause is not None and row.cause.trigger == Trigger.SESSION_TIMEOUT:
                 expired.append(row)
     _first_silent_first(expired)
@@ -104,7 +107,7 @@ def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
         if _is_unknown(row) and following.cause and following.cause.trigger == Trigger.SHARE_PARTITIONS_INITIALIZED:
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
-            _put(row, Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE))
+            row.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE)
 
 
 class _Known:
@@ -135,7 +138,32 @@ class _Known:
         self._known = {each for each in self._known if topic_of(each) not in topics}
 
 
+@dataclass(slots=True)
+class _Verdict:
+    """What raised an epoch, and what speaks for and against it. Without a cause: nothing speaks for one."""
+
+    cause: Cause | None = None  # if it is of a member, that was taken out
+    evidence: list[Evidence] = field(default_factory=list)
+    lost: dict[str, tuple[int, int]] = field(default_factory=dict)  # topics that ceased to be: between which moments
+
+
+def _apply(verdict: _Verdict, walk: Walk, row: Row, known: _Known) -> None:
+    row.cause = verdict.cause
+    row.evidence += verdict.evidence
+    life = verdict.cause.life if verdict.cause is not None else None
+    if life is not None:
+        life.end = row.number
+        if walk.alive.get(life.member_id) is life:
+            del walk.alive[life.member_id]
+    if verdict.lost:
+        known.forget(verdict.lost.keys())
+    for topic, between in verdict.lost.items():
+        walk.lost.setdefault(topic, []).append(between)
+
+
 class _Search:
+    """Looks for what raised one epoch, and changes nothing."""
+
     def __init__(
         self,
         walk: Walk,
@@ -155,14 +183,17 @@ class _Search:
         ]
         self.gains = self._gains(max(until, self.at))
         self.known = frozenset(known.before(self.at))
+        self.verdict = _Verdict()
 
-    def run(self) -> None:
+    def run(self) -> _Verdict:
+        """The verdict, to be applied before the next epoch is looked at."""
         if self.row.early:
             self._say(Trigger.UNKNOWN, "it was raised before the capture began", Strength.SAID)
-            return
+            return self.verdict
         found = self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)
         if not found and not self._pattern():
             self._nothing()
+        return self.verdict
 
     # Somebody was taken out
 
@@ -179,10 +210,7 @@ class _Search:
             return False
         weight, since, life = best
         cause = self._removal(life, since, weight)
-        life.end = self.row.number
-        if self.walk.alive.get(life.member_id) is life:
-            del self.walk.alive[life.member_id]
-        _put(self.row, cause)
+        self.verdict.cause = cause
         self._connection(life, cause.trigger)
         if life.refused is not None:
             text = f"{_who(life)} was told later that it is no member any more"
@@ -279,7 +307,7 @@ class _Search:
         new_topics = bool(topics) and topics.isdisjoint(topic_of(each) for each in self.known)
         if new_topics and self.row.before and any(life.regex for life in self.members):
             at = min(at, self.row.before)  # topics of a pattern are looked up after a heartbeat, and count from then
-        _put(self.row, Cause.weighed(trigger, at, _packet(self.row), text, strength))
+        self.verdict.cause = Cause.weighed(trigger, at, _packet(self.row), text, strength)
         self._reject_members(trigger)
         return True
 
@@ -312,12 +340,10 @@ class _Search:
         lost = {topic_of(each) for each in before} - {topic_of(each) for each in after}
         if not lost or not self._complete() or self.walk.protocol == STREAMS:
             return False
-        self._all_known.forget(lost)
-        for topic in lost:
-            self.walk.lost.setdefault(topic, []).append((self.row.started, self.until))
+        self.verdict.lost = dict.fromkeys(lost, (self.row.started, self.until))
         text = f"nobody has partitions of {listed(lost)} any more"
         at, packet = self.row.started, _packet(self.row)
-        _put(self.row, Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.LEFT_OVER))
+        self.verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.LEFT_OVER)
         return True
 
     def _pattern(self) -> bool:
@@ -330,10 +356,9 @@ class _Search:
             new = {topic_of(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
             if new:
                 text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
-                found = Cause.weighed(
+                self.verdict.cause = Cause.weighed(
                     Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, Strength.VAGUE
                 )
-                _put(self.row, found)
                 return True
         return False
 
@@ -409,7 +434,7 @@ class _Search:
         at: int | None = None,
         rejected: bool = False,
     ) -> None:
-        self.row.evidence.append(Evidence(text, packet, at, weight, trigger, rejected))
+        self.verdict.evidence.append(Evidence(text, packet, at, weight, trigger, rejected))
 
 
 def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
@@ -435,10 +460,6 @@ def topic_of(partition: str) -> str:
 def _number(partition: str) -> int:
     found = _NUMBERED.search(partition)
     return int(found[1]) if found else -1
-
-
-def _put(row: Row, cause: Cause) -> None:
-    row.cause = cause
 
 
 def _packet(row: Row) -> int | None:
