@@ -23,10 +23,11 @@ from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening, Reading
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.columns.faults import isolated
+from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.text import address, json_members
 from kafkascope.reports.groups.history import GroupHistory
-from kafkascope.reports.show.json_lines import exchange_of, glued, joined, json_lines
+from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
@@ -204,7 +205,7 @@ def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_S
             exchanges, endpoints, held = batch.tables.get("exchanges"), batch.endpoints, []
             continue
         assert exchanges is not None
-        place = exchange_of(records, exchanges)  # ascending; what is held is of the exchange at place 0
+        place = ExchangePlaces(exchanges).of(records)  # ascending; what is held is of the exchange at place 0
         rank = np.arange(len(place)) - np.searchsorted(place, place) + np.where(place == 0, sum(map(len, held)), 0)
         shown = rank < most
         left_out += int(np.count_nonzero(~shown))

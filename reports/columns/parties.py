@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import dictionary_codes, integers
 from kafkascope.reports.columns.text import address
 from kafkascope.sniffer.columns import I64
 
@@ -40,7 +40,8 @@ def topics_of_exchanges(exchange: I64, topic: pa.ChunkedArray) -> tuple[I64, pa.
 class ExchangePlaces:
     """Where each exchange of a batch is, by connection and number."""
 
-    def __init__(self, connection: I64, number: I64) -> None:
+    def __init__(self, exchanges: pa.Table) -> None:
+        connection, number = (integers(exchanges[name]) for name in ("connection", "number"))
         self._order = np.lexsort((number, connection))
         self._connections = np.unique(connection)
         self._most = int(number.max(initial=0)) + 1
@@ -48,10 +49,10 @@ class ExchangePlaces:
 
     def of(self, rows: pa.Table) -> I64:
         """The row of the exchange that each row of another table is of; -1 if it is not in the batch."""
-        connection, number = rows["connection"].to_numpy(), rows["number"].to_numpy()
+        connection, number = (integers(rows[name]) for name in ("connection", "number"))
         if not len(self._keys) or not len(connection):
             return np.full(len(connection), -1, np.int64)
-        known = np.isin(connection, self._connections) & (number < self._most)
+        known = np.isin(connection, self._connections) & (number >= 0) & (number < self._most)
         keys = self._key(np.where(known, connection, self._connections[0]), number)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(known & (self._keys[at] == keys), self._order[at], np.int64(-1))

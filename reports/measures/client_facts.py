@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.views import Known
@@ -89,7 +89,7 @@ def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterat
     """Facts of a batch of tables, in parts."""
     if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
         yield from _of_exchanges(exchanges, ends)
-        of_exchange = exchanges.select(["connection", "number", "response_packet", "request_packet", "client_id"])
+        of_exchange = _Exchanges(exchanges)
         if (errors := tables.get("errors")) is not None and errors.num_rows:
             yield _of_errors(errors, of_exchange, ends)
         if (batches := tables.get("batches")) is not None and batches.num_rows:
@@ -100,6 +100,21 @@ def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterat
         yield from _of_connections(connections)
     if (issues := tables.get("issues")) is not None and issues.num_rows:
         yield _of_issues(issues)
+
+
+class _Exchanges:
+    """What rows of other tables need to know of their exchanges."""
+
+    def __init__(self, exchanges: pa.Table) -> None:
+        self._places = ExchangePlaces(exchanges)
+        self._packet = pc.coalesce(exchanges["response_packet"], exchanges["request_packet"])
+        self._client_id = exchanges["client_id"]
+
+    def of(self, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """First packet and client id of the exchange that each row belongs to."""
+        place = self._places.of(rows)
+        known = pa.array(place, mask=place < 0)
+        return self._packet.take(known), self._client_id.take(known)
 
 
 def _of_exchanges(exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
@@ -123,8 +138,8 @@ def _of_exchanges(exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.
     yield _rows("throttled", base, pc.cast(exchanges["throttle_ms"], pa.int64(), safe=False), throttled)
 
 
-def _of_errors(errors: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
-    packet, _ = _joined(errors, exchanges)
+def _of_errors(errors: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> pa.Table:
+    packet, _ = exchanges.of(errors)
     base = {
         "client": _clients(errors, ends),
         "api": errors["api"],
@@ -137,8 +152,8 @@ def _of_errors(errors: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) 
     return _rows("error", base, None)
 
 
-def _of_batches(batches: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
-    packet, client_id = _joined(batches, exchanges)
+def _of_batches(batches: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+    packet, client_id = exchanges.of(batches)
     at = _nanoseconds(batches["at"])
     base = {
         "client": _clients(batches.append_column("client_id", client_id), ends),
@@ -173,11 +188,11 @@ def _of_batches(batches: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]
     yield _rows("sequence", sequence, None, pc.fill_null(sequenced, False))
 
 
-def _of_partitions(partitions: pa.Table, exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+def _of_partitions(partitions: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
     partitions = partitions.filter(pc.equal(partitions["api"], "Fetch"))
     if not partitions.num_rows:
         return
-    packet, client_id = _joined(partitions, exchanges)
+    packet, client_id = exchanges.of(partitions)
     base = {
         "client": _clients(partitions.append_column("client_id", client_id), ends),
         "api": partitions["api"],
@@ -255,13 +270,6 @@ def summed(table: pa.Table) -> pa.Table:
         .select(FACTS.names)
         .cast(FACTS)
     )
-
-
-def _joined(rows: pa.Table, exchanges: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """First packet and client id of the exchanges that rows belong to."""
-    keys = rows.select(["connection", "number"]).append_column("row", pa.array(range(rows.num_rows), pa.int64()))
-    joined = keys.join(exchanges, ["connection", "number"], join_type="left outer").sort_by("row")
-    return pc.coalesce(joined["response_packet"], joined["request_packet"]), joined["client_id"]
 
 
 def _partition_names(rows: pa.Table) -> Any:

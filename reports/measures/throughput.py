@@ -77,11 +77,10 @@ class Moved:
     """The requests of a batch that produce or fetch, and what they carried."""
 
     def __init__(self, exchanges: pa.Table, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> None:
-        connection = exchanges["connection"].to_numpy()
-        self._places = ExchangePlaces(connection, exchanges["number"].to_numpy())
+        self._places = ExchangePlaces(exchanges)
         self._api_key = pc.fill_null(exchanges["api_key"], -1).to_numpy().astype(np.int64)
         self._client_id = exchanges["client_id"]
-        self._client, _ = clients_and_brokers(connection, ends)
+        self._client, _ = clients_and_brokers(exchanges["connection"].to_numpy(), ends)
         self._at = spans(pc.coalesce(exchanges["requested"], exchanges["answered"]).cast(pa.int64()).to_numpy())
         # What a quota emptied, or an error, tells nothing of what was there to fetch.
         self._in_order = (

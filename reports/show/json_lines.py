@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import to_json
+from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.text import iso_times, json_members
-from kafkascope.sniffer.columns import I64
 
 _BODIES = ("request", "response")
 
@@ -38,7 +38,7 @@ def glued(*parts: Any) -> Any:
 
 def joined(records: pa.Table, exchanges: pa.Table, texts: pa.Array, separator: str) -> pa.Array:
     """The texts of each exchange's records, one after the other with the separator between; empty if it has none."""
-    row = exchange_of(records, exchanges)
+    row = ExchangePlaces(exchanges).of(records)
     mine = row >= 0
     order = np.argsort(row[mine], kind="stable")
     counts = np.bincount(row[mine], minlength=len(exchanges)) if len(exchanges) else np.zeros(0, np.int64)
@@ -47,22 +47,6 @@ def joined(records: pa.Table, exchanges: pa.Table, texts: pa.Array, separator: s
     return pc.binary_join(
         pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), chosen), pa.scalar(separator, pa.large_string())
     )
-
-
-def exchange_of(rows: pa.Table, exchanges: pa.Table) -> I64:
-    """For each row of a table its exchange's place in the exchanges table, by connection and number; -1 for none."""
-    ours = [exchanges[c].to_numpy() for c in ("connection", "number")]
-    theirs = [rows[c].to_numpy() for c in ("connection", "number")]
-    connections, codes = np.unique(np.concatenate([ours[0], theirs[0]]), return_inverse=True)
-    width = int(max((a.max(initial=0) for a in (ours[1], theirs[1])), default=0)) + 1
-    assert len(connections) < 2**62 // width
-    keys = codes * width + np.concatenate([ours[1], theirs[1]])
-    mine, wanted = keys[: len(exchanges)], keys[len(exchanges) :]
-    if not len(mine):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(mine, kind="stable")
-    place = np.minimum(np.searchsorted(mine[order], wanted), len(mine) - 1)
-    return np.where(mine[order][place] == wanted, order[place], -1)
 
 
 def _record_objects(records: pa.Table, payload: bool) -> pa.Array:

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.reports.columns.arrow import integers
-from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.series import FINEST, spans
 from kafkascope.reports.columns.views import Known, by_key
 from kafkascope.reports.measures.error_histogram import WHAT, WHERE, error_histogram, summed
-from kafkascope.reports.measures.progress.positions import exchanges_of
 from kafkascope.reports.vocabulary.tables import ERROR_COUNTS
 
 
@@ -33,7 +32,7 @@ class ErrorsView:
         at = integers(found["at"])
         packet = pa.nulls(found.num_rows, pa.int64())
         if (exchanges := tables.get("exchanges")) is not None:
-            place = exchanges_of(found, exchanges)
+            place = ExchangePlaces(exchanges).of(found)
             packet = exchanges["response_packet"].take(pa.array(place, mask=place < 0))
         columns = {
             **{name: found[name] for name in (*WHAT, *WHERE)},

@@ -83,9 +83,7 @@ def results(view: View, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
 def _some(tables: Mapping[str, pa.Table], of: pa.Table, places: Sequence[int]) -> Iterator[tuple[str, pa.Table]]:
     """The rows of tables that belong to some rows of one of them."""
     some = of.slice(places[0], len(places))
-    exchanges = None
-    if "number" in of.column_names:
-        exchanges = ExchangePlaces(some["connection"].to_numpy(), some["number"].to_numpy())
+    exchanges = ExchangePlaces(some) if "number" in of.column_names else None
     for name, table in tables.items():
         if table is of:
             yield name, some

@@ -83,7 +83,7 @@ class LatencyView:
         self, exchanges: pa.Table, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]
     ) -> pa.Table | None:
         of = _columns(exchanges)
-        places = ExchangePlaces(of["connection"], of["number"])
+        places = ExchangePlaces(exchanges)
         beside = _beside(len(of["number"]), places, tables)
         near = self._neighbours.observe(_exchange_rows(exchanges, of, beside["acks"], ends))
         there = (of["request_done"] >= 0) & (of["answered"] >= of["request_done"])

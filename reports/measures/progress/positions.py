@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import changes, dictionary_codes, equal_columns, integers, numbers, ranked
-from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.vocabulary.tables import POSITIONS
 from kafkascope.sniffer.columns import I64
 
@@ -141,13 +141,14 @@ class _Clients:
 
     def __init__(self, exchanges: pa.Table | None, ends: Mapping[int, Ends]) -> None:
         self._exchanges = exchanges
+        self._places = None if exchanges is None else ExchangePlaces(exchanges)
         self._ends = ends
 
     def of(self, rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Client id, address, and the group that each row's exchange names."""
-        if self._exchanges is None:
+        if self._exchanges is None or self._places is None:
             return (pa.nulls(rows.num_rows, pa.string()), self.addresses(rows), pa.nulls(rows.num_rows, pa.string()))
-        place = exchanges_of(rows, self._exchanges)
+        place = self._places.of(rows)
         found = pa.array(place, mask=place < 0)
         return (
             self._exchanges["client_id"].take(found),
@@ -160,15 +161,6 @@ class _Clients:
         distinct, place = np.unique(rows["connection"].to_numpy(), return_inverse=True)
         names = [end and end.client for end in map(self._ends.get, distinct.tolist())]
         return pa.array(names, pa.string()).take(pa.array(place.reshape(-1)))
-
-
-def exchanges_of(rows: pa.Table, exchanges: pa.Table) -> I64:
-    """For each row the place of its exchange (by the columns connection and number) in the table, or -1."""
-    both = [np.concatenate([integers(exchanges[name]), integers(rows[name])]) for name in ("connection", "number")]
-    code = equal_columns(np.stack(both))
-    place = np.full(int(code.max(initial=-1)) + 1, _ABSENT)
-    place[code[: exchanges.num_rows]] = np.arange(exchanges.num_rows)
-    return place[code[exchanges.num_rows :]]
 
 
 def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Clients) -> Iterator[pa.Table]:

@@ -25,12 +25,19 @@ PAIRS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), max_size=12, u
 
 @given(PAIRS, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12))
 def test_rows_find_their_exchange(exchanges: list[tuple[int, int]], rows: list[tuple[int, int]]) -> None:
-    connection, number = (np.array([pair[i] for pair in exchanges], np.int64) for i in (0, 1))
-    table = pa.table(
-        {name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(("connection", "number"))}
-    )
-    found = ExchangePlaces(connection, number).of(table)
+    found = ExchangePlaces(places(exchanges)).of(places(rows))
     assert found.tolist() == [exchanges.index(row) if row in exchanges else -1 for row in rows]
+
+
+def test_rows_find_exchanges_of_far_connections_and_none_in_an_empty_batch() -> None:
+    ours, rows = places([(7, 1), (7, 2), (2**40, 1)]), places([(2**40, 1), (7, 2), (7, 3), (9, 1), (2**40, None)])
+    assert ExchangePlaces(ours).of(rows).tolist() == [2, 1, -1, -1, -1]
+    assert ExchangePlaces(ours.slice(0, 0)).of(rows).tolist() == [-1] * 5
+
+
+def places(pairs: list[tuple[int, int | None]]) -> pa.Table:
+    columns = {name: [pair[i] for pair in pairs] for i, name in enumerate(("connection", "number"))}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
 def test_each_topic_of_an_exchange_is_named_once() -> None:

@@ -6,7 +6,7 @@ import re
 import pyarrow as pa
 
 from kafkascope.reports.columns.shown import LONGEST_NAME, LONGEST_TEXT, shown_names, shown_text
-from kafkascope.reports.show.json_lines import exchange_of, json_lines
+from kafkascope.reports.show.json_lines import json_lines
 from kafkascope.reports.show.lines import fields, lines
 from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
 
@@ -149,10 +149,3 @@ def test_json_has_every_column_the_bodies_and_the_records() -> None:
     sizes = json.loads(json_lines(rows, records, payload=False).to_pylist()[1])["records"][0]
     assert (sizes["key_bytes"], sizes["value_bytes"]) == (None, 1)
     assert "headers" not in sizes
-
-
-def test_rows_find_their_exchange_by_connection_and_number() -> None:
-    ours = pa.table({"connection": pa.array([7, 7, 2**40]), "number": pa.array([1, 2, 1])})
-    rows = pa.table({"connection": pa.array([2**40, 7, 7, 9]), "number": pa.array([1, 2, 3, 1])})
-    assert exchange_of(rows, ours).tolist() == [2, 1, -1, -1]
-    assert exchange_of(rows, ours.slice(0, 0)).tolist() == [-1] * 4
