@@ -18,6 +18,7 @@ from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.link import RAW_IP
 from kafkascope.sniffer.sources import live
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 CLIENT, BROKER = 0, 1
 SYN, ACK = 2, 16
@@ -91,7 +92,7 @@ def _packets(contents: Sequence[bytes], first: int) -> Packets:
     return Packets(
         data=np.frombuffer(b"".join(contents), np.uint8),
         number=number,
-        at=AT + number * 1_000_000,
+        at=AT + number * MILLISECOND_NS,
         start=np.cumsum(sizes, dtype=np.int64) - sizes,
         captured=sizes,
         original=sizes,
@@ -103,7 +104,7 @@ def _produce() -> tuple[bytes, bytes]:
     """Produce v3 with a batch of one record, to partition 0 of a topic whose name is no UTF-8; and its answer."""
     record = b"\x00\x00\x00\x02k\x02v\x00"  # attributes, deltas of time and offset, key, value, headers
     records = bytes([2 * len(record)]) + record
-    checked = struct.pack(">hiqqqhii", 0, 0, AT // 1_000_000, AT // 1_000_000, -1, -1, -1, 1) + records
+    checked = struct.pack(">hiqqqhii", 0, 0, AT // MILLISECOND_NS, AT // MILLISECOND_NS, -1, -1, -1, 1) + records
     covered = struct.pack(">ibI", 0, 2, crc32c.crc32c(checked)) + checked
     batch = struct.pack(">qi", 0, len(covered)) + covered
     topic = struct.pack(">ih1sii", 1, 1, b"\xff", 1, 0)

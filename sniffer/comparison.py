@@ -24,24 +24,24 @@ from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, first_time, is_uri
 from kafkascope.sniffer.sources.split import last_time
+from kafkascope.sniffer.units import SECOND_NS
 
 F64 = NDArray[np.float64]
 
-SECOND = 1_000_000_000
 MOST_SAMPLED = 1 << 18  # packets of all files together, and
 LEAST_SAMPLED = 1 << 13  # of each file at least so many, if it has them
 SMALL = 256 << 20  # bytes of all files: so few are always compared, for a clock may be wrong by hours
-OVERLAP = 1 * SECOND  # files that follow each other do not overlap by as much
+OVERLAP = 1 * SECOND_NS  # files that follow each other do not overlap by as much
 LEAST_BOTH_WAYS = 3  # packets in common, each way between two hosts; what is sent again after a file's end goes one way
 LEAST_ONE_WAY = 64  # ... or so many
-AGREE = 1 * SECOND  # differences farther from the median are of packets that were sent twice
+AGREE = 1 * SECOND_NS  # differences farther from the median are of packets that were sent twice
 LEAST_AGREEING = 0.5
 WORTH_IT = 100_000  # a smaller difference is what it takes to note a packet's time
 MOST_DRIFT = 1e-3  # ten times what a computer's clock is ever off; more is no drift
-DRIFT_TIME, DRIFT_PACKETS = 10 * SECOND, 64  # in less no drift can be seen
+DRIFT_TIME, DRIFT_PACKETS = 10 * SECOND_NS, 64  # in less no drift can be seen
 DRIFT_SPANS = 32
 DRIFT_WAYS = 16
-WINDOW, MOST_WINDOW = 10_000_000, 1 * SECOND  # longer by what packets were seen to take
+WINDOW, MOST_WINDOW = 10_000_000, 1 * SECOND_NS  # longer by what packets were seen to take
 NEIGHBOURS = 8  # files that have the same packet are compared with so many of each other
 MOST_RANK = 100
 

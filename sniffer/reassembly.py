@@ -21,12 +21,12 @@ import numpy as np
 
 from kafkascope.decoders.kernels import njit
 from kafkascope.sniffer.columns import I8, I32, I64, NO_TIME, U8, U16, U32, U64
+from kafkascope.sniffer.units import SECOND_NS
 
 Records = Any  # a structured array
 Record = Any  # one element of it, as numba sees it: named fields that can be set
 Integer = Any  # int64 inside kernels
 
-SECOND = 1_000_000_000
 
 # Bounds of plausibility and patience. Times are nanoseconds of the connection's own clock: the latest of its packets.
 WINDOW = 64 << 20  # a segment farther than this from all that was seen or acknowledged is not believed
@@ -34,20 +34,20 @@ FARTHEST = 1 << 30  # the largest gap that is believed
 AGREEING = 3  # implausible segments that continue each other are believed from this one on
 SOON = 3_000_000  # the same packet once more so soon was captured twice; no sender repeats itself as fast
 PROOF_PACKETS = 64  # an acknowledged byte that is still missing so many packets of the connection later is a gap ...
-PROOF_TIME = 1 * SECOND  # ... or so much later: files may be out of order, with acknowledgements ahead of the data
+PROOF_TIME = 1 * SECOND_NS  # ... or so much later: files may be out of order, with acknowledgements ahead of the data
 ONE_WAY_PIECES = 256  # where the other side was not captured, a hole with so many segments behind it is a gap,
 ONE_WAY_BYTES = 1 << 20  # or so many bytes,
-ONE_WAY_TIME = 3 * SECOND  # or one so old
+ONE_WAY_TIME = 3 * SECOND_NS  # or one so old
 MOST_PIECES = 4096  # ... and in any case one with so many segments behind it,
 MOST_BYTES = 16 << 20  # or so many bytes
-REUSE_TIME = 60 * SECOND  # a packet so long after the end begins another connection on the same ports
-IDLE_TIME = 20 * 60 * SECOND  # ... and so does one after such a silence,
-UNANSWERED_TIME = 30 * SECOND  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
+REUSE_TIME = 60 * SECOND_NS  # a packet so long after the end begins another connection on the same ports
+IDLE_TIME = 20 * 60 * SECOND_NS  # ... and so does one after such a silence,
+UNANSWERED_TIME = 30 * SECOND_NS  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
 COMPARED_SEGMENTS = 16  # first copies of bytes of a stream that are kept, to compare what comes again: the latest,
 COMPARED_BYTES = 16 << 10  # ... no more than so many bytes,
-COMPARED_TIME = 1 * SECOND  # ... and for so long: most retransmissions come sooner
-FORGOTTEN_TIME = 10 * SECOND  # silence after which they may be dropped, whatever disorder there is in times
+COMPARED_TIME = 1 * SECOND_NS  # ... and for so long: most retransmissions come sooner
+FORGOTTEN_TIME = 10 * SECOND_NS  # silence after which they may be dropped, whatever disorder there is in times
 RECENT = 64  # segments of a stream that are remembered, to know them again; two interfaces may take turns by dozens
 
 NO_RANK = 127  # behind all that there are

@@ -27,6 +27,7 @@ from rich.table import Table
 import kafkascope
 from kafkascope.reports.answers.groups import rebalances_of
 from kafkascope.reports.groups.history import CERTAIN, Rebalance
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
 
@@ -99,7 +100,7 @@ def score(story: Path) -> Score:
     """Analyze a story, and compare."""
     truth = json.loads((story / "truth.json").read_text())
     capture = kafkascope.read([story / name for name in truth.get("analyse") or [_capture_of(story)]])
-    end = capture.exchanges.response_done.max().value / 1e6
+    end = capture.exchanges.response_done.max().value / MILLISECOND_NS
     # What the broker logged when the recording had ended is no part of the story.
     logged = [one for one in truth["rebalances"] if (one.get("started_ms") or one["empty_ms"]) <= end]
     result = compare_rebalances(logged, rebalances_of(capture.arrow("rebalances")))
@@ -142,7 +143,7 @@ def _compare(one: Truth, mine: Rebalance, result: Score) -> None:
         (one.get("stabilized_ms"), mine.stable, result.end_ms),
     ):
         if logged and answered is not None:
-            errors.append(abs(answered / 1e6 - logged))
+            errors.append(abs(answered / MILLISECOND_NS - logged))
     clients = sorted(member.client_id or "" for member in mine.members)
     if "cause" not in one:
         if one.get("members") is not None and len(clients) != one["members"]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from kafkascope.sniffer.capture_points import FileClock
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 _TOLD = 10  # files in one issue
-_MILLISECOND = 1e6
 
 
 def clock_issues(clocks: Iterable[FileClock]) -> list[Issue]:
@@ -28,10 +28,10 @@ def clock_row(clock: FileClock) -> dict[str, Any]:
     return {
         "file": clock.path,
         "reference": clock.reference,
-        "ahead_ms": round(clock.ahead_at_first / _MILLISECOND, 6),
-        "ahead_at_end_ms": round(clock.ahead_at_last / _MILLISECOND, 6),
+        "ahead_ms": round(clock.ahead_at_first / MILLISECOND_NS, 6),
+        "ahead_at_end_ms": round(clock.ahead_at_last / MILLISECOND_NS, 6),
         "drift_ppm": round(clock.drift * 1e6, 3),
-        "uncertainty_ms": round(clock.uncertainty / _MILLISECOND, 6),
+        "uncertainty_ms": round(clock.uncertainty / MILLISECOND_NS, 6),
         "common_packets": clock.common,
         "corrected": clock.corrected,
     }

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.sniffer.units import MILLISECOND_NS
+
 BINS = 60  # spans of time that a picture has side by side
 KINDS = 200  # kinds of error that are told apart
 PLACES = 8  # topics, groups, clients and brokers that are named with an error
@@ -107,7 +109,7 @@ def _extent(table: ds.Dataset) -> tuple[int, int, int]:
     begins, ends, widest = [], [], 1
     for batch in table.to_batches(columns=["at", "width_ms"]):
         if batch.num_rows:
-            at, width = batch["at"].cast(pa.int64()), pc.multiply(batch["width_ms"], 1_000_000)
+            at, width = batch["at"].cast(pa.int64()), pc.multiply(batch["width_ms"], MILLISECOND_NS)
             begins.append(pc.min(at).as_py() or 0)
             ends.append(pc.max(pc.add(at, width)).as_py() or 1)
             widest = max(widest, pc.max(width).as_py() or 1)

@@ -15,6 +15,7 @@ from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.measures.latency.histogram import ERROR, percentiles
 from kafkascope.reports.measures.latency.parts import APPLICATION, PARTS, SLOW, TOTAL, TRANSFER
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 FRACTIONS = (0.5, 0.9, 0.99, 0.999)
 BINS = 80  # spans of time that a picture has side by side
@@ -135,7 +136,7 @@ def _extent(table: ds.Dataset) -> tuple[int, int, int]:
     for batch in table.to_batches(columns=["from", "width_ms"]):
         if not batch.num_rows:
             continue
-        since, width = batch["from"].cast(pa.int64()), pc.multiply(batch["width_ms"], 1_000_000)
+        since, width = batch["from"].cast(pa.int64()), pc.multiply(batch["width_ms"], MILLISECOND_NS)
         begins.append(pc.min(since).as_py())
         ends.append(pc.max(pc.add(since, width)).as_py())
         widest = max(widest, pc.max(width).as_py())

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
 FLOWS = 200  # that are listed
 RATES = 6  # that are drawn: more cannot be told apart
 BINS = 80  # spans of time that a picture has side by side
@@ -98,7 +100,7 @@ def _batches(table: ds.Dataset) -> Iterator[pa.Table]:
     for batch in table.to_batches(columns=[*dict.fromkeys([*_COLUMNS, *_SUMS]), "codecs"]):
         rows = pa.Table.from_batches([batch]).filter(pc.is_valid(batch["topic"]))
         rows = rows.set_column(rows.schema.get_field_index("from"), "from", rows["from"].cast(pa.int64()))
-        yield rows.append_column("width", pc.multiply(rows["width_ms"], 1_000_000))
+        yield rows.append_column("width", pc.multiply(rows["width_ms"], MILLISECOND_NS))
 
 
 def _summed(rows: pa.Table) -> Iterator[Mapping[str, Any]]:
@@ -132,5 +134,5 @@ def _rates(
             if (of, way) == (topic, direction):
                 sums[min((at - begin) // width, count - 1)] += size
         times = [begin + i * width + width // 2 for i in range(count)]
-        rates.append(Rate(f"{topic} {direction}", times, [float(rate) for rate in sums / (width / 1e9)]))
+        rates.append(Rate(f"{topic} {direction}", times, [float(rate) for rate in sums / (width / SECOND_NS)]))
     return rates

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from kafkascope.decoders.record_columns import binary_array
 from kafkascope.reports.vocabulary.tables import TIME
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 Numbers = NDArray[Any]
 
-MILLISECOND = 1_000_000
 # Milliseconds since 1970 that fit into int64 nanoseconds (1677 to 2262); what lies beyond has no place in a table.
-LAST_MILLISECOND = (2**63 - 1) // MILLISECOND
+LAST_MILLISECOND = (2**63 - 1) // MILLISECOND_NS
 
 
 def numbers(values: Numbers, kind: pa.DataType, there: Bool | None = None) -> pa.Array:
@@ -37,7 +37,7 @@ def times(nanoseconds: Numbers, there: Bool | None = None) -> pa.Array:
 def times_of_milliseconds(milliseconds: Numbers) -> pa.Array:
     """A column of UTC times from Kafka's timestamps; null for -1, which means none, and for what no column can hold."""
     there = (milliseconds != -1) & ~times_too_far(milliseconds)
-    return times(np.where(there, milliseconds, 0) * np.int64(MILLISECOND), there)
+    return times(np.where(there, milliseconds, 0) * np.int64(MILLISECOND_NS), there)
 
 
 def times_too_far(milliseconds: Numbers) -> Bool:

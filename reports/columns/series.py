@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.units import DAY_NS, SECOND_NS
 
 OTHERS = "(others)"
 
-_SECOND = 1_000_000_000
-FINEST = 10 * _SECOND
+FINEST = 10 * SECOND_NS
 # Each is a multiple of those before it, so that spans of one width add up to spans of a wider one.
-_WIDTHS = tuple(seconds * _SECOND for seconds in (10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 43200, 86400))
-_WEEK = 7 * 86400 * _SECOND
+_WIDTHS = tuple(seconds * SECOND_NS for seconds in (10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 43200, 86400))
+_WEEK = 7 * DAY_NS
 MOST_SPANS = 120  # what a picture of a capture can show side by side
 MOST_SERIES = 1_000  # of a shard
 _SHARDS = 64

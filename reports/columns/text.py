@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from kafkascope.decoders.kernels import njit
 from kafkascope.decoders.tape import hidden, text_step, write_escape
 from kafkascope.sniffer.columns import I64, U8, Bool
+from kafkascope.sniffer.units import SECOND_NS
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _ISO = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
 _DAY_SECONDS = 86_400
-_BILLION = 1_000_000_000
 
 PORTS_SHOWN = 10
 """Of encrypted connections, those with the most."""
@@ -141,8 +141,8 @@ def _digits(out: U8, end: int, value: int, count: int) -> None:
 def _write_epoch(times: I64, out: U8) -> None:
     for row in range(times.shape[0]):
         at = row * 20
-        _digits(out, at + 10, times[row] // _BILLION, 10)
-        _digits(out, at + 20, times[row] % _BILLION, 9)
+        _digits(out, at + 10, times[row] // SECOND_NS, 10)
+        _digits(out, at + 20, times[row] % SECOND_NS, 9)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -150,7 +150,7 @@ def _write_iso(times: I64, out: U8) -> None:
     known_day = np.int64(-1)
     year = month = day = np.int64(0)
     for row in range(times.shape[0]):
-        seconds = times[row] // _BILLION
+        seconds = times[row] // SECOND_NS
         days = seconds // _DAY_SECONDS
         if days != known_day:
             # Days since 1970 to the civil calendar: years that begin in March, in eras of 400 years.
@@ -172,7 +172,7 @@ def _write_iso(times: I64, out: U8) -> None:
         _digits(out, at + 13, of_day // 3600, 2)
         _digits(out, at + 16, of_day // 60 % 60, 2)
         _digits(out, at + 19, of_day % 60, 2)
-        _digits(out, at + 29, times[row] % _BILLION, 9)
+        _digits(out, at + 29, times[row] % SECOND_NS, 9)
 
 
 def json_members(name: str, values: Any) -> pa.Array:

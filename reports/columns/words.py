@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kafkascope.sniffer.units import MILLISECOND_NS
+
 
 def duration(milliseconds: float | None) -> str:
     """``0.420 ms``, ``12.0 ms``, ``480 ms``, ``3.2 s``, ``2 min 5 s``, ``1 h 3 min``; nothing for None."""
@@ -19,9 +21,9 @@ def duration(milliseconds: float | None) -> str:
 
 def clock(at: int | None) -> str:
     """Time of day of nanoseconds since 1970, UTC; nothing for None."""
-    return "" if at is None else str(np.datetime64(at // 1_000_000, "ms"))[11:]
+    return "" if at is None else str(np.datetime64(at // MILLISECOND_NS, "ms"))[11:]
 
 
 def day_and_clock(at: int | None) -> str:
     """Date and time of nanoseconds since 1970, UTC; nothing for None."""
-    return "" if at is None else str(np.datetime64(at // 1_000_000, "ms")).replace("T", " ")
+    return "" if at is None else str(np.datetime64(at // MILLISECOND_NS, "ms")).replace("T", " ")

@@ -11,8 +11,8 @@ from kafkascope.reports.measures.client_facts import CAPTURE, Fact
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.units import SECOND_NS
 
-SECOND = 1_000_000_000
 SPANS_A_MINUTE = 6
 
 
@@ -86,7 +86,7 @@ def busiest(facts: Iterable[Fact], spans: int) -> tuple[int, list[Fact]]:
         by_span[fact.span].append(fact)
     best, chosen = 0, list[Fact]()
     for span in sorted(by_span):
-        window = [fact for k in range(spans) for fact in by_span.get(span + k * 10 * SECOND, [])]
+        window = [fact for k in range(spans) for fact in by_span.get(span + k * 10 * SECOND_NS, [])]
         if (count := sum(fact.count for fact in window)) > best:
             best, chosen = count, window
     return best, chosen
@@ -217,7 +217,7 @@ def _unanswered(facts: Facts) -> Iterator[Finding]:
     last_seen = max((f.last_at for kind in ("request", "connection") for f in facts.of(kind)), default=0)
     waiting = []
     for fact in facts.of("unanswered"):
-        waited = (ended.get(fact.number, last_seen) - fact.first_at) / SECOND
+        waited = (ended.get(fact.number, last_seen) - fact.first_at) / SECOND_NS
         if waited >= threshold("unanswered_fetch" if fact.api == "Fetch" else "unanswered"):
             waiting.append((fact, waited))
     if not waiting:
@@ -415,7 +415,7 @@ def _hanging_transaction(facts: Facts) -> Iterator[Finding]:
     for partition, spans in sorted(held.items()):
         offset = max(f.most or 0 for f in spans)
         stuck = [f for f in spans if f.least == offset or f.most == offset]
-        seconds = (stuck[-1].last_at - stuck[0].first_at) / SECOND
+        seconds = (stuck[-1].last_at - stuck[0].first_at) / SECOND_NS
         if seconds < (enough := threshold("hanging_transaction")):
             continue
         yield _finding(

@@ -16,9 +16,7 @@ from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Trigger
-
-SECOND = 1_000_000_000
-MILLISECOND = 1_000_000
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 # What disturbs a group that nobody starts or stops, the likeliest root of a storm first: a join follows a poll timeout.
 _DISTURBANCES: dict[str, str] = {
@@ -171,7 +169,7 @@ def _first_packet(rebalance: Rebalance) -> int | None:
 
 def _storm(group: Group) -> Iterator[Finding]:
     disturbed = disturbances(group.rebalances)
-    window = int(threshold("storm_window")) * SECOND
+    window = int(threshold("storm_window")) * SECOND_NS
     generations_of: dict[int, int] = {}
     for d in disturbed:
         generations_of.setdefault(d.generation, d.at)
@@ -188,7 +186,7 @@ def _storm(group: Group) -> Iterator[Finding]:
     at_fault = ", ".join(f"{client} ({counted(n, 'time')})" for client, n in whose.most_common(3))
     more = f" and {len(whose) - 3} more" if len(whose) > 3 else ""
     unowned = sum(r.unowned_ms or 0 for r in concerned) / 1000
-    seconds = (last - first) / SECOND
+    seconds = (last - first) / SECOND_NS
     evidence = [
         Observation(f"{d.client_id or '?'}: {_DISTURBANCES[d.kind]}, before generation {d.generation}", d.packet, d.at)
         for d in disturbed
@@ -241,7 +239,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             member, synced = _member_before(group.rebalances, client, d.at)
             text = f"{client} left: its application did not poll in time" if sure else f"{client} left, and came back"
             if member is not None and synced is not None:
-                text += f", {(d.at - synced) / SECOND:,.1f} s after it had got its assignment"
+                text += f", {(d.at - synced) / SECOND_NS:,.1f} s after it had got its assignment"
             if member is not None and member.rebalance_timeout_ms:
                 limits.add(member.rebalance_timeout_ms)
             evidence.append(Observation(text, d.packet, d.at))
@@ -317,7 +315,7 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
         if member not in asked or len(messages) < 5:
             continue
         timeout, client = asked[member]
-        gaps = [(b.at - a.at) / MILLISECOND for a, b in itertools.pairwise(messages)]
+        gaps = [(b.at - a.at) / MILLISECOND_NS for a, b in itertools.pairwise(messages)]
         interval = statistics.quantiles(gaps, n=4)[0]  # rebalances make some longer
         if interval * threshold("heartbeats_in_session") <= timeout:
             continue
@@ -344,13 +342,13 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
     for _, messages in sorted(by_connection.items()):
         slow: Message | None = None  # the request before that was answered last
         for message in messages:
-            waited = (message.answered - message.at) / MILLISECOND if message.answered else 0.0
+            waited = (message.answered - message.at) / MILLISECOND_NS if message.answered else 0.0
             held = slow is not None and slow.answered is not None and slow.answered > message.at
             if message.api in _HEARTBEATS:
                 if waited >= threshold("heartbeat_held_up") and held and slow is not None:
                     longest = max(longest, waited)
                     clients[message.client_id or "?"] += 1
-                    took = ((slow.answered or slow.at) - slow.at) / SECOND
+                    took = ((slow.answered or slow.at) - slow.at) / SECOND_NS
                     text = f"{message.api} answered after {waited / 1000:,.1f} s"
                     evidence.append(
                         _seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took:,.1f} s")

@@ -18,8 +18,7 @@ from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from kafkascope.reports.vocabulary.thresholds import threshold
-
-MILLISECOND = 1_000_000
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 Row = Mapping[str, Any]
 
@@ -59,8 +58,8 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
                 kind,
                 f"{client} {does}: {where}, for {longest / 1000:,.0f} s",
                 f"group {group}",
-                min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND for row in worst.values()),
-                max(row["at"] + row["width_ms"] * MILLISECOND for row in worst.values()),
+                min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND_NS for row in worst.values()),
+                max(row["at"] + row["width_ms"] * MILLISECOND_NS for row in worst.values()),
                 [
                     Observation(
                         f"{topic}-{partition}: after {row[column] / 1000:,.0f} s fetched up to "
@@ -83,7 +82,7 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
         growing: dict[int, tuple[Row, Row]] = {}
         for partition, rows in _by_partition(found).items():
             first, last = rows[0], rows[-1]
-            seconds = (last["at"] - first["at"]) / (1000 * MILLISECOND)
+            seconds = (last["at"] - first["at"]) / SECOND_NS
             third = max(1, len(rows) // 3)
             least = [min(row["lag"] for row in rows[k * third : (k + 1) * third] or [last]) for k in range(3)]
             if (
@@ -96,7 +95,7 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
             continue
         total = sum(last["lag"] for _, last in growing.values())
         grown = total - sum(first["lag"] for first, _ in growing.values())
-        seconds = max((last["at"] - first["at"]) / (1000 * MILLISECOND) for first, last in growing.values())
+        seconds = max((last["at"] - first["at"]) / SECOND_NS for first, last in growing.values())
         yield Finding(
             WARNING,
             "lag_growing",
@@ -159,7 +158,7 @@ def _that_grew(behind: pa.Table) -> pa.Table:
     first = np.flatnonzero(np.diff(series[order], prepend=-1))
     last = np.append(first[1:], len(order)) - 1
     first, last = order[first], order[last]
-    grew = (at[last] - at[first] >= threshold("lag_growing_for") * 1000 * MILLISECOND) & (
+    grew = (at[last] - at[first] >= threshold("lag_growing_for") * SECOND_NS) & (
         lag[last] - lag[first] >= threshold("lag_growing_by")
     )
     return behind.filter(pa.array(grew[series]))

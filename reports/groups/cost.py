@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkascope.reports.groups.history import Unowned
-
-_MS = 1_000_000
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def unowned_spans(ownerships: Sequence[Ownership], begin: int, end: int) -> list
             if covered is None:
                 break
             if covered < each.since and begin < each.since <= end:
-                ms = (each.since - covered) / _MS
+                ms = (each.since - covered) / MILLISECOND_NS
                 if longest is None or ms > longest.ms:
                     longest = Unowned(partition, covered, ms)
             covered = None if each.until is None else max(covered, each.until)
@@ -65,5 +64,5 @@ def last_of(times: Mapping[str, int]) -> tuple[str, float | None] | None:
     if not times:
         return None
     order = sorted(times.items(), key=lambda item: (item[1], item[0]))
-    behind = (order[-1][1] - order[-2][1]) / _MS if len(order) > 1 else None
+    behind = (order[-1][1] - order[-2][1]) / MILLISECOND_NS if len(order) > 1 else None
     return order[-1][0], behind

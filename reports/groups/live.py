@@ -20,15 +20,15 @@ from kafkascope.reports.groups.messages import ConnectionEnd, Message, in_order,
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.units import SECOND_NS
 
-_SECOND = 1_000_000_000
-AGAIN_AFTER = _SECOND
+AGAIN_AFTER = SECOND_NS
 """How long to wait until a group with news is analyzed again: each time costs as much as it has messages."""
-EVENT_SETTLES = 2 * _SECOND
+EVENT_SETTLES = 2 * SECOND_NS
 """How old an event must be: answers, and the second view of it that another connection gives, have come by then."""
-REBALANCE_SETTLES = 5 * _SECOND
+REBALANCE_SETTLES = 5 * SECOND_NS
 """How long a rebalance must be over: its members have had time to work again, which says what it cost."""
-THINNED_AFTER = 120 * _SECOND
+THINNED_AFTER = 120 * SECOND_NS
 """Repeated messages older than this are dropped where there are too many: no rebalance looks back so far for them."""
 MOST_MESSAGES = 10_000
 """Of a group: about a second of analysis."""

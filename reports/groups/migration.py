@@ -19,9 +19,9 @@ from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHi
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 _CLASSIC, _EPOCHS = "classic", "epochs"
-_MS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -157,9 +157,9 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
         if member.assignment_before is None and had is not None:
             member.assignment_before = sorted(had)
     if first.started is not None and first.stable is not None:
-        first.duration_ms = (first.stable - first.started) / _MS
+        first.duration_ms = (first.stable - first.started) / MILLISECOND_NS
     if first.started is not None and first.recovered is not None:
-        first.cost_ms = (first.recovered - first.started) / _MS
+        first.cost_ms = (first.recovered - first.started) / MILLISECOND_NS
 
 
 def _silent(walk: Walk, phase: Phase) -> Life | None:

@@ -17,6 +17,7 @@ from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.views import Known
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 CAPTURE = "capture"
 """Stands for the client where a fact is about the capture itself."""
@@ -42,7 +43,7 @@ class Fact:
     first_packet: int | None
 
 
-SPAN = 10_000_000_000
+SPAN = 10 * SECOND_NS
 """Nanoseconds of a span."""
 
 
@@ -166,7 +167,7 @@ def _of_batches(batches: pa.Table, exchanges: _Exchanges, ends: Mapping[int, End
     }
     yield _rows("batch", base, batches["records"])
     produced = pc.and_(pc.equal(batches["direction"], "produce"), pc.equal(batches["timestamp_type"], "create_time"))
-    ahead = pc.divide(pc.subtract(_nanoseconds(batches["max_timestamp"]), at), 1_000_000)
+    ahead = pc.divide(pc.subtract(_nanoseconds(batches["max_timestamp"]), at), MILLISECOND_NS)
     yield _rows("clock", base, ahead, pc.and_(produced, pc.is_valid(ahead)))
     # Sums tell how often numbers were used: as many records as numbers, or more where some were sent again.
     first = pc.cast(batches["base_sequence"], pa.int64())
@@ -218,7 +219,7 @@ def _of_connections(connections: pa.Table) -> Iterator[pa.Table]:
         "at": opened,
         "packet": kafka["connection"],
     }
-    lived = pc.divide(pc.subtract(pc.coalesce(closed, opened), opened), 1_000_000)
+    lived = pc.divide(pc.subtract(pc.coalesce(closed, opened), opened), MILLISECOND_NS)
     yield _rows("connection", base | {"last_at": pc.coalesce(closed, opened)}, lived, pc.is_valid(opened))
 
 

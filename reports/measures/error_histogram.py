@@ -16,6 +16,7 @@ from kafkascope.reports.measures.ordinary_errors import ordinary
 from kafkascope.reports.vocabulary.error_advice import advice_on
 from kafkascope.reports.vocabulary.tables import ERROR_COUNTS, ERROR_HISTOGRAM, TIME
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 MOST_SERIES = 1_000
 """Of an error: so many combinations of API, place and client are listed, those with the most; the others are a rest."""
@@ -75,7 +76,7 @@ def _histogram(summed: pa.Table, width: int) -> pa.Table:
     columns = {
         **{name: summed[name] for name in ERROR_HISTOGRAM.names if name in summed.column_names},
         "at": pc.cast(summed["span"], TIME),
-        "width_ms": np.full(count, width // 1_000_000),
+        "width_ms": np.full(count, width // MILLISECOND_NS),
         "first": pc.cast(summed["first_at"], TIME),
         "last": pc.cast(summed["last_at"], TIME),
         "retriable": pa.array([one.retriable for one in known], pa.bool_()).take(of_code),

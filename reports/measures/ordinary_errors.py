@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.sniffer.columns import I64, Bool
-
-_SECOND = 1_000_000_000
+from kafkascope.sniffer.units import SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +235,12 @@ def _too_many(rows: pa.Table, rule: Rule) -> Bool:
     scope = _codes(rows, rule.by)
     span: I64 = rows["span"].to_numpy()
     lasted = rows["last_at"].to_numpy() - rows["first_at"].to_numpy()
-    count: I64 = np.minimum(rows["count"].to_numpy(), lasted // _SECOND + 1)
+    count: I64 = np.minimum(rows["count"].to_numpy(), lasted // SECOND_NS + 1)
     order = np.lexsort((span, scope))
-    spans = np.unique(np.concatenate([span, span + np.int64(rule.seconds * _SECOND)]))
+    spans = np.unique(np.concatenate([span, span + np.int64(rule.seconds * SECOND_NS)]))
     key = scope * np.int64(len(spans))
     begin = (key + np.searchsorted(spans, span))[order]
-    end = (key + np.searchsorted(spans, span + np.int64(rule.seconds * _SECOND)))[order]
+    end = (key + np.searchsorted(spans, span + np.int64(rule.seconds * SECOND_NS)))[order]
     first, last = np.searchsorted(begin, begin), np.searchsorted(begin, end)
     total = np.concatenate([[0], np.cumsum(count[order])])
     over = total[last] - total[first] > rule.most

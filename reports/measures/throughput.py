@@ -23,8 +23,8 @@ from kafkascope.reports.columns.series import (
 )
 from kafkascope.reports.vocabulary.tables import CODEC, THROUGHPUT, THROUGHPUT_COUNTS, TIME
 from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_MILLISECOND = 1_000_000
 _SERIES = ["topic", "client_id", "client", "direction"]
 _COLUMNS = ["connection", "number", "topic", "codec", "records", "bytes", "bytes_uncompressed"]  # used of batches
 _OF_BATCHES = ["batches", "single_record_batches", "records", "bytes", "bytes_uncompressed"]
@@ -51,7 +51,7 @@ def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")
     table = table.filter(pc.is_valid(table["topic"]) if "topic" in names else pc.is_null(table["topic"]))
     width = 0
     if "from" in names and table.num_rows:
-        width = int(pc.max(table["width_ms"]).as_py()) * _MILLISECOND
+        width = int(pc.max(table["width_ms"]).as_py()) * MILLISECOND_NS
         at = spans(table["from"].cast(pa.int64()).to_numpy(), width)
         table = replaced(table, "from", pa.array(at).cast(TIME))
     measures = _OF_BATCHES if "codec" in names else _MEASURES
@@ -69,7 +69,7 @@ def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")
     if "codec" not in names:
         frame["empty_share"] = _ratio(frame, "empty", "requests")
     if "from" in names:
-        frame["bytes_per_second"] = frame["bytes"] * 1e9 / max(width, 1)
+        frame["bytes_per_second"] = frame["bytes"] * float(SECOND_NS) / max(width, 1)
     return frame
 
 
@@ -204,7 +204,7 @@ def throughput_table(rows: pa.Table) -> pa.Table:
         sums = np.zeros(count, np.int64)
         np.add.at(sums, group, rows[name].to_numpy())
         arrays[name] = pa.array(sums)
-    arrays["width_ms"] = pa.array(np.full(count, width // _MILLISECOND, np.int64))
+    arrays["width_ms"] = pa.array(np.full(count, width // MILLISECOND_NS, np.int64))
     coded = rows["codec"].is_valid().to_numpy()
     offsets = np.concatenate(([0], np.cumsum(np.bincount(group[coded], minlength=count))))
     codecs = rows.filter(pa.array(coded)).select([field.name for field in CODEC]).to_struct_array()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.arrow import MILLISECOND, Numbers, labels, numbers, strings, times
+from kafkascope.reports.columns.arrow import Numbers, labels, numbers, strings, times
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.rows.bodies_as_text import BodyText
 from kafkascope.reports.rows.damage import Damage
@@ -18,6 +18,7 @@ from kafkascope.reports.rows.error_table import error_names
 from kafkascope.reports.rows.roles import ERROR_CODE, GROUP_ID, MEMBER_ID, THROTTLE_TIME, TOP_ERROR_CODE
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 SASL_TOKEN = "SaslToken"
@@ -78,7 +79,7 @@ def _latency_ms(source: ExchangeColumns) -> pa.Array:
     done, answered = source.exchanges.request_done, source.exchanges.answered
     there = (done != NO_TIME) & (answered != NO_TIME)
     elapsed = np.where(there, answered, 0) - np.where(there, done, 0)
-    return pa.array(elapsed / MILLISECOND, mask=~there)
+    return pa.array(elapsed / MILLISECOND_NS, mask=~there)
 
 
 def _present(column: str) -> Callable[[ExchangeColumns], pa.Array]:

@@ -12,6 +12,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.history import Evidence, Member, Rebalance
 from kafkascope.reports.vocabulary.triggers import TRIGGERS, Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 
 def explain(rebalance: Rebalance) -> str:
@@ -71,7 +72,7 @@ def _course(rebalance: Rebalance) -> Iterator[str]:
     yield f"Started   {clock(started, date=True)}"
     for name, title in (("joined", "Joined"), ("stable", "Stable"), ("recovered", "Recovered")):
         if (at := getattr(rebalance, name)) is not None:
-            after = f"  after {(at - started) / 1e6:,.0f} ms" if started is not None else ""
+            after = f"  after {(at - started) / MILLISECOND_NS:,.0f} ms" if started is not None else ""
             yield f"{title:<9} {clock(at, date=True)}{after}"
     if rebalance.stable is None:
         yield "It never became stable, as far as the capture shows."
@@ -88,7 +89,7 @@ def _members(members: Sequence[Member], leader: str | None, started: int | None)
         if member.member_id == leader:
             facts.append("leader")
         if started is not None and member.joined is not None:
-            since = (member.joined - started) / 1e6
+            since = (member.joined - started) / MILLISECOND_NS
             facts.append(f"joined {since:+,.0f} ms" if since >= 0 else f"a member for {duration(-since)}")
         if member.sync_ms is not None:
             facts.append(f"assignment after {member.sync_ms:,.0f} ms")
@@ -114,7 +115,7 @@ def clock(at: int | None, *, date: bool = False) -> str:
     """A time to the millisecond, in UTC."""
     if at is None:
         return "unknown" if date else "            "
-    text = pa.scalar(at // 1_000_000, pa.timestamp("ms")).as_py().isoformat(sep=" ", timespec="milliseconds")
+    text = pa.scalar(at // MILLISECOND_NS, pa.timestamp("ms")).as_py().isoformat(sep=" ", timespec="milliseconds")
     return str(text) if date else str(text)[11:]
 
 

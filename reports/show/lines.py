@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.shown import safe, shown_names
+from kafkascope.sniffer.units import SECOND_NS
 
 _COLOURS = {"time": "2", "api": "36", "error": "31;1", "warning": "33", "latency": "32", "dim": "2"}
 
@@ -113,8 +114,8 @@ def _text_time(times: Any) -> Any:
 
 def _seconds(times: Any) -> Any:
     nanoseconds = times.cast(pa.int64())
-    whole = pc.divide(nanoseconds, 1_000_000_000)
-    rest = pc.subtract(nanoseconds, pc.multiply(whole, 1_000_000_000))
+    whole = pc.divide(nanoseconds, SECOND_NS)
+    rest = pc.subtract(nanoseconds, pc.multiply(whole, SECOND_NS))
     return pc.binary_join_element_wise(whole.cast(pa.string()), pc.utf8_lpad(rest.cast(pa.string()), 9, "0"), ".")
 
 

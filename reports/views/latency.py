@@ -18,8 +18,8 @@ from kafkascope.reports.measures.latency.neighbours import NEEDED, Gap, Neighbou
 from kafkascope.reports.measures.latency.parts import ABSENT
 from kafkascope.reports.vocabulary.tables import LATENCY_COUNTS
 from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.units import MILLISECOND_NS
 
-_MILLISECOND = 1_000_000
 _TIMES = ("requested", "request_done", "answered", "response_done")
 # The version from which on a client is told to hold back by itself (KIP-219; AbstractResponse.shouldClientThrottle of
 # each API; others do so in all versions). Brokers before 2.0 know only lower versions, and delay the answer instead.
@@ -111,7 +111,7 @@ def _columns(exchanges: pa.Table) -> dict[str, I64]:
     of["error"] = np.maximum(numbers(exchanges["error_code"]), 0)
     told = pc.fill_null(exchanges["throttle_ms"], 0).to_numpy()
     # An int32 of milliseconds; what is negative means nothing.
-    told = np.maximum(told, 0).astype(np.int64) * _MILLISECOND
+    told = np.maximum(told, 0).astype(np.int64) * MILLISECOND_NS
     codes, names = dictionary_codes(exchanges["api"])
     since = np.array([*(_HELD_BACK_SINCE.get(name, 0) for name in names.to_pylist()), 0], np.int64)[codes]
     # An answer that came sooner than the delay it tells cannot have been delayed: a newer broker, and an older client.
@@ -167,7 +167,7 @@ def _of_exchanges(of: dict[str, I64], beside: dict[str, I64], near: Neighbourhoo
         busy_until=near.busy_until[rows],
         muted_until=near.muted_until[rows],
         known=beside["known"] > 0,
-        max_wait=beside["max_wait_ms"] * _MILLISECOND,
+        max_wait=beside["max_wait_ms"] * MILLISECOND_NS,
         min_bytes=beside["min_bytes"],
         acks=beside["acks"],
         assignments=beside["assignments"],

@@ -26,6 +26,7 @@ from kafkascope.sniffer.columns import I32, I64, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 ANY = "any"
 PROMPT_MS = 100  # after which the kernel hands over a block that is not full
@@ -108,7 +109,7 @@ class LiveSource:
         unless everything is wanted.
         """
         now = time.monotonic()
-        settled = time.time_ns() - SETTLED_MS * 1_000_000
+        settled = time.time_ns() - SETTLED_MS * MILLISECOND_NS
         for ring in self._rings:
             for block in ring.blocks():
                 self._pieces.append(
@@ -387,7 +388,7 @@ def _index(block: U8, cooked: bool) -> tuple[I64, I64, I32, I32]:
         size = _little(block, position + 12, 4)
         ether = int64(block[position + 50]) << 8 | int64(block[position + 51])
         if begin + size <= block.size and (not cooked or ether in (0x0800, 0x86DD)):
-            at[count] = _little(block, position + 4, 4) * 1_000_000_000 + _little(block, position + 8, 4)
+            at[count] = _little(block, position + 4, 4) * SECOND_NS + _little(block, position + 8, 4)
             start[count] = begin
             captured[count] = size
             original[count] = _little(block, position + 16, 4)

@@ -17,6 +17,7 @@ from kafkascope.sniffer.columns import I32, I64, U8, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.window import Window
+from kafkascope.sniffer.units import SECOND_NS
 
 FILE_HEADER = 24
 SCAN_LIMIT = 1 << 20  # bytes of the largest packet that is credible while searching
@@ -230,7 +231,7 @@ def _walk(
         fraction = word(data, position + 4, big_endian)
         size = word(data, position + 8, big_endian)
         wire = word(data, position + 12, big_endian)
-        if size > limit or wire > 0x7FFFFFFF or fraction >= 1_000_000_000:
+        if size > limit or wire > 0x7FFFFFFF or fraction >= SECOND_NS:
             return count, position, DAMAGED, 0, long, first_long
         if position + record_header + size > end:
             return count, position, MORE, record_header + size, long, first_long
@@ -238,7 +239,7 @@ def _walk(
             if long == 0:
                 first_long = count
             long += 1
-        at[count] = word(data, position, big_endian) * 1_000_000_000 + fraction * unit
+        at[count] = word(data, position, big_endian) * SECOND_NS + fraction * unit
         start[count] = position + record_header
         captured[count] = size
         original[count] = wire
@@ -255,7 +256,7 @@ def _scan(
     At the end of the file least records are enough, if they end exactly there.
     Returns (True, place), or (False, place from which to search again when more of the file is there).
     """
-    units = 1_000_000_000 // unit
+    units = SECOND_NS // unit
     while position + record_header <= end:
         place = position
         links = 0

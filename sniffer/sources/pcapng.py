@@ -21,6 +21,7 @@ from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
 from kafkascope.sniffer.sources.window import Window
+from kafkascope.sniffer.units import SECOND_NS
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 6, 10
 BYTE_ORDER = 0x1A2B3C4D
@@ -329,9 +330,9 @@ def times(raw: I64, interface: I32 | I64, interfaces: Sequence[Interface]) -> I6
     decimal = raw * 10 ** np.maximum(9 - exponent, 0) // 10 ** np.clip(exponent - 9, 0, 18)
     bits = np.minimum(exponent, 62)
     lost = np.maximum(bits - 33, 0)  # the product with 10^9 has 63 bits
-    fraction = ((raw & ((1 << bits) - 1)) >> lost) * 1_000_000_000 >> (bits - lost)
-    binary = np.where(exponent > 62, 0, (raw >> bits) * 1_000_000_000 + fraction)
-    at: I64 = np.where(resolution & 0x80, binary, decimal) + offset * 1_000_000_000
+    fraction = ((raw & ((1 << bits) - 1)) >> lost) * SECOND_NS >> (bits - lost)
+    binary = np.where(exponent > 62, 0, (raw >> bits) * SECOND_NS + fraction)
+    at: I64 = np.where(resolution & 0x80, binary, decimal) + offset * SECOND_NS
     return at
 
 

@@ -15,6 +15,7 @@ from kafkascope.reports.groups.history import Event, GroupLog
 from kafkascope.reports.groups.leaving import FENCED, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 
 def events_of(log: GroupLog, facts: Facts, profiles: Profiles) -> list[Event]:
@@ -175,12 +176,12 @@ class _Writer:
             later = range(bisect_left(others, last_word, key=lambda join: join.at), len(others))
             replaced = next((others[i].at for i in later if others[i].member_id != member), last_seen)
             until = min([replaced, *(at for at in refused[member] if at >= last_word)])
-            session_ns = sessions.get(member, 0) * 1_000_000
+            session_ns = sessions.get(member, 0) * MILLISECOND_NS
             connection = next(reversed(words.connections))
             last = [] if gone or member in waits else [until]
             for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
                 if session_ns and end - at > session_ns:
-                    length = f"{'at least ' if end is last_seen else ''}{(end - at) / 1e6:.0f} ms"
+                    length = f"{'at least ' if end is last_seen else ''}{(end - at) / MILLISECOND_NS:.0f} ms"
                     event = self._event("silence_begun", at, message, member)
                     event.packet, event.number, event.connection = packet, None, None
                     event.detail = f"{length}; its session timeout is {sessions[member]} ms"

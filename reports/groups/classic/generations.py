@@ -10,11 +10,12 @@ from typing import Any
 from kafkascope.reports.groups.assignments import connect_result, owned_of, partitions_of
 from kafkascope.reports.groups.body import rows, text
 from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, Sync
+from kafkascope.sniffer.units import SECOND_NS
 
 MOST_INFERRED = 100
 """Generations between two that were seen which are inferred; with more the group was out of sight for long."""
 
-_LIFE_NS = 3_000_000_000
+_LIFE_NS = 3 * SECOND_NS
 """An answer with an older generation, so much later than the newer one, is of a group that began anew."""
 
 

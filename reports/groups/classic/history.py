@@ -13,11 +13,12 @@ from kafkascope.reports.groups.classic.events import events_of
 from kafkascope.reports.groups.classic.facts import Facts, facts_of
 from kafkascope.reports.groups.classic.generations import Generation, generations_of
 from kafkascope.reports.groups.classic.inferred import with_inferred
-from kafkascope.reports.groups.classic.readings import MS, Index, Reader, opening
+from kafkascope.reports.groups.classic.readings import Index, Reader, opening
 from kafkascope.reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 _CONNECT = "connect"
 
@@ -98,7 +99,7 @@ def _rebalances(
         for missing in verdict.contributing:
             if missing.trigger == Trigger.REBALANCE_TIMEOUT and joined_last is not None:  # the others waited in vain
                 rebalance.last_client_id = missing.client_id
-                rebalance.last_by_ms = (generation.formed - joined_last) / MS
+                rebalance.last_by_ms = (generation.formed - joined_last) / MILLISECOND_NS
         found.append(rebalance)
         known = generation.listed is not None or not generation.inferred
         if known:
@@ -164,19 +165,19 @@ def _had(
 
 
 def _lasted(begin: int, end: int | None) -> float | None:
-    return None if end is None else (end - begin) / MS
+    return None if end is None else (end - begin) / MILLISECOND_NS
 
 
 def _add_cost(
     facts: Facts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation | None
 ) -> None:
     if rebalance.started is not None and rebalance.stable is not None:
-        rebalance.duration_ms = max(0, rebalance.stable - rebalance.started) / MS
+        rebalance.duration_ms = max(0, rebalance.stable - rebalance.started) / MILLISECOND_NS
     synced = [member.synced for member in rebalance.members if member.synced is not None]
     if synced:
         rebalance.recovered = max(synced)
         if rebalance.started is not None:
-            rebalance.cost_ms = max(0, rebalance.recovered - rebalance.started) / MS
+            rebalance.cost_ms = max(0, rebalance.recovered - rebalance.started) / MILLISECOND_NS
     joined = {member.member_id: member.joined for member in rebalance.members if member.joined is not None}
     last = last_of(joined) if len(joined) > 1 else None
     if last is not None:

@@ -23,8 +23,7 @@ from kafkascope.reports.groups.leaving import NOT_HERE, REBALANCE_IN_PROGRESS, l
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
-
-MS = 1_000_000
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _WITH_GIVEN_ID = "re-join with the given member-id"  # the reason of a new member's second JoinGroup (KIP-394)
 
@@ -44,16 +43,16 @@ _JOIN_REASONS: tuple[tuple[re.Pattern[str], Trigger | None], ...] = tuple(
     )
 )
 
-_SAME_MOMENT_NS = 20 * MS
+_SAME_MOMENT_NS = 20 * MILLISECOND_NS
 """Events of different connections so near to each other may reach the broker's coordinator in the other order."""
 
-_AT_ONCE_NS = MS // 10
+_AT_ONCE_NS = MILLISECOND_NS // 10
 """Requests so near to each other are taken up by the broker at once, in any order."""
 
-_LATE_NS = 50 * MS
+_LATE_NS = 50 * MILLISECOND_NS
 """How much later than it was sent the broker may act on something."""
 
-_TIMER_NS = 2_000 * MS
+_TIMER_NS = 2_000 * MILLISECOND_NS
 """How far a timer of the broker may be off what one reckons: words that the capture lacks reset it, too."""
 
 _WAITED = 0.9
@@ -328,7 +327,7 @@ class Reader:
         others = [each for each in before.allocations.values() if isinstance(each, dict)]
         delays = [each.get("scheduledDelay") or 0 for each in others]
         delay = max(delays, default=0)
-        since = (join.at - before.formed) / MS
+        since = (join.at - before.formed) / MILLISECOND_NS
         if connect_work(last.get("revoked")) or any(connect_work(each.get("revoked")) for each in others):
             text = "work that the last assignment took away is to be given out"
             return Trigger.COOPERATIVE_FOLLOWUP, text, Strength.CHANGED
@@ -467,7 +466,7 @@ class Reader:
         )
         timeout = self._rebalance_timeout(before)
         if unsynced and timeout is not None:
-            ends = before.formed + timeout * MS
+            ends = before.formed + timeout * MILLISECOND_NS
             if lower - _TIMER_NS <= ends <= upper + _TIMER_NS and at > ends - self._session_ns(member, at, ends):
                 text = f"{client} never asked for its assignment within {timeout} ms, the group's rebalance timeout"
                 begin = min(max(ends, lower), upper)
@@ -540,14 +539,14 @@ class Reader:
 
     def _session_ns(self, member: str, at: int, otherwise: int) -> int:
         session = self._session_ms(member, at)
-        return session * MS if session is not None else otherwise
+        return session * MILLISECOND_NS if session is not None else otherwise
 
     def _session_ends(self, generation: Generation, member: str, until: int) -> int | None:
         session = self._session_ms(member, until)
         last = self._facts.words[member].last_before(until) if member in self._facts.words else None
         if session is None or last is None:
             return None
-        return last[0] + session * MS
+        return last[0] + session * MILLISECOND_NS
 
     def _rebalance_timeout(self, generation: Generation) -> int | None:
         known = [join.rebalance_timeout_ms for join in generation.joins.values() if join.rebalance_timeout_ms]
@@ -558,7 +557,7 @@ class Reader:
         first = min([join.at for join in gap.joins] + [at for at, _, _ in gap.told], default=None)
         if timeout is None or first is None:
             return None
-        return timeout if gap.end - first >= timeout * MS * _WAITED else None
+        return timeout if gap.end - first >= timeout * MILLISECOND_NS * _WAITED else None
 
     def _closed(self, member: str, low: int, high: int) -> tuple[int, str] | None:
         words = self._facts.words.get(member)
@@ -748,7 +747,7 @@ def _next_streams_rebalance(allocation: Any) -> int | None:
     """When Streams' assignment (AssignmentInfo, since version 7) asks for the next rebalance; None if it does not."""
     info = allocation.get("userData") if isinstance(allocation, dict) else None
     due = info.get("nextRebalanceMs") if isinstance(info, dict) else None
-    return due * MS if isinstance(due, int) and due < _NO_NEXT_REBALANCE // MS else None
+    return due * MILLISECOND_NS if isinstance(due, int) and due < _NO_NEXT_REBALANCE // MILLISECOND_NS else None
 
 
 def _all(generation: Generation) -> set[str]:
@@ -756,4 +755,4 @@ def _all(generation: Generation) -> set[str]:
 
 
 def _seconds(duration: int) -> str:
-    return f"{duration / 1e9:.1f} s"
+    return f"{duration / SECOND_NS:.1f} s"

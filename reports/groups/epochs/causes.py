@@ -18,9 +18,9 @@ from kafkascope.reports.groups.history import GUESSED, LIKELY, Evidence
 from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _NUMBERED = re.compile(r"[-_](\d+)\Z")
-_SECOND = 1_000_000_000
 _MEMBER_GONE = frozenset({Trigger.MEMBER_LEFT, Trigger.SESSION_TIMEOUT})
 # What speaks for it that a member was taken out, added up: it was silent or told so; its work went to others, or nobody
 # else was there; it was told so; it had no work that others could have been given.
@@ -66,7 +66,7 @@ def _first_silent_first(expired: list[Row]) -> None:
 
 def _expiry(found: tuple[Cause | None, list[Evidence]]) -> int:
     life = found[0].life if found[0] is not None else None
-    return life.silent_since() + (life.session_timeout_ms or 0) * 1_000_000 if life is not None else 0
+    return life.silent_since() + (life.session_timeout_ms or 0) * MILLISECOND_NS if life is not None else 0
 
 
 def _came_back(walk: Walk, rows: list[Row]) -> None:
@@ -83,10 +83,8 @@ def _came_back(walk: Walk, rows: list[Row]) -> None:
             continue
         again = next((at for at in joins[cause.life.member_id] if at > cause.at), None)
         if again is not None:
-            text = (
-                f"it joined again after {(again - cause.at) / _SECOND:.1f} s with the same member id: its application "
-            )
-            text += "may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
+            text = f"it joined again after {(again - cause.at) / SECOND_NS:.1f} s with the same member id: its "
+            text += "application may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
             row.evidence.append(
                 Evidence(text, None, again, Strength.WITHOUT_CHANGE, Trigger.POLL_TIMEOUT, rejected=True)
             )
@@ -236,7 +234,7 @@ class _Search:
         return weight + (_NOTHING_TO_MISS if silent and had is not None and not had else 0.0)
 
     def _removal(self, life: Life, since: int, weight: float) -> Cause:
-        silence = (self.at - since) / _SECOND
+        silence = (self.at - since) / SECOND_NS
         packet = life.left_packet if life.away is not None else life.heard_packet
         certainty = LIKELY if weight >= Strength.LEFT_OVER else GUESSED
         if self._owes(life):
@@ -267,9 +265,9 @@ class _Search:
         """When a time ran out, if it is known and that was just before it was seen."""
         if timeout_ms is None:
             return None
-        expired = since + timeout_ms * 1_000_000
+        expired = since + timeout_ms * MILLISECOND_NS
         assert self.row.found is not None
-        return expired if min(self.row.before, self.row.started) - _SECOND <= expired <= self.row.found.done else None
+        return expired if min(self.row.before, self.row.started) - SECOND_NS <= expired <= self.row.found.done else None
 
     @staticmethod
     def _owes(life: Life) -> bool:
@@ -284,7 +282,7 @@ class _Search:
     def _connection(self, life: Life, trigger: Trigger) -> None:
         for connection in life.connections:
             end = self.ended.get(connection)
-            if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + _SECOND:
+            if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + SECOND_NS:
                 text = f"its connection had ended ({end.how_closed.upper()})"
                 self._say(trigger, text, Strength.WITHOUT_CHANGE, None, end.closed)
 
@@ -381,7 +379,7 @@ class _Search:
         for life in self.members:
             silence = self.at - life.silent_since()
             if silence > life.silent_after():
-                text = f"{_who(life)} had said nothing for {silence / _SECOND:.1f} s, but nobody got what it had"
+                text = f"{_who(life)} had said nothing for {silence / SECOND_NS:.1f} s, but nobody got what it had"
                 self._say(
                     Trigger.SESSION_TIMEOUT, text, Strength.UNCHANGED, life.heard_packet, life.heard, rejected=True
                 )

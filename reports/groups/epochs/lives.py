@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, Beat
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 _USUAL_INTERVAL_MS = 5_000  # group.consumer.heartbeat.interval.ms of a broker that nobody configured
-_MS = 1_000_000
 
 
 class Roster:
@@ -75,8 +75,8 @@ class Life:
     def silent_after(self) -> int:
         """How long (ns) it may be silent before that is remarkable: most of its session, else 2.5 intervals."""
         if self.session_timeout_ms:
-            return int(self.session_timeout_ms * 0.9) * _MS
-        return int((self.interval_ms or _USUAL_INTERVAL_MS) * 2.5) * _MS
+            return int(self.session_timeout_ms * 0.9) * MILLISECOND_NS
+        return int((self.interval_ms or _USUAL_INTERVAL_MS) * 2.5) * MILLISECOND_NS
 
     def silent_since(self) -> int:
         """Its last word, or when it stepped out."""

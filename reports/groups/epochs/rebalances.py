@@ -23,9 +23,9 @@ from kafkascope.reports.groups.history import (
     Unowned,
 )
 from kafkascope.reports.groups.messages import ConnectionEnd
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_MS = 1_000_000
-_SOON_NS = 5_000_000_000
+_SOON_NS = 5 * SECOND_NS
 """An assignment comes a second or two after its epoch."""
 _LATER_ROWS = 20
 """Epochs after one that are looked at for what else happened while it was open."""
@@ -152,7 +152,7 @@ def _rebalance(walk: Walk, window: _Window) -> Rebalance:
     elif times and len(times) == len(window.settled):
         rebalance.stable = max(window.started, *times)
     if rebalance.stable is not None:
-        rebalance.duration_ms = (rebalance.stable - window.started) / _MS
+        rebalance.duration_ms = (rebalance.stable - window.started) / MILLISECOND_NS
     assignors = {name for life in window.lives if life.protocol == CONSUMER for name in life.assignors}
     rebalance.assignor = assignors.pop() if len(assignors) == 1 else None
     return rebalance
@@ -175,8 +175,8 @@ def _member(life: Life, window: _Window, end: ConnectionEnd | None) -> Member:
         subscription=life.asked_for(window.asked_until),
         joined=joined[0] if joined else None,
         synced=settled,
-        join_ms=(joined[1] - joined[0]) / _MS if joined and life.begin == window.row.number else None,
-        sync_ms=max(0, settled - window.started) / _MS if settled is not None else None,
+        join_ms=(joined[1] - joined[0]) / MILLISECOND_NS if joined and life.begin == window.row.number else None,
+        sync_ms=max(0, settled - window.started) / MILLISECOND_NS if settled is not None else None,
         assignment_before=None if before is None else sorted(before),
         assignment=None if after is None else sorted(after),
     )
@@ -209,7 +209,7 @@ def _cost(rebalance: Rebalance, walk: Walk, window: _Window, gaps: Gaps) -> None
             if working is not None and working <= window.until:
                 recovered = max(recovered, working)
     rebalance.recovered = recovered
-    rebalance.cost_ms = (recovered - window.started) / _MS
+    rebalance.cost_ms = (recovered - window.started) / MILLISECOND_NS
 
 
 def _unowned(gaps: Gaps, window: _Window, stable: int | None) -> list[Unowned]:
@@ -223,7 +223,7 @@ def _unowned(gaps: Gaps, window: _Window, stable: int | None) -> list[Unowned]:
             if longest is None or to - since > longest[1] - longest[0]:
                 longest = since, to
         if longest is not None:
-            found.append(Unowned(partition, longest[0], (longest[1] - longest[0]) / _MS))
+            found.append(Unowned(partition, longest[0], (longest[1] - longest[0]) / MILLISECOND_NS))
     return found
 
 

@@ -8,8 +8,7 @@ from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import Event
 from kafkascope.reports.groups.messages import ConnectionEnd
-
-_SECOND = 1_000_000_000
+from kafkascope.sniffer.units import SECOND_NS
 
 
 def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
@@ -26,7 +25,7 @@ def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
             continue
         silence = (walk.last if again is None else again) - life.heard
         if silence > life.silent_after():
-            length = f"{'at least ' if again is None else ''}{silence / _SECOND:.1f} s"
+            length = f"{'at least ' if again is None else ''}{silence / SECOND_NS:.1f} s"
             events.append(_event(walk, life, "silence_begun", life.heard, None, length))
         for connection in life.connections:
             end = ended.get(connection)

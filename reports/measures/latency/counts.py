@@ -26,10 +26,10 @@ from kafkascope.reports.measures.latency.histogram import buckets_of, percentile
 from kafkascope.reports.measures.latency.parts import PARTS, TOTAL
 from kafkascope.reports.vocabulary.tables import LATENCY, LATENCY_COUNTS, TIME
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 WHO = ("api", "api_version", "broker", "client_id", "client", "acks")
 _SERIES = ["api", "api_version", "broker", "client_id", "client", "topic", "acks"]
-_MILLISECOND = 1_000_000
 _FRACTIONS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _SUMS = [("count", "sum"), ("sum_ns", "sum"), ("max_ns", "max")]
 
@@ -97,7 +97,7 @@ def latency_table(rows: pa.Table) -> pa.Table:
     arrays: dict[str, pa.Array] = {name: groups[name] for name in names}
     arrays |= _measures(rows, group, int(group.max(initial=-1)) + 1)
     arrays |= {
-        "width_ms": pa.array(np.full(groups.num_rows, width // _MILLISECOND, np.int64)),
+        "width_ms": pa.array(np.full(groups.num_rows, width // MILLISECOND_NS, np.int64)),
         "p999": arrays["p99.9"],
         "bucket": pa.ListArray.from_arrays(offsets, rows["bucket"].combine_chunks()),
         "counts": pa.ListArray.from_arrays(offsets, rows["count_sum"].combine_chunks()),
@@ -123,7 +123,7 @@ def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: st
     # A row with a topic is one of several views of the same exchanges.
     table = table.filter(pc.is_valid(table["topic"]) if "topic" in names else pc.is_null(table["topic"]))
     if "from" in names and table.num_rows:
-        width = int(pc.max(table["width_ms"]).as_py()) * _MILLISECOND
+        width = int(pc.max(table["width_ms"]).as_py()) * MILLISECOND_NS
         table = replaced(table, "from", pa.array(spans(table["from"].cast(pa.int64()).to_numpy(), width)).cast(TIME))
     rows = _flat(table, names)
     rows = rows.group_by([*names, "bucket"], use_threads=False).aggregate(_SUMS)
@@ -143,8 +143,8 @@ def _flat(table: pa.Table, names: list[str]) -> pa.Table:
     row = np.repeat(np.arange(table.num_rows), sizes)
     first = np.zeros(len(row), np.bool_)
     first[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
-    sum_ns = np.rint(table["sum_ms"].to_numpy() * _MILLISECOND).astype(np.int64)
-    max_ns = np.rint(table["max"].to_numpy() * _MILLISECOND).astype(np.int64)
+    sum_ns = np.rint(table["sum_ms"].to_numpy() * MILLISECOND_NS).astype(np.int64)
+    max_ns = np.rint(table["max"].to_numpy() * MILLISECOND_NS).astype(np.int64)
     columns = {name: table[name].take(pa.array(row)) for name in names}
     columns |= {
         "bucket": lists.flatten(),
@@ -161,8 +161,8 @@ def _measures(rows: pa.Table, group: I64, groups: int) -> dict[str, pa.Array]:
     np.add.at(counted, group, count)
     np.add.at(spent, group, total)
     np.maximum.at(highest, group, most)
-    highest_ms = highest / _MILLISECOND
+    highest_ms = highest / MILLISECOND_NS
     found = percentiles(group, rows["bucket"].to_numpy(), count, highest_ms, list(_FRACTIONS.values()))
-    measures = {"count": counted, "sum_ms": spent / _MILLISECOND, "max": highest_ms}
+    measures = {"count": counted, "sum_ms": spent / MILLISECOND_NS, "max": highest_ms}
     measures |= dict(zip(_FRACTIONS, found, strict=True))
     return {name: pa.array(column) for name, column in measures.items()}

@@ -14,12 +14,12 @@ from ddsketch.mapping import LogarithmicMapping
 from numpy.typing import NDArray
 
 from kafkascope.sniffer.columns import I32, I64
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 ERROR = 0.01
 """Largest relative error of a percentile; the highest value is kept as it was."""
 
 _FINEST = 1_000  # nanoseconds: what a capture's clock tells at best
-_MILLISECOND = 1_000_000
 _MAPPING = LogarithmicMapping(ERROR)
 _BUCKETS = 1 + _MAPPING.key((2**63 - 1) / _FINEST)
 # Highest duration of each bucket. Looked up rather than computed: every machine then puts a duration into the same one.
@@ -27,7 +27,7 @@ _HIGHEST: I64 = np.array(
     [_FINEST, *(int(min(_MAPPING.gamma**bucket * _FINEST, 2**63 - 1)) for bucket in range(1, _BUCKETS))], np.int64
 )
 _VALUE_MS: NDArray[np.float64] = np.array(
-    [0.0, *(_MAPPING.value(bucket) * _FINEST / _MILLISECOND for bucket in range(1, _BUCKETS))]
+    [0.0, *(_MAPPING.value(bucket) * _FINEST / MILLISECOND_NS for bucket in range(1, _BUCKETS))]
 )
 
 
@@ -68,7 +68,7 @@ class Histogram:
     def add(self, milliseconds: NDArray[np.float64]) -> None:
         """Count durations."""
         if len(milliseconds):
-            nanoseconds = np.rint(milliseconds * _MILLISECOND).astype(np.int64)
+            nanoseconds = np.rint(milliseconds * MILLISECOND_NS).astype(np.int64)
             self.counts += np.bincount(buckets_of(nanoseconds), minlength=_BUCKETS)
             self.highest_ms = max(self.highest_ms, float(milliseconds.max()))
 

@@ -40,7 +40,6 @@ ALWAYS = (TOTAL, SLOW)
 """Parts that every exchange has."""
 
 ABSENT = -1
-_MILLISECOND = 1_000_000
 
 _NOT_COORDINATOR, _REQUEST_TIMED_OUT, _UNKNOWN_MEMBER_ID, _REBALANCE_IN_PROGRESS, _FENCED = 16, 7, 25, 27, 82
 # What may put an end to the wait of a member; with any other code the broker refuses at once.

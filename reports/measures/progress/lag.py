@@ -26,9 +26,9 @@ from kafkascope.reports.measures.progress.positions import (
 from kafkascope.reports.measures.progress.readers import NOBODY
 from kafkascope.reports.vocabulary.tables import LAG, TIME
 from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_SECOND = 1_000_000_000
-WIDTHS = tuple(seconds * _SECOND for seconds in (5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 7 * 86400))
+WIDTHS = tuple(seconds * SECOND_NS for seconds in (5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 7 * 86400))
 """Nanoseconds of spans to choose from; the first is that of the rows."""
 
 MOST_SPANS = 360  # of a topic: more than a picture can show side by side
@@ -102,7 +102,7 @@ def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: i
             "topic": topics.take(pa.array(topic_place(number))),
             "partition": numbers(partition_of(number), pa.int32()),
             "at": pc.cast(pa.array(span * np.int64(width)), TIME),
-            "width_ms": np.full(len(pair), width // 1_000_000),
+            "width_ms": np.full(len(pair), width // MILLISECOND_NS),
             "committed_offset": numbers(committed, pa.int64(), committed >= 0),
             "end_offset": numbers(end_offset, pa.int64(), end_offset >= 0),
             "fetch_offset": numbers(fetched, pa.int64(), fetched >= 0),
@@ -248,7 +248,7 @@ def _stuck(pair: I64, span: I64, committed: I64, behind: Bool, width: int) -> I6
     index = np.arange(len(pair))
     runs = changes(np.stack([pair, committed, behind.astype(np.int64)]))
     since = np.maximum.accumulate(np.where(runs, index, 0))
-    return np.where(behind, (span - span[since]) * np.int64(width // 1_000_000), 0)
+    return np.where(behind, (span - span[since]) * np.int64(width // MILLISECOND_NS), 0)
 
 
 def _fetch_stuck(timeline: _Timeline, fetches: pa.Table, last: I64, span: I64) -> tuple[I64, Bool]:
@@ -264,7 +264,7 @@ def _fetch_stuck(timeline: _Timeline, fetches: pa.Table, last: I64, span: I64) -
     runs = changes(np.stack([timeline.key[order], connection, final])) | (first != final)
     since = earliest(integers(fetches["same_since"])[order], np.flatnonzero(runs))[np.cumsum(runs) - 1]
     elapsed = np.empty(len(order), np.int64)
-    elapsed[order] = np.where(since >= 0, np.maximum(at - since, 0) // 1_000_000, 0)
+    elapsed[order] = np.where(since >= 0, np.maximum(at - since, 0) // MILLISECOND_NS, 0)
     there = (last >= 0) & (timeline.span[last] == span)
     return np.where(there, elapsed[last], 0), there
 

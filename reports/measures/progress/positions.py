@@ -17,8 +17,9 @@ from kafkascope.reports.columns.arrow import changes, dictionary_codes, equal_co
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.vocabulary.tables import POSITIONS
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import SECOND_NS
 
-SPAN = 5_000_000_000
+SPAN = 5 * SECOND_NS
 """Nanoseconds of a span."""
 
 END, COMMIT, COMMITTED, FETCH, SHARE = "end", "commit", "committed", "fetch", "share"

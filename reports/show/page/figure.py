@@ -13,13 +13,13 @@ from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.groups.history import Event, Member, Rebalance
 from kafkascope.reports.vocabulary.triggers import TRIGGERS, words
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _COLOURS = ("#8ab4e8", "#86cdb3", "#c3a7e6", "#9fd0e6", "#b9cf86", "#e3b1d4", "#a9b6c9", "#d9c39a")
 _GAP, _OPEN = "#c9252d", "#f5c26b"
 _NOBODY, _TRIGGER = "nobody owns", "trigger"
 _SHADED = 500  # rebalances whose open time is shaded: each is a shape, and shapes are slow
 _LANE_PIXELS = 34
-_SECOND = 1_000_000_000
 
 
 def timeline(rebalances: Sequence[Rebalance], events: Sequence[Event] = ()) -> go.Figure:
@@ -72,7 +72,7 @@ def _owned(figure: go.Figure, rows: Sequence[Rebalance], bars: Iterable[Bar], na
         orientation="h",
         y=[_markup(name)] * len(shown),
         base=[_time(at) for at in begins],
-        x=[max(0.0, (until - at) / 1e6) for at, until in zip(begins, ends, strict=True)],
+        x=[max(0.0, (until - at) / MILLISECOND_NS) for at, until in zip(begins, ends, strict=True)],
         marker={
             "color": _COLOURS[shown[0].lane % len(_COLOURS)],
             "opacity": [1.0 if m.assignment else 0.25 for m in members],
@@ -152,7 +152,7 @@ def _begin(row: Rebalance) -> int | None:
 
 def _end(rows: Sequence[Rebalance], events: Sequence[Event]) -> int:
     times = [at for row in rows for at in (row.started, row.stable, row.recovered) if at is not None]
-    return max([*times, *(event.at for event in events)], default=0) + _SECOND
+    return max([*times, *(event.at for event in events)], default=0) + SECOND_NS
 
 
 def _time(at: int) -> Any:
