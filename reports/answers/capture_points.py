@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kafkascope.reports.columns.words import exact_duration
 from kafkascope.sniffer.capture_points import FileClock
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import MILLISECOND_NS
@@ -39,7 +40,7 @@ def clock_row(clock: FileClock) -> dict[str, Any]:
 
 def clock_text(row: Mapping[str, Any]) -> str:
     """A clock as people say it."""
-    sampled = f"{row['common_packets']:,} packets that both have say so, ±{_duration(row['uncertainty_ms'])}"
+    sampled = f"{row['common_packets']:,} packets that both have say so, ±{exact_duration(row['uncertainty_ms'])}"
     if not row["corrected"]:
         return f"{row['file']}: its clock agrees with that of {row['reference']} ({sampled})"
     how = _ahead(row["ahead_ms"])
@@ -49,12 +50,4 @@ def clock_text(row: Mapping[str, Any]) -> str:
 
 
 def _ahead(milliseconds: float) -> str:
-    return f"{_duration(abs(milliseconds))} {'behind' if milliseconds < 0 else 'ahead'}"
-
-
-def _duration(milliseconds: float) -> str:
-    if milliseconds >= 1000:
-        return f"{milliseconds / 1000:,.6f} s"
-    if milliseconds < 0.1:
-        return f"{milliseconds * 1000:.1f} µs"
-    return f"{milliseconds:.3f} ms"
+    return f"{exact_duration(abs(milliseconds))} {'behind' if milliseconds < 0 else 'ahead'}"

@@ -105,15 +105,6 @@ def address(host: str | None, port: int | None) -> str:
 
 def iso_times(times: Any) -> pa.Array:
     """UTC times as ``2026-11-21T07:02:00.123456789Z``; null stays null."""
-    return _fixed(times, _write_iso, _ISO)
-
-
-def epoch_times(times: Any) -> pa.Array:
-    """Times as seconds since 1970 with nine decimals, ``1795244520.123456789``; null stays null."""
-    return _fixed(times, _write_epoch, np.frombuffer(b"0000000000.000000000", np.uint8))
-
-
-def _fixed(times: Any, write: Any, pattern: U8) -> pa.Array:
     values = times.cast(pa.int64())
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -121,13 +112,26 @@ def _fixed(times: Any, write: Any, pattern: U8) -> pa.Array:
     # Times outside the pattern (before 1970, after 2286) cannot come from a capture's clock in int64 nanoseconds
     # but for damage; they are clipped rather than misprinted.
     numbers = np.clip(values.fill_null(0).to_numpy(zero_copy_only=False), 0, 9_223_372_036_000_000_000)
-    out = np.tile(pattern, len(numbers))
-    write(numbers, out)
-    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * len(pattern)
+    out = np.tile(_ISO, len(numbers))
+    _write_iso(numbers, out)
+    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * len(_ISO)
     text = pa.LargeStringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(out))
     if values.null_count:
         text = pc.if_else(valid, text, None)
     return text.cast(pa.string())
+
+
+def epoch_times(times: Any) -> Any:
+    """Times as seconds since 1970 with nine decimals, ``1795244520.123456789``; null stays null."""
+    nanoseconds = times.cast(pa.int64())
+    whole = pc.divide(nanoseconds, SECOND_NS)
+    rest = pc.subtract(nanoseconds, pc.multiply(whole, SECOND_NS))
+    return pc.binary_join_element_wise(whole.cast(pa.string()), pc.utf8_lpad(rest.cast(pa.string()), 9, "0"), ".")
+
+
+def clock_times(times: Any) -> Any:
+    """The time of day of UTC times, ``07:02:00.123456``; null stays null."""
+    return pc.utf8_slice_codeunits(times.cast(pa.timestamp("us"), safe=False).cast(pa.string()), 11, 26)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -135,14 +139,6 @@ def _digits(out: U8, end: int, value: int, count: int) -> None:
     for i in range(count):
         out[end - 1 - i] = 48 + value % 10
         value //= 10
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _write_epoch(times: I64, out: U8) -> None:
-    for row in range(times.shape[0]):
-        at = row * 20
-        _digits(out, at + 10, times[row] // SECOND_NS, 10)
-        _digits(out, at + 20, times[row] % SECOND_NS, 9)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -14,9 +14,31 @@ def duration(milliseconds: float | None) -> str:
     if milliseconds < 1000:
         return f"{milliseconds:,.{0 if milliseconds >= 100 or not milliseconds else 1 if milliseconds >= 1 else 3}f} ms"
     if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
+        return in_seconds(milliseconds)
     minutes, seconds = divmod(round(milliseconds / 1000), 60)
     return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def in_milliseconds(milliseconds: float) -> str:
+    """``1,204 ms``, however many."""
+    return f"{milliseconds:,.0f} ms"
+
+
+def in_seconds(milliseconds: float, digits: int = 1) -> str:
+    """``0.4 s``, ``1,204.0 s``, however many."""
+    return f"{milliseconds / 1000:,.{digits}f} s"
+
+
+def exact_duration(milliseconds: float) -> str:
+    """``12.3 µs``, ``3.456 ms``, ``1,204.000123 s``: what clocks differ by."""
+    if milliseconds < 0.1:
+        return f"{milliseconds * 1000:.1f} µs"
+    return f"{milliseconds:.3f} ms" if milliseconds < 1000 else in_seconds(milliseconds, 6)
+
+
+def iso_time(at: int | None) -> str | None:
+    """A time in nanoseconds since 1970 as ``columns.text.iso_times`` writes it; None for None."""
+    return None if at is None else f"{np.datetime64(at, 'ns')}Z"
 
 
 def clock(at: int | None) -> str:

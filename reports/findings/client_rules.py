@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from kafkascope.reports.measures.client_facts import CAPTURE, Fact
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -354,7 +355,7 @@ def _throttled(facts: Facts) -> Iterator[Finding]:
     yield _finding(
         WARNING,
         "throttled",
-        f"Held back by a quota for {total / 1000:,.1f} s in all, {worst.most} ms at once",
+        f"Held back by a quota for {in_seconds(total)} in all, {worst.most} ms at once",
         facts,
         throttled,
         [
@@ -398,7 +399,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
     yield _finding(
         WARNING,
         "clock_difference",
-        f"Its records are {abs(middle) / 1000:,.1f} s {'ahead of' if middle > 0 else 'behind'} the capture's clock",
+        f"Its records are {in_seconds(abs(middle))} {'ahead of' if middle > 0 else 'behind'} the capture's clock",
         facts,
         stamped,
         [_at(stamped[0], f"newest time stamp of the batch against its arrival: {least} to {most} ms in all batches")],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import in_milliseconds, in_seconds
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.messages import Message
@@ -185,8 +186,8 @@ def _storm(group: Group) -> Iterator[Finding]:
     whose = Counter(d.client_id or "?" for d in disturbed if d.kind == root)
     at_fault = ", ".join(f"{client} ({counted(n, 'time')})" for client, n in whose.most_common(3))
     more = f" and {len(whose) - 3} more" if len(whose) > 3 else ""
-    unowned = sum(r.unowned_ms or 0 for r in concerned) / 1000
-    seconds = (last - first) / SECOND_NS
+    unowned = sum(r.unowned_ms or 0 for r in concerned)
+    lasted = in_seconds((last - first) / MILLISECOND_NS, 0)
     evidence = [
         Observation(f"{d.client_id or '?'}: {_DISTURBANCES[d.kind]}, before generation {d.generation}", d.packet, d.at)
         for d in disturbed
@@ -198,11 +199,11 @@ def _storm(group: Group) -> Iterator[Finding]:
         group,
         CRITICAL,
         "rebalance_storm",
-        f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {seconds:,.0f} s that nobody asked for; "
+        f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {lasted} that nobody asked for; "
         f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
         evidence,
         _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
-        + (f" Partitions had no owner for {unowned:,.1f} s in all." if unowned else "")
+        + (f" Partitions had no owner for {in_seconds(unowned)} in all." if unowned else "")
         + followed,
         0.9 + 0.1 * most / (most + enough),
         (first, last),
@@ -239,7 +240,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             member, synced = _member_before(group.rebalances, client, d.at)
             text = f"{client} left: its application did not poll in time" if sure else f"{client} left, and came back"
             if member is not None and synced is not None:
-                text += f", {(d.at - synced) / SECOND_NS:,.1f} s after it had got its assignment"
+                text += f", {in_seconds((d.at - synced) / MILLISECOND_NS)} after it had got its assignment"
             if member is not None and member.rebalance_timeout_ms:
                 limits.add(member.rebalance_timeout_ms)
             evidence.append(Observation(text, d.packet, d.at))
@@ -319,12 +320,13 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
         interval = statistics.quantiles(gaps, n=4)[0]  # rebalances make some longer
         if interval * threshold("heartbeats_in_session") <= timeout:
             continue
+        every = in_milliseconds(interval)
         yield _finding(
             group,
             WARNING,
             "session_timeout_tight",
             f"{client}: session.timeout.ms {timeout:,} leaves room for {timeout / interval:.1f} heartbeats",
-            [_seen(messages[0], f"heartbeats every {interval:,.0f} ms (a quarter of {len(gaps)} came faster)")],
+            [_seen(messages[0], f"heartbeats every {every} (a quarter of {len(gaps)} came faster)")],
             "Set heartbeat.interval.ms to a third of session.timeout.ms or less: one lost or late heartbeat ends a "
             "member now.",
             0.6,
@@ -348,11 +350,9 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
                 if waited >= threshold("heartbeat_held_up") and held and slow is not None:
                     longest = max(longest, waited)
                     clients[message.client_id or "?"] += 1
-                    took = ((slow.answered or slow.at) - slow.at) / SECOND_NS
-                    text = f"{message.api} answered after {waited / 1000:,.1f} s"
-                    evidence.append(
-                        _seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took:,.1f} s")
-                    )
+                    took = in_seconds(((slow.answered or slow.at) - slow.at) / MILLISECOND_NS)
+                    text = f"{message.api} answered after {in_seconds(waited)}"
+                    evidence.append(_seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}"))
             elif slow is None or (message.answered or 0) > (slow.answered or 0):
                 slow = message
     if not evidence:
@@ -362,7 +362,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
         group,
         WARNING,
         "heartbeat_held_up",
-        f"Heartbeats of {whose} waited behind slow requests on the same connection, up to {longest / 1000:,.1f} s",
+        f"Heartbeats of {whose} waited behind slow requests on the same connection, up to {in_seconds(longest)}",
         evidence,
         "The broker answers the requests of a connection in turn. Look why the request before is slow (commits: "
         "replication of __consumer_offsets, disks); keep session.timeout.ms well above it.",
@@ -427,17 +427,17 @@ def _eager(group: Group) -> Iterator[Finding]:
     stopped = [r for r in eager[1:] if (r.unowned_ms or 0) >= threshold("eager_unowned") and len(r.members) > 1]
     if len(stopped) < threshold("eager_rebalances"):
         return
-    total = sum(r.unowned_ms or 0 for r in stopped) / 1000
+    total = sum(r.unowned_ms or 0 for r in stopped)
     yield _finding(
         group,
         INFO,
         "eager_assignor",
         f"The eager assignor {stopped[-1].assignor} stopped all partitions in {len(stopped)} rebalances, "
-        f"{total:,.1f} s in all",
+        f"{in_seconds(total)} in all",
         [
             Observation(
                 f"generation {r.to_generation}: {counted(len(r.unowned), 'partition')} without owner for up to "
-                f"{r.unowned_ms:,.0f} ms, {len(r.moved)} moved",
+                f"{in_milliseconds(r.unowned_ms or 0)}, {len(r.moved)} moved",
                 _first_packet(r),
                 r.started,
             )
@@ -501,10 +501,10 @@ def _partitions_unowned(group: Group) -> Iterator[Finding]:
         group,
         WARNING,
         "partition_unowned",
-        f"{counted(len(partitions), 'partition')} had no owner for up to {worst / 1000:,.1f} s: {in_words(partitions)}",
+        f"{counted(len(partitions), 'partition')} had no owner for up to {in_seconds(worst)}: {in_words(partitions)}",
         [
             Observation(
-                f"{u.partition}: nobody's for {u.ms / 1000:,.1f} s, generation {r.to_generation} ({r.trigger})",
+                f"{u.partition}: nobody's for {in_seconds(u.ms)}, generation {r.to_generation} ({r.trigger})",
                 _first_packet(r),
                 u.since,
             )
@@ -526,10 +526,10 @@ def _slow_rebalances(group: Group) -> Iterator[Finding]:
             group,
             WARNING,
             "slow_to_join",
-            f"All others waited for {client} up to {longest / 1000:,.1f} s in {counted(len(rebalances), 'rebalance')}",
+            f"All others waited for {client} up to {in_seconds(longest)} in {counted(len(rebalances), 'rebalance')}",
             [
                 Observation(
-                    f"generation {r.to_generation}: {client} came {(r.last_by_ms or 0) / 1000:,.1f} s after all others",
+                    f"generation {r.to_generation}: {client} came {in_seconds(r.last_by_ms or 0)} after all others",
                     _first_packet(r),
                     _began(r),
                 )

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -56,13 +57,13 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             yield Finding(
                 CRITICAL if kind == "consumer_stuck" else WARNING,
                 kind,
-                f"{client} {does}: {where}, for {longest / 1000:,.0f} s",
+                f"{client} {does}: {where}, for {in_seconds(longest, 0)}",
                 f"group {group}",
                 min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND_NS for row in worst.values()),
                 max(row["at"] + row["width_ms"] * MILLISECOND_NS for row in worst.values()),
                 [
                     Observation(
-                        f"{topic}-{partition}: after {row[column] / 1000:,.0f} s fetched up to "
+                        f"{topic}-{partition}: after {in_seconds(row[column], 0)} fetched up to "
                         f"{_known(row['fetch_offset'])}, committed {_known(row['committed_offset'])}, "
                         f"end {_known(row['end_offset'])}",
                         None,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.text import counted, not_taken
+from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
 
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
@@ -101,8 +102,8 @@ class Summary:
     def result(self) -> dict[str, Any]:
         """Everything as plain values, largest first, ready for JSON."""
         return {
-            "first": _iso(self._first),
-            "last": _iso(self._last),
+            "first": iso_time(self._first),
+            "last": iso_time(self._last),
             "packets": self.packets,
             "copies": self.copies,
             "clocks": self.clocks,
@@ -194,9 +195,3 @@ def not_taken_note(result: Mapping[str, Any]) -> str:
     """A few words more on a capture, if connections on ports of Kafka were not taken for Kafka."""
     count = sum(row["connections"] for row in result["not_taken_for_kafka"])
     return f", {counted(count, 'connection')} on ports of Kafka not taken for Kafka" if count else ""
-
-
-def _iso(nanoseconds: int | None) -> str | None:
-    if nanoseconds is None:
-        return None
-    return str(np.datetime64(nanoseconds, "ns")) + "Z"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.decoders import to_json
 from kafkascope.reports.answers.groups import numbered
+from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.vocabulary.tables import RESULTS
 
 TABLES = ("findings", *(name for name in RESULTS if name != "findings"), "issues", "connections")
@@ -53,7 +53,7 @@ def _with_times(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_timestamp(kind):
-        return f"{np.datetime64(value, 'ns')}Z"
+        return iso_time(value)
     if pa.types.is_list(kind):
         return [_with_times(one, kind.value_type) for one in value]
     if pa.types.is_struct(kind):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import pyarrow as pa
-
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
-from kafkascope.reports.columns.words import duration
+from kafkascope.reports.columns.words import clock, day_and_clock, duration, in_milliseconds
 from kafkascope.reports.groups.history import Evidence, Member, Rebalance
 from kafkascope.reports.vocabulary.triggers import TRIGGERS, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS
@@ -45,7 +43,7 @@ def _lines(rebalance: Rebalance) -> Iterator[str]:
         yield "While it was open:"
         for other in rebalance.contributing:
             whose = f", {other.client_id}" if other.client_id else ""
-            yield f"    {clock(other.at)} {_packet(other.packet)}{other.trigger}{whose}: {_meaning(other.trigger)}"
+            yield f"    {_clock(other.at)} {_packet(other.packet)}{other.trigger}{whose}: {_meaning(other.trigger)}"
     yield ""
     yield from _course(rebalance)
     yield ""
@@ -59,7 +57,7 @@ def _lines(rebalance: Rebalance) -> Iterator[str]:
 def _evidence(evidence: Sequence[Evidence], trigger: str) -> Iterator[str]:
     for one in evidence:
         if not one.rejected:
-            yield f"  + {clock(one.at)} {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
+            yield f"  + {_clock(one.at)} {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
     for one in evidence:
         if one.rejected:
             yield f"  - not {one.trigger}: {_packet(one.packet)}{one.text} (weight {one.weight:.2f})"
@@ -69,15 +67,15 @@ def _evidence(evidence: Sequence[Evidence], trigger: str) -> Iterator[str]:
 
 def _course(rebalance: Rebalance) -> Iterator[str]:
     started = rebalance.started
-    yield f"Started   {clock(started, date=True)}"
+    yield f"Started   {day_and_clock(started) or 'unknown'}"
     for name, title in (("joined", "Joined"), ("stable", "Stable"), ("recovered", "Recovered")):
         if (at := getattr(rebalance, name)) is not None:
-            after = f"  after {(at - started) / MILLISECOND_NS:,.0f} ms" if started is not None else ""
-            yield f"{title:<9} {clock(at, date=True)}{after}"
+            after = f"  after {in_milliseconds((at - started) / MILLISECOND_NS)}" if started is not None else ""
+            yield f"{title:<9} {day_and_clock(at)}{after}"
     if rebalance.stable is None:
         yield "It never became stable, as far as the capture shows."
     if rebalance.last_client_id and rebalance.last_by_ms:
-        yield f"Last was {rebalance.last_client_id}, {rebalance.last_by_ms:,.0f} ms after the one before it."
+        yield f"Last was {rebalance.last_client_id}, {in_milliseconds(rebalance.last_by_ms)} after the one before it."
 
 
 def _members(members: Sequence[Member], leader: str | None, started: int | None) -> Iterator[str]:
@@ -92,7 +90,7 @@ def _members(members: Sequence[Member], leader: str | None, started: int | None)
             since = (member.joined - started) / MILLISECOND_NS
             facts.append(f"joined {since:+,.0f} ms" if since >= 0 else f"a member for {duration(-since)}")
         if member.sync_ms is not None:
-            facts.append(f"assignment after {member.sync_ms:,.0f} ms")
+            facts.append(f"assignment after {in_milliseconds(member.sync_ms)}")
         known = ", ".join(str(fact) for fact in facts if fact)
         yield f"  {who}: {known}" if known else f"  {who}"
         now, before = member.assignment, member.assignment_before
@@ -105,18 +103,14 @@ def _cost(rebalance: Rebalance) -> Iterator[str]:
     if rebalance.moved:
         yield f"Moved: {_partitions(rebalance.moved)}"
     if rebalance.unowned:
-        longest = max(one.ms for one in rebalance.unowned)
-        yield f"Without owner: {counted(len(rebalance.unowned), 'partition')}, the longest for {longest:,.0f} ms"
+        longest = in_milliseconds(max(one.ms for one in rebalance.unowned))
+        yield f"Without owner: {counted(len(rebalance.unowned), 'partition')}, the longest for {longest}"
     if rebalance.reread_records:
         yield f"Read a second time: {counted(rebalance.reread_records, 'record')}"
 
 
-def clock(at: int | None, *, date: bool = False) -> str:
-    """A time to the millisecond, in UTC."""
-    if at is None:
-        return "unknown" if date else "            "
-    text = pa.scalar(at // MILLISECOND_NS, pa.timestamp("ms")).as_py().isoformat(sep=" ", timespec="milliseconds")
-    return str(text) if date else str(text)[11:]
+def _clock(at: int | None) -> str:
+    return clock(at) or " " * len("00:00:00.000")
 
 
 def _packet(packet: int | None) -> str:

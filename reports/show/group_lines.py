@@ -10,6 +10,7 @@ import pyarrow as pa
 from kafkascope.decoders import to_json
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted, iso_times
+from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.groups.history import GroupHistory, event_table, rebalance_table
 
 _MEMBERS_SHOWN = 8
@@ -72,7 +73,7 @@ def _rebalance(row: Row) -> str:
         _members(row["members"]) if row["members"] or row["stable"] is not None else "members not known",
     ]
     if row["unowned_ms"]:
-        parts.append(f"partitions without owner for up to {_seconds(row['unowned_ms'])}")
+        parts.append(f"partitions without owner for up to {in_seconds(row['unowned_ms'], 3)}")
     if others := {other["trigger"] for other in row["contributing"]}:
         parts.append(f"also {', '.join(sorted(others))}")
     if row["inferred"]:
@@ -81,7 +82,7 @@ def _rebalance(row: Row) -> str:
 
 
 def _took(milliseconds: float | None) -> str:
-    return "took ?" if milliseconds is None else f"took {_seconds(milliseconds)}"
+    return "took ?" if milliseconds is None else f"took {in_seconds(milliseconds, 3)}"
 
 
 def _members(members: list[Row]) -> str:
@@ -89,10 +90,6 @@ def _members(members: list[Row]) -> str:
     more = f" and {len(names) - _MEMBERS_SHOWN} more" if len(names) > _MEMBERS_SHOWN else ""
     listed = f": {', '.join(names[:_MEMBERS_SHOWN])}{more}" if names else ""
     return f"{counted(len(names), 'member')}{listed}"
-
-
-def _seconds(milliseconds: float) -> str:
-    return f"{milliseconds / 1000:.3f} s"
 
 
 def _with_times_as_text(table: pa.Table) -> pa.Table:

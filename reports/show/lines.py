@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.shown import safe, shown_names
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.reports.columns.text import clock_times, epoch_times
 
 _COLOURS = {"time": "2", "api": "36", "error": "31;1", "warning": "33", "latency": "32", "dim": "2"}
 
@@ -23,7 +23,7 @@ def fields(exchanges: pa.Table) -> pa.Array:
     columns = []
     for column in exchanges.columns:
         if pa.types.is_timestamp(column.type):
-            column = _seconds(column)
+            column = epoch_times(column)
         elif pa.types.is_list(column.type):
             column = _cells(pc.binary_join(column, ","))
         elif pa.types.is_string(column.type):
@@ -46,7 +46,7 @@ def lines(exchanges: pa.Table, colour: bool = False, verbose: bool = False) -> p
     """
     paint = _painter(colour)
     when = pc.coalesce(exchanges["response_done"], exchanges["request_done"], exchanges["answered"])
-    clock = pc.fill_null(pc.utf8_slice_codeunits(_text_time(when), 11, 26), "--:--:--.------")
+    clock = pc.fill_null(clock_times(when), "--:--:--.------")
     api = pc.binary_join_element_wise(
         pc.fill_null(exchanges["api"], "?"), pc.fill_null(_version(exchanges["api_version"]), ""), ""
     )
@@ -106,17 +106,6 @@ def _painter(colour: bool) -> Any:
         return pc.binary_join_element_wise(f"\x1b[{_COLOURS[what]}m", texts, "\x1b[0m", "")
 
     return paint
-
-
-def _text_time(times: Any) -> Any:
-    return times.cast(pa.timestamp("us"), safe=False).cast(pa.string())
-
-
-def _seconds(times: Any) -> Any:
-    nanoseconds = times.cast(pa.int64())
-    whole = pc.divide(nanoseconds, SECOND_NS)
-    rest = pc.subtract(nanoseconds, pc.multiply(whole, SECOND_NS))
-    return pc.binary_join_element_wise(whole.cast(pa.string()), pc.utf8_lpad(rest.cast(pa.string()), 9, "0"), ".")
 
 
 def _version(versions: Any) -> Any:

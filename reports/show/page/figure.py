@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from kafkascope.reports.answers.lanes import Bar, lanes
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.columns.words import in_milliseconds
 from kafkascope.reports.groups.history import Event, Member, Rebalance
 from kafkascope.reports.vocabulary.triggers import TRIGGERS, words
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -100,7 +101,7 @@ def _unowned(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
             base=[_time(gap.since) for gap in gaps],
             x=[gap.ms for gap in gaps],
             marker={"color": _GAP},
-            hovertext=[_markup(f"{gap.partition}: nobody for {gap.ms:,.0f} ms") for gap in gaps],
+            hovertext=[_markup(f"{gap.partition}: nobody for {in_milliseconds(gap.ms)}") for gap in gaps],
             hoverinfo="text",
         )
 
@@ -119,7 +120,7 @@ def _triggers(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
 
 
 def _of_trigger(row: Rebalance) -> str:
-    took = "never stable" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
+    took = "never stable" if row.duration_ms is None else in_milliseconds(row.duration_ms)
     lines = [
         f"{row.from_generation if row.from_generation is not None else '?'} → {row.to_generation}: {words(row.trigger)}"
         f"{f', {row.trigger_client_id}' if row.trigger_client_id else ''} ({row.certainty}), {took}"

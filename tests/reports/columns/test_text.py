@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.reports.columns.text import (
+    clock_times,
     epoch_times,
     iso_times,
     json_members,
@@ -57,17 +58,16 @@ def test_a_slice_has_the_members_of_its_own_rows() -> None:
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9_223_372_035_999_999_999)), max_size=20))
 def test_times_are_those_of_the_calendar(nanoseconds: list[int | None]) -> None:
     times = pa.array(nanoseconds, pa.int64()).cast(TIME)
-    for value, iso, epoch in zip(
-        nanoseconds, iso_times(times).to_pylist(), epoch_times(times).to_pylist(), strict=True
-    ):
+    written = (write(times).to_pylist() for write in (iso_times, epoch_times, clock_times))
+    for value, iso, epoch, clock in zip(nanoseconds, *written, strict=True):
         if value is None:
-            assert iso is None
-            assert epoch is None
+            assert (iso, epoch, clock) == (None, None, None)
             continue
         seconds, rest = divmod(value, 1_000_000_000)
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
         assert iso == f"{moment.isoformat()}.{rest:09d}Z"
-        assert epoch == f"{seconds:010d}.{rest:09d}"
+        assert epoch == f"{seconds}.{rest:09d}"
+        assert clock == iso[11:26]
 
 
 def test_ports_of_tls_are_told_by_their_connections_and_a_flood_of_them_is_cut() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from kafkascope.reports.groups.history import Contributing, Evidence, Member, Rebalance, Unowned
-from kafkascope.reports.show.explanation import clock, explain
+from kafkascope.reports.show.explanation import explain
 
 SECOND = 1_000_000_000
 BEGIN = 1_795_241_060 * SECOND  # 2026-11-21 06:04:20
@@ -146,10 +146,3 @@ def test_what_it_cost() -> None:
     assert "Without owner: 2 partitions, the longest for 1,721 ms" in told
     assert "Read a second time: 1,363 records" in told
     assert not [line for line in lines(reread_records=0) if line.startswith(("Without", "Read"))]
-
-
-def test_clock_is_utc_to_the_millisecond() -> None:
-    assert clock(BEGIN + 1_999_999) == "06:04:20.001"
-    assert clock(BEGIN, date=True) == "2026-11-21 06:04:20.000"
-    assert clock(None, date=True) == "unknown"
-    assert clock(None).strip() == ""
