@@ -40,8 +40,6 @@ __all__ = [
     "to_json",
 ]
 
-UNSUPPORTED_VERSION = 35  # the error code with which a broker answers ApiVersions in version 0 (KIP-35, KIP-511)
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -138,9 +136,9 @@ def _readings(
         return []
     message = api.response if response else api.request
     readings = [(reading, api_version) for reading in message.readings(api_version)]
-    answered_in_0 = response and api_key == apis.API_VERSIONS and api_version != 0
-    if answered_in_0 and int.from_bytes(data[at : at + 2], "big") == UNSUPPORTED_VERSION:
-        readings.insert(0, (message, 0))
+    error_code = int.from_bytes(data[at : at + 2], "big")
+    if response and (version := apis.response_layout_version(api_key, api_version, error_code)) != api_version:
+        readings.insert(0, (message, version))
     return readings
 
 

@@ -124,6 +124,15 @@ def response_header_version(api_key: int, api_version: int) -> int:
     return 1 if api is None or api_version in api.response.flexible else 0
 
 
+def response_layout_version(api_key: int, api_version: int, error_code: int) -> int:
+    """The version of a response's layout, given the request's version and the response's first two bytes as a number.
+
+    A broker that does not know the version of an ApiVersions request answers in version 0, which the error code
+    tells (35, UNSUPPORTED_VERSION; KIP-35, KIP-511).
+    """
+    return 0 if api_key == API_VERSIONS and error_code == 35 else api_version
+
+
 def _first_flexible(table: NDArray[np.int64], api_keys: NDArray[np.int64]) -> NDArray[np.int64]:
     known = (api_keys >= 0) & (api_keys < table.size)
     return np.where(known, table[np.where(known, api_keys, 0)], np.int64(0))

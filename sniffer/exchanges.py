@@ -345,8 +345,8 @@ class Conversations:
             return key != apis.API_VERSIONS or end - body >= 6
         if apis.response_header_version(key, version):
             body = int(recognise.behind_tags(arena, body, end))
-        elif key == apis.API_VERSIONS and version and end - body >= 2 and int(recognise.int16(arena, body)) == 35:
-            version = 0
+        elif end - body >= 2:
+            version = apis.response_layout_version(key, version, int(recognise.int16(arena, body)))
         return recognise.fits(arena, body, end, key, version, True)
 
     def _report(self) -> None:

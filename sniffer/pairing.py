@@ -64,6 +64,7 @@ from kafkascope.sniffer.recognise import (
     int32,
     is_text,
     read_request_header,
+    response_layout_version,
 )
 
 # Columns of a connection. A list has four: first and last node (0: none), number of nodes, bytes they hold.
@@ -286,15 +287,13 @@ def _answer(
         start = nodes[response, NODE_START]
         end = start + nodes[response, NODE_LENGTH]
         body = start + 4
-        if key == 18:  # ApiVersions: header 0 always; error 35 means that the answer has the layout of version 0
-            if end - body >= 2 and version >= 1 and int16(data, body) == 35:
-                version = np.int64(0)
-        else:
-            first = np.int64(0)
-            if 0 <= key < flexible.shape[0]:
-                first = flexible[key]
-            if version >= first:
-                body = behind_tags(data, body, end)
+        first = np.int64(0)
+        if 0 <= key < flexible.shape[0]:
+            first = flexible[key]
+        if end - body >= 2:
+            version = response_layout_version(key, version, int16(data, body))
+        if version >= first:
+            body = behind_tags(data, body, end)
         nodes[response, NODE_BODY] = body - start if body >= 0 and body <= end else -1
     _complete(connection, nodes, out, at, slot, OUTCOME_ANSWERED, request, response, version)
 

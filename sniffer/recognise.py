@@ -49,6 +49,9 @@ def int32(data: U8, position: int) -> Any:
     return value - (np.int64(1) << np.int64(32)) if value >= np.int64(1) << np.int64(31) else value
 
 
+response_layout_version = njit(cache=True, nogil=True)(apis.response_layout_version)
+
+
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def varint(data: U8, position: int, end: int) -> Any:
     """An unsigned varint of up to 5 bytes: value and the position behind it, or -1 and -1."""

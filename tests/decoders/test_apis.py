@@ -71,3 +71,8 @@ def test_constants_are_the_keys_of_their_names() -> None:
 def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         apis.api_table().first_version[0] = 1
+
+
+def test_a_broker_that_does_not_know_the_version_of_api_versions_answers_in_version_0() -> None:
+    layouts = [(apis.API_VERSIONS, 4, 35), (apis.API_VERSIONS, 4, 0), (apis.METADATA, 4, 35)]
+    assert [apis.response_layout_version(*layout) for layout in layouts] == [0, 4, 4]
