@@ -133,24 +133,6 @@ def response_layout_version(api_key: int, api_version: int, error_code: int) -> 
     return 0 if api_key == API_VERSIONS and error_code == 35 else api_version
 
 
-def _first_flexible(table: NDArray[np.int64], api_keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    known = (api_keys >= 0) & (api_keys < table.size)
-    return np.where(known, table[np.where(known, api_keys, 0)], np.int64(0))
-
-
-def request_header_versions(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """request_header_version for arrays of the same length."""
-    flexible = api_versions >= _first_flexible(api_table().first_flexible_request, api_keys)
-    without_client_id = (api_keys == CONTROLLED_SHUTDOWN) & (api_versions == 0)
-    return np.where(without_client_id, 0, 1 + flexible).astype(np.int64)
-
-
-def response_header_versions(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """response_header_version for arrays of the same length."""
-    flexible = api_versions >= _first_flexible(api_table().first_flexible_response, api_keys)
-    return np.where(api_keys == API_VERSIONS, 0, flexible).astype(np.int64)
-
-
 def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.bool_]:
     """is_known for arrays of the same length."""
     table = api_table()

@@ -93,9 +93,6 @@ UNKNOWN_TAG = 0
 MAX_DEPTH = 32
 """Open arrays, structs and tag sections that the kernels have room for. The schemas need about 10."""
 
-BODY_MESSAGES = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
-"""Data messages that travel in JoinGroup, SyncGroup and DescribeGroups, behind an int16 version."""
-
 
 @dataclass(frozen=True, slots=True)
 class FieldTable:
@@ -111,7 +108,7 @@ class FieldTable:
     type: tuple[str, ...]
     entity_type: tuple[str | None, ...]
     message: tuple[str, ...]
-    api_key: Int16s  # -1 for a data message
+    api_key: Int16s  # -1 for UNKNOWN_TAG
     is_response: Bools
     kind: Int8s
     is_error_code: Bools  # an int16 called errorCode or ending so
@@ -126,7 +123,7 @@ class Layout:
     """A message to compile, and where it is used."""
 
     message: Message
-    api_key: int  # -1 for a data message
+    api_key: int
     is_response: bool
 
 
@@ -141,9 +138,7 @@ class Programs:
     version: Int16s  # [p]
     fields: FieldTable
     by_version: Int32s  # [2, key, version] program by direction (1: response), or -1
-    by_name: dict[tuple[str, int], int]
     by_path: dict[tuple[int, bool, str], int]
-    by_message_path: dict[tuple[str, str], int]
     tag_defaults: dict[int, tuple[str, object]]  # name and default of the tagged field of each TAG row
 
     def program_of(self, api_key: npt.ArrayLike, version: npt.ArrayLike, response: npt.ArrayLike) -> Int32s:
@@ -157,25 +152,13 @@ class Programs:
         found = self.by_version[directions, np.where(known, keys, 0), np.where(known, versions, 0)]
         return np.where(known, found, -1).astype(np.int32)
 
-    def program_of_message(self, name: str, version: int) -> int:
-        """Program of a data message such as ConsumerProtocolAssignment, or -1."""
-        return self.by_name.get((name, version), -1)
-
     def field_id(self, api_key: int, response: bool, path: str) -> int:
         """Id of a field of an API's request or response, or -1; paths as in `FieldTable`."""
         return self.by_path.get((api_key, response, path), -1)
 
-    def field_id_of_message(self, name: str, path: str) -> int:
-        """Id of a field of a message by the message's name (FetchResponse, ConsumerProtocolAssignment), or -1."""
-        return self.by_message_path.get((name, path), -1)
-
     def field_ids(self, predicate: Callable[[FieldTable, int], bool]) -> Int32s:
         """Ids for which predicate(fields, id) holds, ascending."""
         return np.array([field for field in range(1, len(self.fields)) if predicate(self.fields, field)], np.int32)
-
-    def error_code_fields(self) -> Int32s:
-        """Ids of all error codes, ascending."""
-        return np.flatnonzero(self.fields.is_error_code).astype(np.int32)
 
 
 def ordered(fields: Sequence[Field], version: int) -> list[Field]:
@@ -328,24 +311,20 @@ def compile_layouts(layouts: Iterable[Layout]) -> Programs:
     alternative: list[int] = []
     read_as: list[Message] = []
     origin: list[tuple[Layout, int]] = []
-    by_name: dict[tuple[str, int], int] = {}
+    tried_first: list[tuple[Layout, int, int]] = []  # layout, version and program
     for layout in layouts:
         for version in range(layout.message.versions.first, layout.message.versions.last + 1):
             readings = layout.message.readings(version)
-            by_name[layout.message.name, version] = len(entry)
+            tried_first.append((layout, version, len(entry)))
             for left, reading in zip(range(len(readings) - 1, -1, -1), readings, strict=True):
                 alternative.append(len(entry) + 1 if left else -1)
                 entry.append(compiler.compile(layout, reading, version))
                 read_as.append(reading)
                 origin.append((layout, version))
-    asked = [(layout, version) for layout, version in origin if layout.api_key >= 0]
-    by_version = np.full(
-        (2, 1 + max((layout.api_key for layout, _ in asked), default=0), 1 + max((v for _, v in asked), default=0)),
-        -1,
-        np.int32,
-    )
-    for layout, version in asked:
-        by_version[int(layout.is_response), layout.api_key, version] = by_name[layout.message.name, version]
+    most_key, most_version = max(layout.api_key for layout, _ in origin), max(version for _, version in origin)
+    by_version = np.full((2, most_key + 1, most_version + 1), -1, np.int32)
+    for layout, version, number in tried_first:
+        by_version[int(layout.is_response), layout.api_key, version] = number
     names, paths, types, entity_types, messages, api_keys, is_response, kinds, defaults = zip(
         *compiler.columns, strict=True
     )
@@ -370,24 +349,21 @@ def compile_layouts(layouts: Iterable[Layout]) -> Programs:
         np.array([version for _, version in origin], np.int16),
         fields,
         by_version,
-        by_name,
         {
             (key, response, path): field
             for field, (key, response, path) in enumerate(zip(api_keys, is_response, paths, strict=True))
             if key >= 0
         },
-        {(message, path): field for field, (message, path) in enumerate(zip(messages, paths, strict=True)) if field},
         dict(compiler.defaults),
     )
 
 
 @functools.lru_cache(maxsize=1)
 def programs() -> Programs:
-    """The programs of every API, version and direction and of `BODY_MESSAGES`; compiled when first asked for."""
+    """The programs of every API, version and direction; compiled when first asked for."""
     layouts = [
         Layout(message, api.key, is_response)
         for api in schema.apis().values()
         for is_response, message in ((False, api.request), (True, api.response))
     ]
-    layouts.extend(Layout(schema.data_message(name), -1, False) for name in BODY_MESSAGES)
     return compile_layouts(layouts)

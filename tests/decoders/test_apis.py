@@ -44,13 +44,6 @@ def test_arrays_say_the_same(pairs: list[tuple[int, int]]) -> None:
     keys = np.array([key for key, _ in pairs], np.int64)
     versions = np.array([version for _, version in pairs], np.int64)
     assert apis.are_known(keys, versions).tolist() == [apis.is_known(*pair) for pair in pairs]
-    known = [pair for pair in pairs if pair[1] >= 0]
-    keys = np.array([key for key, _ in known], np.int64)
-    versions = np.array([version for _, version in known], np.int64)
-    assert apis.request_header_versions(keys, versions).tolist() == [apis.request_header_version(*x) for x in known]
-    assert apis.response_header_versions(keys, versions).tolist() == [apis.response_header_version(*x) for x in known]
-    assert apis.request_header_versions(keys, versions).dtype == np.int64
-    assert apis.response_header_versions(keys, versions).dtype == np.int64
 
 
 def test_names_of_former_releases_and_any_case_are_found() -> None:

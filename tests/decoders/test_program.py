@@ -59,7 +59,6 @@ def test_field_ids_by_path_and_predicate() -> None:
     table = programs()
     assert table.field_id(1, True, "responses") + 1 == table.field_id(1, True, "responses[]")
     assert table.field_id(1, True, "nothing") == -1
-    assert table.field_id_of_message("ConsumerProtocolAssignment", "assignedPartitions[].partitions[]") > 0
     assert table.fields.entity_type[table.field_id(1, True, "responses[].topic")] == "topicName"
     records = table.field_ids(lambda fields, number: fields.type[number] == "records")
     assert {table.fields.path[number] for number in records} >= {
@@ -70,15 +69,10 @@ def test_field_ids_by_path_and_predicate() -> None:
 
 def test_error_codes_are_the_int16_fields_that_are_called_so() -> None:
     fields = programs().fields
-    paths = {(int(fields.api_key[number]), fields.path[number]) for number in programs().error_code_fields()}
+    paths = {(int(fields.api_key[number]), fields.path[number]) for number in np.flatnonzero(fields.is_error_code)}
     assert (1, "responses[].partitions[].errorCode") in paths
     assert (10, "coordinators[].errorCode") in paths
-    assert all(fields.type[number] == "int16" for number in programs().error_code_fields())
-
-
-def test_data_messages_have_programs_by_name() -> None:
-    for name in program.BODY_MESSAGES:
-        assert [programs().program_of_message(name, version) >= 0 for version in (0, 3, 4)] == [True, True, False]
+    assert all(fields.type[number] == "int16" for number in np.flatnonzero(fields.is_error_code))
 
 
 def test_a_field_of_two_types_is_refused() -> None:

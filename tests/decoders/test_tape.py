@@ -323,7 +323,7 @@ def test_children_are_found_whatever_the_order_of_the_rows() -> None:
 
 def test_rows_of_several_fields_are_in_order_and_complete() -> None:
     _, tape = fetch_responses()
-    codes = programs().error_code_fields()
+    codes = np.flatnonzero(programs().fields.is_error_code)
     rows = tape.rows_of(codes)
     assert rows.tolist() == np.flatnonzero(np.isin(tape.field, codes)).tolist()
 

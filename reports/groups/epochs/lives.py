@@ -92,10 +92,6 @@ class Life:
         place = bisect_right(self.joins, until, key=lambda each: each[0])
         return self.joins[place - 1] if place else None
 
-    def in_epoch(self, number: int) -> bool:
-        """Whether it is a member in this epoch of the group."""
-        return (self.begin is None or self.begin <= number) and (self.end is None or number < self.end)
-
     def had(self, at: int) -> frozenset[str] | None:
         """What it had at a moment (ns), by what it was given, else by what it said; None if neither tells."""
         place = bisect_right(self.given, at, key=lambda each: each[0])
