@@ -20,7 +20,7 @@ from kafkascope.decoders.kernels import njit
 from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
 from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
-from kafkascope.decoders.tape import Status, try_layouts
+from kafkascope.decoders.tape import Status, text_step, try_layouts, unsigned_varint
 from kafkascope.sniffer.columns import I32, I64, U8, Bool
 
 CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
@@ -53,31 +53,17 @@ response_layout_version = njit(cache=True, nogil=True)(apis.response_layout_vers
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def varint(data: U8, position: int, end: int) -> Any:
-    """An unsigned varint of up to 5 bytes: value and the position behind it, or -1 and -1."""
-    value = np.int64(0)
-    for index in range(5):
-        if position + index >= end:
-            break
-        byte = np.int64(data[position + index])
-        value |= (byte & np.int64(127)) << np.int64(7 * index)
-        if byte < 128:
-            return value, np.int64(position + index + 1)
-    return np.int64(-1), np.int64(-1)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def behind_tags(data: U8, position: int, end: int) -> Any:
     """Position behind a section of tagged fields, or -1 if it is not whole."""
-    count, position = varint(data, position, end)
-    if position < 0 or count > end - position:
+    count, position = unsigned_varint(data, position, end)
+    if count < 0 or count > end - position:
         return np.int64(-1)
     for _ in range(count):
-        _tag, position = varint(data, position, end)
-        if position < 0:
+        tag, position = unsigned_varint(data, position, end)
+        if tag < 0:
             return np.int64(-1)
-        size, position = varint(data, position, end)
-        if position < 0 or size > end - position:
+        size, position = unsigned_varint(data, position, end)
+        if size < 0 or size > end - position:
             return np.int64(-1)
         position += size
     return np.int64(position)
@@ -129,8 +115,8 @@ def acks_at(data: U8, body: int, end: int, version: int) -> Any:
     """Position of a Produce request's acks, behind its transactional id (v3+), or -1 if they are not there."""
     position = np.int64(body)
     if version >= 9:
-        length, position = varint(data, position, end)
-        if position < 0:
+        length, position = unsigned_varint(data, position, end)
+        if length < 0:
             return np.int64(-1)
         position += max(length - 1, 0)
     elif version >= 3:
@@ -151,7 +137,7 @@ def produces(data: U8, body: int, end: int, version: int) -> Any:
         return False
     position += 6
     if version >= 9:
-        count, _ = varint(data, position, end)
+        count, _ = unsigned_varint(data, position, end)
         return count > 1
     return end - position >= 4 and int32(data, position) > 0
 
@@ -162,15 +148,12 @@ def is_text(data: U8, start: int, end: int) -> Any:
     position = start
     while position < end:
         byte = data[position]
-        if byte < 0x20 or byte == 0x7F or 0x80 <= byte < 0xC2 or byte > 0xF4:
+        if byte < 0x20 or byte == 0x7F:
             return False
-        more = 0 if byte < 0x80 else 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
-        if position + more >= end:
+        step = text_step(data, position, end) if byte >= 0x80 else 1
+        if step < 0:
             return False
-        for index in range(1, more + 1):
-            if data[position + index] & 0xC0 != 0x80:
-                return False
-        position += more + 1
+        position += step
     return True
 
 
