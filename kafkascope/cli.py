@@ -84,6 +84,15 @@ SecretNamesOption = Annotated[
     ),
 ]
 
+DebugOption = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Say on standard error, with packet numbers, what was decided and by what: protocols of connections, "
+        "resynchronisation, requests without an answer, and, with --groups, readings of rebalances.",
+    ),
+]
+
 SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
 
 Examples:
@@ -157,10 +166,15 @@ def sniff(
     ] = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
+    debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
     from kafkascope import sniffing
 
+    if debug:
+        from kafkascope.debugging import log_decisions
+
+        log_decisions()
     sources = [*(read or []), *(files or [])]
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")

@@ -8,6 +8,7 @@ pairing.MOST_WAITING_BYTES of one connection wait: then the oldest one is given 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from kafkascope.decoders.kernels import njit
 from kafkascope.sniffer import frames, pairing, recognise
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
 from kafkascope.sniffer.issues import Issue, IssueLog
+
+_LOG = logging.getLogger(__name__)
 
 FRAME_LIMIT = 256 << 20
 START_BYTES = 1200  # of a stream that are looked at to recognise its protocol; more than a client id that is believed
@@ -212,6 +215,7 @@ class Conversations:
                 self._streams.state[2 * slot : 2 * slot + 2, frames.STREAM_MODE] = (
                     frames.SYNCED if start.opened else frames.LOST
                 )
+                _LOG.debug("connection %d: kafka, for its port was named", connection)
 
     def _run(self, batch: frames.Batch) -> Exchanges:
         at = self._at
@@ -245,7 +249,10 @@ class Conversations:
                 self._recognise(batch)
                 at[pairing.ANSWER] = pairing.LOOKED
             else:
-                at[pairing.ANSWER] = pairing.YES if self._is_frame(batch.arena, code) else pairing.NO
+                is_frame = self._is_frame(batch.arena, code)
+                at[pairing.ANSWER] = pairing.YES if is_frame else pairing.NO
+                if _LOG.isEnabledFor(logging.DEBUG):
+                    self._log_candidate(batch, code, is_frame)
         self._streams.keep(batch)
         self._report()
         out = self._out[: int(at[pairing.AT_OUT])]
@@ -308,6 +315,28 @@ class Conversations:
         state[2 * slot : 2 * slot + 2, frames.STREAM_MODE] = mode
         state[2 * slot : 2 * slot + 2, frames.STREAM_SCAN] = begin
         self._at[pairing.AT_DIRECTIONS] = 3
+        if mode == frames.SYNCED:
+            said = "a bare SASL token" if verdict is recognise.Verdict.TOKEN else "a request"
+            _LOG.debug("connection %d: kafka, by its first bytes: %s", connection, said)
+        elif mode == frames.DROPPED:
+            _LOG.debug("connection %d: %s, by its first bytes; passed over", connection, self._protocol[connection])
+        else:
+            why = "its first bytes do not tell" if start.opened else "it began before the capture"
+            _LOG.debug("connection %d: not known yet, as %s; looking for frames in it", connection, why)
+
+    def _log_candidate(self, batch: frames.Batch, code: int, is_frame: bool) -> None:
+        place = int(self._at[pairing.ASK_POSITION])
+        begins = batch.rows[:, frames.ROW_START]
+        row = batch.rows[(begins <= place) & (place < begins + batch.rows[:, frames.ROW_BYTES])][0]
+        _LOG.debug(
+            "connection %d, packet %d: %s of %d bytes at offset %d %s",
+            self._ids[int(self._at[pairing.ASK_STREAM]) >> 1],
+            row[frames.ROW_NUMBER],
+            {pairing.ASK_REQUEST: "a request", pairing.ASK_RESPONSE: "a response"}.get(code, "a chain of responses"),
+            self._at[pairing.ASK_SIZE],
+            row[frames.ROW_OFFSET] + place - row[frames.ROW_START],
+            "is taken: its body fits to the last byte" if is_frame else "is refused: its body does not fit",
+        )
 
     def _judge_by_body(self, arena: U8, begin: int, available: int, ending: bool) -> recognise.Verdict:
         """The verdict on a first request whose client id is doubtful; still DOUBTFUL if its body cannot tell."""
@@ -358,6 +387,12 @@ class Conversations:
         number = events[:, pairing.EVENT_NUMBER]
         events = events[np.argsort(np.where(number > 0, number, np.iinfo(np.int64).max), kind="stable")]
         groups = events[:, pairing.EVENT_SLOT] * len(EVENTS) + events[:, pairing.EVENT_KIND]
+        if _LOG.isEnabledFor(logging.DEBUG):
+            for row in events.tolist():
+                kind, text = EVENTS[row[pairing.EVENT_KIND]]
+                detail = text.format(offset=row[pairing.EVENT_OFFSET], value=row[pairing.EVENT_VALUE])
+                connection = self._ids[row[pairing.EVENT_SLOT]]
+                _LOG.debug("connection %d, packet %d: %s: %s", connection, row[pairing.EVENT_NUMBER], kind, detail)
         _, first, counts = np.unique(groups, return_index=True, return_counts=True)
         for row, count in zip(events[first].tolist(), counts.tolist(), strict=True):
             kind, text = EVENTS[row[pairing.EVENT_KIND]]
@@ -398,6 +433,27 @@ class Conversations:
         self._held_used = _move(batch.arena, nodes, fresh, self._held, self._held_used)
         nodes[fresh, pairing.NODE_HELD] = 1
 
+    def _log_alone(self, out: I64) -> None:
+        """Log what has no other half."""
+        for row in out[out[:, pairing.OUT_OUTCOME] != pairing.OUTCOME_ANSWERED].tolist():
+            is_orphan = row[pairing.OUT_OUTCOME] == pairing.OUTCOME_ORPHAN
+            node = row[pairing.OUT_RESPONSE if is_orphan else pairing.OUT_REQUEST :]
+            key, version = node[pairing.NODE_KEY], node[pairing.NODE_VERSION]
+            name = apis.name_of(key) if key >= 0 else "an API that its layout does not tell"
+            _LOG.debug(
+                "connection %d, packet %d: %s v%d, correlation id %d: %s",
+                self._ids[row[pairing.OUT_SLOT]],
+                node[pairing.NODE_PACKET],
+                name,
+                version,
+                node[pairing.NODE_CORRELATION],
+                {
+                    pairing.OUTCOME_ORPHAN: "a response without its request",
+                    pairing.OUTCOME_ONE_WAY: "a request that wants no answer",
+                    pairing.OUTCOME_UNANSWERED: "a request without an answer",
+                }[row[pairing.OUT_OUTCOME]],
+            )
+
     def _exchanges(self, arena: U8, used: int, out: I64) -> Exchanges:
         order = np.lexsort((out[:, pairing.OUT_NUMBER], self._ids[out[:, pairing.OUT_SLOT]], out[:, pairing.OUT_KEY]))
         out = out[order]
@@ -420,6 +476,8 @@ class Conversations:
         out[named, pairing.OUT_RESPONSE + pairing.NODE_VERSION] = version[key >= 0]
         out[named, pairing.OUT_RESPONSE_VERSION] = version[key >= 0]
         out[named, pairing.OUT_RESPONSE + pairing.NODE_BODY] = (body - start)[key >= 0]
+        if _LOG.isEnabledFor(logging.DEBUG):
+            self._log_alone(out)
         request = out[:, pairing.OUT_REQUEST : pairing.OUT_REQUEST + pairing.NODE_COLUMNS]
         response = out[:, pairing.OUT_RESPONSE : pairing.OUT_RESPONSE + pairing.NODE_COLUMNS]
         has_request = request[:, pairing.NODE_LENGTH] >= 0

@@ -8,6 +8,7 @@ the last member that sends such heartbeats is gone and classic ones are left; th
 from __future__ import annotations
 
 import dataclasses
+import logging
 from dataclasses import dataclass, field
 
 from kafkascope.reports.groups.classic.history import classic
@@ -20,6 +21,8 @@ from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS
+
+_LOG = logging.getLogger(__name__)
 
 _CLASSIC, _EPOCHS = "classic", "epochs"
 
@@ -41,6 +44,10 @@ def by_protocol(log: GroupLog) -> GroupHistory:
     before: Phase | None = None
     walk: Walk | None = None  # through the phase before, if that had epochs
     for phase in phases:
+        if _LOG.isEnabledFor(logging.DEBUG):
+            packets = sorted(message.packet for message in phase.messages if message.packet)
+            place = f"packets {packets[0]} to {packets[-1]}" if packets else "no packets"
+            _LOG.debug("group %s: a phase of kind %s, %s", log.group_id, phase.kind, place)
         if phase.kind == _CLASSIC:
             found = classic(dataclasses.replace(log, messages=phase.messages))
             if before is not None and walk is not None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -305,3 +307,10 @@ def test_an_alert_of_tls_to_a_request_says_that_the_client_speaks_without() -> N
 def test_what_looks_like_an_alert_behind_an_answer_is_none() -> None:
     _, issues, _ = talk((0, request(1) + request(2)), (1, response(1)), (1, ALERT))
     assert {issue.kind for issue in issues} == {"implausible_size", "bytes_skipped"}
+
+
+def test_how_a_connection_from_its_middle_was_recognised_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "kafkascope"):
+        talk((0, b"\0\0"), (0, request(7, 3, 0, b"\0\0\0\0")), opened=False)
+    assert "connection 1: not known yet, as it began before the capture; looking for frames in it" in caplog.text
+    assert "connection 1, packet 2: a request of 15 bytes at offset 2 is taken" in caplog.text

@@ -7,6 +7,8 @@ Heartbeat and LeaveGroup in all versions, KIP-62, KIP-134, KIP-345, KIP-394, KIP
 
 from __future__ import annotations
 
+import logging
+
 from kafkascope.reports.groups.assignments import owned_of, partitions_of, topics_of
 from kafkascope.reports.groups.body import rows, text
 from kafkascope.reports.groups.classic.events import events_of
@@ -19,6 +21,8 @@ from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Re
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.vocabulary.triggers import Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS
+
+_LOG = logging.getLogger(__name__)
 
 _CONNECT = "connect"
 
@@ -35,8 +39,22 @@ def classic(log: GroupLog) -> GroupHistory:
     history = GroupHistory(events=events_of(log, facts, profiles))
     for life in generations_of(facts):
         generations = with_inferred(life, facts, index, reader, last_seen)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _log_generations(log.group_id, generations)
         history.rebalances += _rebalances(log, facts, profiles, index, reader, generations)
     return history
+
+
+def _log_generations(group_id: str, generations: list[Generation]) -> None:
+    """Log how one life of a group was cut into generations, and by what each is known."""
+    for each in generations:
+        packets = [join.packet for join in each.joins.values() if join.packet]
+        by = "inferred from those around it" if each.inferred else "named by heartbeats or commits alone"
+        if packets:
+            by = f"formed by joins, packets {min(packets)} to {max(packets)}"
+        elif not each.inferred and not each.only_named:
+            by = "known by its assignments"
+        _LOG.debug("group %s: generation %d, %s; %d members", group_id, each.number, by, len(each.members))
 
 
 def _profiles(log: GroupLog, facts: Facts) -> Profiles:

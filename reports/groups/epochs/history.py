@@ -7,6 +7,7 @@ stable when the last member has reached the epoch and has been given what it sha
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -17,6 +18,8 @@ from kafkascope.reports.groups.epochs.silence import silences
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import GroupHistory, GroupLog
 from kafkascope.reports.groups.messages import Message
+
+_LOG = logging.getLogger(__name__)
 
 _DESCRIPTIONS = frozenset({"ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe"})
 
@@ -34,6 +37,10 @@ def history_of(walks: list[Walk], log: GroupLog) -> GroupHistory:
     history = GroupHistory()
     for walk in walks:
         find_causes(walk, log.ended)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            for number, row in sorted(walk.rows.items()):
+                seen = "of no answer" if row.found is None else f"of packet {row.found.packet}"
+                _LOG.debug("group %s: epoch %d, by the word %s", log.group_id, number, seen)
         history.events += walk.events
         history.events += silences(walk, log.ended)
         history.rebalances += rebalances_of(walk, log.ended)
@@ -57,6 +64,7 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
                     walk.describe(step, reader, group)
             continue
         if walk.restarts(step):
+            _LOG.debug("group %s: begins anew at packet %s, epoch %s", log.group_id, step.packet, step.epoch)
             walk = Walk(log.group_id)
             walks.append(walk)
         walk.step(step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import random
 from functools import cache
 from statistics import median
@@ -669,13 +670,15 @@ def test_members_that_only_a_description_tells_of() -> None:
     assert fourth.stable == START + 2001 * MS
 
 
-def test_a_group_of_the_same_name_begins_anew() -> None:
+def test_a_group_of_the_same_name_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
     talk = Epochs()
     talk.two()
     talk.beat(3000, "a", -1)
     talk.beat(3100, "b", -1)
     talk.beat(9000, "c", 0, 1, given=[0, 1, 2, 3])
-    found = epochs(talk.log()).rebalances
+    with caplog.at_level(logging.DEBUG, "kafkascope"):
+        found = epochs(talk.log()).rebalances
+    assert "begins anew at packet " in caplog.text
     assert [each.to_generation for each in found] == [1, 2, 3, 4, 1]
     assert [each.client_id for each in found[-1].members] == ["c"]
 
