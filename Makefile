@@ -1,6 +1,6 @@
 # `make help` explains the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check check-deep accuracy bench schemas lock golden
+.PHONY: help setup setup-test demo test check check-deep accuracy bench docs schemas lock golden
 PY := .venv/bin/python
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
 export JAVA_HOME
@@ -37,6 +37,11 @@ accuracy: setup-test  ## how right the answers are: every recorded story against
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
 	$(PY) benchmarks/bench.py
+
+docs: setup  ## the reference documentation as a site in out/site: its own environment in .venv-docs, warnings are errors
+	@tools/setup.sh docs
+	rm -rf out/docs && $(PY) tools/reference.py out/docs
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 
 schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven) and say what changed
 	$(PY) tools/schemas.py

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Sets the project up: a virtual environment with the locked dependencies, and a Java runtime for Spark.
-# setup.sh [runtime | test]: test also installs the tools that some tests need (tshark, iproute2, tcpdump, chromium).
+# setup.sh [runtime | test | docs]: test also installs the tools that some tests need (tshark, iproute2, tcpdump,
+# chromium); docs sets up .venv-docs alone, for the documentation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-runtime}
@@ -31,6 +32,18 @@ if [ -z "$python" ]; then
   python=python3
 fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "setup: kafkascope needs Python 3.11 or newer" >&2; exit 1; }
+
+if [ "$what" = docs ]; then
+  wanted=$("$python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")')
+  if [ "$(cat .venv-docs/.installed 2>/dev/null)" != "$wanted" ]; then
+    echo "setup: environment for the documentation in .venv-docs"
+    "$python" -m venv .venv-docs
+    mapfile -t packages <<<"$wanted"
+    .venv-docs/bin/pip install -q --disable-pip-version-check "${packages[@]}"
+    echo "$wanted" >.venv-docs/.installed
+  fi
+  exit
+fi
 
 stamp=.venv/.locked
 if [ ! -x .venv/bin/python ] || ! cmp -s requirements.lock "$stamp"; then

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+SCHEMA_VERSION = 1
+"""Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
+
 TIME = pa.timestamp("ns", tz="UTC")
 MEANING = b"meaning"
 """Key of what a table or a column means, in the metadata of its schema; Parquet files carry it."""
@@ -19,7 +22,9 @@ def described(meaning: str, columns: list[tuple[str, pa.DataType, str]]) -> pa.S
     return pa.schema(fields(columns), metadata={MEANING: meaning})
 
 
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_HEADER = pa.struct(
+    fields([("key", pa.string(), "name of the header"), ("value", pa.binary(), "its bytes; null: it has none")])
+)
 
 CONNECTIONS = described(
     "TCP connections, a row each, when they have ended",
@@ -214,7 +219,16 @@ EVIDENCE = pa.struct(
         ]
     )
 )
-CONTRIBUTING = pa.struct([("trigger", pa.string()), ("client_id", pa.string()), ("at", TIME), ("packet", pa.int64())])
+CONTRIBUTING = pa.struct(
+    fields(
+        [
+            ("trigger", pa.string(), "what happened, by the names of triggers"),
+            ("client_id", pa.string(), "client id of the member it happened to"),
+            ("at", TIME, "when"),
+            ("packet", pa.int64(), "the packet that shows it; null: it is the absence of something"),
+        ]
+    )
+)
 MEMBER = pa.struct(
     fields(
         [
@@ -237,7 +251,15 @@ MEMBER = pa.struct(
         ]
     )
 )
-UNOWNED = pa.struct([("partition", pa.string()), ("since", TIME), ("ms", pa.float64())])
+UNOWNED = pa.struct(
+    fields(
+        [
+            ("partition", pa.string(), "topic-number"),
+            ("since", TIME, "when its last owner gave it up, or was gone"),
+            ("ms", pa.float64(), "milliseconds until the next owner had it"),
+        ]
+    )
+)
 
 REBALANCES = described(
     "Generations and epochs of groups: what set each off, who was in it, what it cost",
@@ -271,7 +293,15 @@ REBALANCES = described(
     ],
 )
 
-OBSERVATION = pa.struct([("text", pa.string()), ("packet", pa.int64()), ("at", TIME)])
+OBSERVATION = pa.struct(
+    fields(
+        [
+            ("text", pa.string(), "what was seen"),
+            ("packet", pa.int64(), "the packet that shows it; null: it is about no single one"),
+            ("at", TIME, "when; null: it is about no single moment"),
+        ]
+    )
+)
 
 FINDINGS = described(
     "Problems with their evidence and what to do, the weightiest first",
@@ -539,14 +569,16 @@ THROUGHPUT_COUNTS = pa.schema(
     ]
 )
 CODEC = pa.struct(
-    [
-        ("codec", pa.string()),
-        ("batches", pa.int64()),
-        ("single_record_batches", pa.int64()),
-        ("records", pa.int64()),
-        ("bytes", pa.int64()),
-        ("bytes_uncompressed", pa.int64()),
-    ]
+    fields(
+        [
+            ("codec", pa.string(), "name of the codec"),
+            ("batches", pa.int64(), "batches of data"),
+            ("single_record_batches", pa.int64(), "batches of one record"),
+            ("records", pa.int64(), "records"),
+            ("bytes", pa.int64(), "bytes of batches as they travel"),
+            ("bytes_uncompressed", pa.int64(), "bytes of records without compression"),
+        ]
+    )
 )
 
 THROUGHPUT = described(

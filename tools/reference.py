@@ -1,0 +1,189 @@
+"""Write the pages of the reference documentation, out of the help of commands, schemas, and tables of kinds.
+
+    python tools/reference.py DIRECTORY
+
+`make docs` has mkdocs make a site of them, together with README, DESIGN, CONTRIBUTING and CHANGELOG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from typer.main import get_command
+
+from kafkascope.cli import app
+from kafkascope.decoders.errors import ERRORS
+from kafkascope.reports.vocabulary.error_advice import advice_on
+from kafkascope.reports.vocabulary.events import EVENTS
+from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
+from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.reports.vocabulary.tables import MEANING, RESULTS, SCHEMA_VERSION, SCHEMAS
+from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
+from kafkascope.reports.vocabulary.triggers import TRIGGERS
+
+ROOT = Path(__file__).resolve().parent.parent
+_TEXTS = {
+    "README.md": "index.md",
+    "DESIGN.md": "design.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+_LINK = re.compile(r"\[([^]]+)\]\((?!https?:|#)([^)#]+)\)")
+
+
+def pages() -> dict[str, str]:
+    """All pages by file name, as Markdown."""
+    return {
+        "command_line.md": "".join(_command_line()),
+        "notebooks.md": _NOTEBOOKS,
+        "tables.md": "".join(_tables()),
+        "findings.md": "".join(_findings()),
+        "groups.md": "".join(_groups()),
+        "issues.md": "".join(_issues()),
+        "errors.md": "".join(_errors()),
+        "stability.md": _STABILITY.format(version=SCHEMA_VERSION),
+        **{page: _text((ROOT / name).read_text()) for name, page in _TEXTS.items()},
+    }
+
+
+_NOTEBOOKS = """# Notebooks
+
+::: kafkascope.capture.read
+
+::: kafkascope.capture.Capture
+    options: {inherited_members: true}
+
+::: kafkascope.capture.ExchangeView
+
+::: kafkascope.groups.Group
+"""
+
+_STABILITY = """# What stays as it is
+
+Tables (in notebooks and as Parquet), `summary.json`, `kafkascope report --format json` and the JSON lines of `sniff`
+are an interface. It has a version, `schema_version` in `summary.json`; this documentation is of version **{version}**.
+
+- Within a version no table and no column goes away, changes its name or its type, or means something else.
+- A new table or column raises the version too, and is in the [changelog](changelog.md). Read columns by name, and pass
+  over what you do not know.
+- Columns that name a kind (of findings, triggers, events, issues) may have new values in any release. None changes its
+  meaning without a line in the changelog.
+- The order of rows is by time, in findings by weight. The cut into Parquet files is no promise.
+- Text for people (lines of `sniff`, the summary, reports as HTML and Markdown, titles, evidence, advice) may change at
+  any time. So may what a rule finds, as the rules get better.
+- Of Python, what [Notebooks](notebooks.md) has is an interface. All other modules are not.
+"""
+
+
+def _row(*cells: object) -> str:
+    """One row of a Markdown table."""
+    texts = (str(cell).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(texts)} |\n"
+
+
+def _head(*titles: str) -> str:
+    return "\n" + _row(*titles) + "|" + "--|" * len(titles) + "\n"
+
+
+def _command_line() -> Iterator[str]:
+    yield "# Command line\n\n`sniff` is `kafkascope sniff`. Each command ends with status 0 if all went well, 1 if "
+    yield "something could not be read or written, 2 if it was called wrongly.\n"
+    for name, command in get_command(app).commands.items():
+        yield f"\n## kafkascope {name}\n\n{command.help}\n" + _head("option or argument", "meaning")
+        for parameter in command.params:
+            is_option = parameter.param_type_name == "option"
+            takes = "" if is_option and parameter.is_flag else parameter.metavar or parameter.type.name.upper()
+            names = ", ".join([*parameter.opts, *parameter.secondary_opts]) if is_option else ""
+            yield _row(f"`{f'{names} {takes}'.strip()}`", parameter.help or "")
+
+
+def _tables() -> Iterator[str]:
+    yield "# Tables\n\nTimes are UTC nanoseconds, columns whose names end in `_ms` milliseconds, sizes bytes. "
+    yield "Packets are numbered over the whole capture from 1. Parquet files carry these "
+    yield "meanings as metadata of their columns.\n"
+    for title, schemas in (("What was seen", SCHEMAS), ("What it means", RESULTS)):
+        yield f"\n## {title}\n"
+        for name, schema in schemas.items():
+            yield f"\n### {name}\n\n{_meaning(schema)}.\n" + _head("column", "type", "meaning")
+            for column, kind, meaning in _columns(schema):
+                yield _row(f"`{column}`", f"`{kind}`", meaning)
+
+
+def _columns(columns: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Name, type and meaning of each column, and below it of the fields of structs in it."""
+    for column in columns:
+        kind = column.type
+        inner = kind.value_type if pa.types.is_list(kind) else kind
+        is_struct = pa.types.is_struct(inner)
+        yield (
+            prefix + column.name,
+            ("list of struct" if inner is not kind else "struct") if is_struct else str(kind),
+            _meaning(column),
+        )
+        if is_struct:
+            yield from _columns(inner, f"{prefix}{column.name}.")
+
+
+def _meaning(of: pa.Field | pa.Schema) -> str:
+    return (of.metadata or {}).get(MEANING, b"").decode()
+
+
+def _findings() -> Iterator[str]:
+    yield "# Findings\n\nEach row of the table `findings` names who it is about, and has its evidence with "
+    yield "packets, and advice.\n" + _head("kind", "what it says")
+    for kind, meaning in FINDING_KINDS.items():
+        yield _row(f"`{kind}`", meaning)
+    yield "\n## Thresholds\n\nWhat counts as a problem.\n" + _head("threshold", "value", "unit", "reason")
+    for name, one in THRESHOLDS.items():
+        yield _row(f"`{name}`", f"{one.value:g}", one.unit, one.reason)
+
+
+def _groups() -> Iterator[str]:
+    yield "# Groups\n\n## Triggers of rebalances\n" + _head("trigger", "called", "meaning", "mark in pictures")
+    for name, trigger in TRIGGERS.items():
+        yield _row(f"`{name}`", trigger.words, trigger.meaning, trigger.mark)
+    yield "\n## Events\n" + _head("event", "meaning")
+    for name, meaning in EVENTS.items():
+        yield _row(f"`{name}`", meaning)
+
+
+def _issues() -> Iterator[str]:
+    yield "# Issues\n\nDamage and oddities are counted, never hidden; none ends a run.\n"
+    yield _head("kind", "meaning", "what it weakens")
+    for name, kind in ISSUE_KINDS.items():
+        yield _row(f"`{name}`", kind.meaning, kind.weakens)
+
+
+def _errors() -> Iterator[str]:
+    yield "# Errors\n\nError codes of Kafka, and what to do about each.\n"
+    yield _head("code", "name", "retriable", "meaning", "advice")
+    for code, error in ERRORS.items():
+        advice = advice_on(error.name, retriable=error.retriable) if code else ""
+        yield _row(code, f"`{error.name}`", "yes" if error.retriable else "no", error.meaning, advice)
+
+
+def _text(text: str) -> str:
+    """A text of the repository; links to other texts lead to their pages, those to files are the files' names."""
+
+    def target(link: re.Match[str]) -> str:
+        return f"[{link[1]}]({_TEXTS[link[2]]})" if link[2] in _TEXTS else f"`{link[2]}`"
+
+    return _LINK.sub(target, text)
+
+
+def main() -> None:
+    """Write the pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    directory = parser.parse_args().directory
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (directory / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
