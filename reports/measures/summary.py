@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.text import counted, not_taken
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
+from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION
 
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
 
@@ -102,6 +103,7 @@ class Summary:
     def result(self) -> dict[str, Any]:
         """Everything as plain values, largest first, ready for JSON."""
         return {
+            "schema_version": SCHEMA_VERSION,
             "first": iso_time(self._first),
             "last": iso_time(self._last),
             "packets": self.packets,
