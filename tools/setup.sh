@@ -38,8 +38,7 @@ if [ "$what" = docs ]; then
   if [ "$(cat .venv-docs/.installed 2>/dev/null)" != "$wanted" ]; then
     echo "setup: environment for the documentation in .venv-docs"
     "$python" -m venv .venv-docs
-    mapfile -t packages <<<"$wanted"
-    .venv-docs/bin/pip install -q --disable-pip-version-check "${packages[@]}"
+    .venv-docs/bin/pip install -q --disable-pip-version-check -r /dev/stdin <<<"$wanted"
     echo "$wanted" >.venv-docs/.installed
   fi
   exit
