@@ -171,7 +171,7 @@ def _api_versions_storm(facts: Facts) -> Iterator[Finding]:
         facts,
         requests,
         [_at(window[0], f"the first of {most} ApiVersions requests")],
-        "Each is the begin of a connection, or of another try: see connection churn and authentication failures.",
+        "A client asks this when it connects, or tries again: see connection churn and authentication failures.",
         _grown(most, enough) * 0.8,
     )
 
@@ -201,7 +201,7 @@ def _authorization(facts: Facts) -> Iterator[Finding]:
     yield _finding(
         WARNING,
         "authorization_failed",
-        f"{counted(count, 'request')} refused for want of permission: {what}",
+        f"{counted(count, 'request')} refused for lack of permission: {what}",
         facts,
         refused,
         [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in refused],

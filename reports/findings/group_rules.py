@@ -364,7 +364,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
         "heartbeat_held_up",
         f"Heartbeats of {whose} waited behind slow requests on the same connection, up to {in_seconds(longest)}",
         evidence,
-        "The broker answers the requests of a connection in turn. Look why the request before is slow (commits: "
+        "The broker answers the requests of a connection in turn. Find out why the request before it is slow (commits: "
         "replication of __consumer_offsets, disks); keep session.timeout.ms well above it.",
         longest / (longest + 5 * threshold("heartbeat_held_up")),
     )

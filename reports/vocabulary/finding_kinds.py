@@ -39,7 +39,7 @@ FINDING_KINDS: dict[str, str] = {
     "connection_churn": "a client opens connections all the time",
     "api_versions_storm": "a client asks for the broker's versions all the time",
     "authentication_failed": "a client's credentials were refused",
-    "authorization_failed": "a client was refused for want of permission",
+    "authorization_failed": "a client lacks a permission that it needs",
     "unanswered": "requests were never answered",
     "sent_again": "a producer sent records more than once",
     "error_loop": "a client gets the same error over and over",
