@@ -439,13 +439,11 @@ class Conversations:
             is_orphan = row[pairing.OUT_OUTCOME] == pairing.OUTCOME_ORPHAN
             node = row[pairing.OUT_RESPONSE if is_orphan else pairing.OUT_REQUEST :]
             key, version = node[pairing.NODE_KEY], node[pairing.NODE_VERSION]
-            name = apis.name_of(key) if key >= 0 else "an API that its layout does not tell"
             _LOG.debug(
-                "connection %d, packet %d: %s v%d, correlation id %d: %s",
+                "connection %d, packet %d: %s, correlation id %d: %s",
                 self._ids[row[pairing.OUT_SLOT]],
                 node[pairing.NODE_PACKET],
-                name,
-                version,
+                f"{apis.name_of(key)} v{version}" if key >= 0 else "of an API that its layout does not tell",
                 node[pairing.NODE_CORRELATION],
                 {
                     pairing.OUTCOME_ORPHAN: "a response without its request",
