@@ -14,10 +14,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def ahead(items: Iterable[T], depth: int = 1) -> Iterator[T]:
+def ahead(items: Iterable[T], depth: int = 1, patience_s: float | None = 1) -> Iterator[T]:
     """The items, made in another thread up to depth (and the one in hand) ahead; what it raises is raised here.
 
-    When the caller stops early, the thread ends at its next item; it is not waited for long, for that may never come.
+    When the caller stops early, the thread ends at its next item; it is waited for no longer than patience_s, in
+    seconds (None: until it has ended), for that item may never come.
     """
     waiting: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(depth)
     stopped = threading.Event()
@@ -52,4 +53,4 @@ def ahead(items: Iterable[T], depth: int = 1) -> Iterator[T]:
             yield what  # type: ignore[misc]
     finally:
         stopped.set()
-        thread.join(timeout=1)
+        thread.join(patience_s)

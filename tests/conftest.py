@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 
-# Kernels are compiled in the midst of the first example, so there is no deadline. A failure prints its seed.
-settings.register_profile("quick", deadline=None, print_blob=True, max_examples=60)
-settings.register_profile("deep", deadline=None, print_blob=True, max_examples=3000)
+# Kernels are compiled in the midst of the first example, and no test depends on how fast the machine is, so there is no
+# deadline and no check of how long examples take to make. A failure prints its seed.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("quick", settings.get_profile("any"), max_examples=60)
+settings.register_profile("deep", settings.get_profile("any"), max_examples=3000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # A fault of ours ends the test that meets it, also in the processes that tests start: commands, tasks of Spark.

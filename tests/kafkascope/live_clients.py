@@ -11,12 +11,14 @@ import sys
 
 from confluent_kafka import Consumer, Producer
 
+from tests.patience import PATIENCE_S
+
 RECORDS = 40
 
 
 def main() -> None:
     producer = Producer({"test.mock.num.brokers": 2, "client.id": "live-producer", "log_level": 0})
-    brokers = [f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=20).brokers.values()]
+    brokers = [f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=PATIENCE_S).brokers.values()]
     if sys.argv[1:] == ["wait"]:
         print(json.dumps({"brokers": brokers}), flush=True)
         sys.stdin.readline()
@@ -30,14 +32,14 @@ def main() -> None:
 
     for number in range(RECORDS):
         producer.produce("orders", key=f"k{number}", value=f"value {number}", on_delivery=delivered)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     consumer = Consumer(
         {"bootstrap.servers": ",".join(brokers), "group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
     )
     consumer.subscribe(["orders"])
     consumed = 0
     while consumed < RECORDS:
-        message = consumer.poll(30)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None, f"only {consumed} records came"
         assert message.error() is None, message.error()
         consumed += 1

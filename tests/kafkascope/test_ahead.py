@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from kafkascope.ahead import ahead
+from kafkascope.ahead import ahead as _ahead
+from tests.patience import PATIENCE_S
+
+ahead = partial(_ahead, patience_s=None)
 
 
 def running() -> int:
@@ -44,7 +48,7 @@ def test_no_more_than_depth_and_the_one_in_hand_are_made_ahead() -> None:
 
     source = ahead(items())
     assert next(source) == 0
-    assert enough.wait(10)
+    assert enough.wait(PATIENCE_S)
     assert made == 3
     source.close()  # type: ignore[attr-defined]
     assert running() == 0

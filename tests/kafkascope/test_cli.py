@@ -17,6 +17,7 @@ import pytest
 from kafkascope.messages import bytes_meant
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
+from tests.patience import PATIENCE_S
 
 BIN = Path(sys.executable).parent
 JOINS = str(PCAPS / "eager-three-joins" / "capture.pcap")
@@ -68,7 +69,7 @@ def test_a_named_pipe_is_read_once(flags: list[str], tmp_path: Path) -> None:
     writer = threading.Thread(target=fifo.write_bytes, args=[file.read_bytes()])
     writer.start()
     sniff = [str(BIN / "sniff"), *flags, "-r"]
-    piped = subprocess.run([*sniff, str(fifo)], capture_output=True, check=True, timeout=100).stdout
+    piped = subprocess.run([*sniff, str(fifo)], capture_output=True, check=True, timeout=PATIENCE_S).stdout
     writer.join()
     whole = subprocess.run([*sniff, str(file)], capture_output=True, check=True).stdout
     assert piped.count(b"\n") == whole.count(b"\n") > 50
@@ -339,5 +340,5 @@ def test_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert "ApiVersions" in process.stdout.readline()  # it shows what came, though the pipe is still open
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in errors

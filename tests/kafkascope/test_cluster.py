@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.paths import PCAPS, package_files
+from tests.patience import PATIENCE_S
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 DRIVER = """
@@ -96,7 +97,7 @@ def process(
 
 def wait_for(log: Path, text: str, count: int, started: list[subprocess.Popen[bytes]]) -> None:
     """Wait until a log has said something so many times; fails where a process ends before."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while log.read_text(errors="replace").count(text) < count:
         for one in started:
             assert one.poll() is None, log.read_text(errors="replace")
@@ -167,7 +168,7 @@ def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str,
         submit += ["--conf", f"{name}={value}"]
     submit += ["--py-files", str(shipped), str(driver), str(CAPTURE), str(tmp_path / "there")]
     done = subprocess.run(
-        submit, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=600
+        submit, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr[-8000:]
     executors = sorted(path.parent.parent.parent.name for path in directory.glob("worker*/app-*/*/kafkascope.zip"))

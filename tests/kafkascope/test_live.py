@@ -22,10 +22,11 @@ import pandas as pd
 import pytest
 
 import kafkascope
+from tests.paths import ROOT
+from tests.patience import PATIENCE_S
 
 BIN = Path(sys.executable).parent
-CLIENTS = Path(__file__).parent / "live_clients.py"
-DEADLINE_S = 90  # for what takes a second; a busy machine is no failure
+CLIENTS = (sys.executable, "-m", "tests.kafkascope.live_clients")
 
 
 def _missing() -> str | None:
@@ -127,12 +128,12 @@ class Host:
 
     def cluster(self) -> Cluster:
         """A cluster with nobody at work yet."""
-        process = self.start(sys.executable, str(CLIENTS), "wait")
+        process = self.start(*CLIENTS, "wait", cwd=ROOT)
         return Cluster(process, json.loads(line_of(process.stdout))["brokers"])
 
     def clients(self) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
         """Clients that have done their work and are still there."""
-        process = self.start(sys.executable, str(CLIENTS))
+        process = self.start(*CLIENTS, cwd=ROOT)
         return process, json.loads(line_of(process.stdout))
 
 
@@ -160,7 +161,7 @@ def packets_captured(remarks: str) -> int:
 
 def line_of(stream: Any) -> bytes:
     """The next line, unless the deadline comes first; read byte by byte, so that nothing hides in a buffer."""
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + PATIENCE_S
     line = b""
     while not line.endswith(b"\n"):
         ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))
@@ -174,14 +175,14 @@ def line_of(stream: Any) -> bytes:
 
 def leave(process: subprocess.Popen[bytes]) -> None:
     """Let clients end, and their connections with them."""
-    _, errors = process.communicate(timeout=DEADLINE_S)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors.decode()
 
 
 def ended(process: subprocess.Popen[bytes], number: int) -> tuple[list[dict[str, Any]], str]:
     """End by a signal: what is shown from here on, and the remarks."""
     process.send_signal(number)
-    output, remarks = process.communicate(timeout=DEADLINE_S)
+    output, remarks = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, remarks.decode()
     return [json.loads(line) for line in output.decode().splitlines()], remarks.decode()
 
@@ -253,7 +254,7 @@ def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path:
     leave(clients)
     rest, remarks = ended(sniff, number)
     tcpdump.send_signal(signal.SIGINT)
-    tcpdump.communicate(timeout=DEADLINE_S)
+    tcpdump.communicate(timeout=PATIENCE_S)
     lines += rest
     assert produced_records(lines) == done["produced"]
     assert {"JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"} <= {line["api"] for line in lines}
@@ -325,7 +326,7 @@ def test_tcpdump_through_a_pipe_shows_exchanges_while_it_is_open(host: Host) -> 
     assert tcpdump.poll() is None
     leave(clients)
     tcpdump.send_signal(signal.SIGINT)
-    output, remarks = sniff.communicate(timeout=DEADLINE_S)
+    output, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 0, remarks.decode()
     lines += [json.loads(line) for line in output.decode().splitlines()]
     assert produced_records(lines) == done["produced"]
@@ -338,7 +339,7 @@ def test_a_reader_that_goes_ends_it_quietly_without_more_traffic(host: Host) -> 
     assert sniff.stdout is not None
     sniff.stdout.close()
     sniff.stdout = None
-    _, remarks = sniff.communicate(timeout=DEADLINE_S)
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 0
     assert remarks == b""
     leave(clients)
@@ -347,7 +348,7 @@ def test_a_reader_that_goes_ends_it_quietly_without_more_traffic(host: Host) -> 
 def test_enough_exchanges_end_it(host: Host) -> None:
     sniff = host.sniff("--iface", "lo", "-c", "3")
     clients, _ = host.clients()
-    output, _ = sniff.communicate(timeout=DEADLINE_S)
+    output, _ = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 0
     assert output.count(b"\n") == 3
     leave(clients)
@@ -356,7 +357,7 @@ def test_enough_exchanges_end_it(host: Host) -> None:
 def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
     sniff = host.sniff("--iface", "veth0")
     subprocess.run(["ip", "-n", host.name, "link", "delete", "veth0"], check=True)
-    _, remarks = sniff.communicate(timeout=DEADLINE_S)
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 1
     assert b"veth0: the interface is gone; effect: later packets of it are missing" in remarks
 
@@ -364,7 +365,7 @@ def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
 def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:
     subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
     process = host.start(sys.executable, "-c", BURST)
-    output, errors = process.communicate(timeout=DEADLINE_S)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors.decode()
     dropped, (first, soon, later), issues = json.loads(output)
     assert 270 < dropped < 300  # two blocks hold three packets each
@@ -378,13 +379,13 @@ def test_kernels_are_compiled_before_it_listens_and_an_interrupt_ends_that(host:
     sniff = host.start(str(BIN / "sniff"), "--iface", "lo", env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)})
     assert b"compiling kernels" in line_of(sniff.stderr)
     sniff.send_signal(signal.SIGINT)
-    assert sniff.communicate(timeout=DEADLINE_S) == (b"", b"")
+    assert sniff.communicate(timeout=PATIENCE_S) == (b"", b"")
     assert sniff.returncode == -signal.SIGINT  # for a shell: 130
 
 
 def test_without_the_right_it_says_what_to_do(host: Host) -> None:
     sniff = host.start("setpriv", "--bounding-set", "-net_raw", str(BIN / "sniff"), "--iface", "lo")
-    output, remarks = sniff.communicate(timeout=DEADLINE_S)
+    output, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 1
     assert output == b""
     assert b"CAP_NET_RAW" in remarks
@@ -395,7 +396,7 @@ def test_without_the_right_it_says_what_to_do(host: Host) -> None:
 
 def test_an_unknown_interface_is_told_with_those_there_are(host: Host) -> None:
     sniff = host.start(str(BIN / "sniff"), "--iface", "eth77")
-    _, remarks = sniff.communicate(timeout=DEADLINE_S)
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 1
     assert b"eth77" in remarks
     assert b"veth0" in remarks

@@ -15,6 +15,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.paths import ROOT
+from tests.patience import PATIENCE_S
 
 NOTEBOOK = ROOT / "notebooks" / "post_mortem.ipynb"
 MOST_BYTES = 300_000
@@ -35,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
             patch.setenv(name, str(home))
         patch.setenv("PLOTLY_RENDERER", "plotly_mimetype")  # the others bring all of plotly.js along
-        client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
+        client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
         yield client.execute()  # raises for a cell that fails
 
 

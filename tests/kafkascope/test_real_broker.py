@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 RELEASE = "4.3.1"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 30  # of each codec
-DEADLINE_S = 120
 BIN = Path(sys.executable).parent
 # Jars are kept between runs: they are 100 MB.
 JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kafkascope" / f"kafka-{RELEASE}"
@@ -94,7 +95,7 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[int]:
         process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=output, stderr=output)
     try:
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
-        assert admin.list_topics(timeout=DEADLINE_S).brokers, log.read_text()[-3000:]
+        assert admin.list_topics(timeout=PATIENCE_S).brokers, log.read_text()[-3000:]
         yield port
     finally:
         process.terminate()
@@ -107,7 +108,7 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[int]:
 
 def until(condition: Any, *polled: Any) -> None:
     """Poll consumers until the condition holds."""
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end
         for poll in polled:
@@ -141,7 +142,7 @@ def test_all_of_a_real_brokers_traffic_is_decoded(broker: int) -> None:
             for number in range(RECORDS):
                 text = f"{codec} {number} " + "again " * 50
                 producer.produce("orders", key=f"{codec}-{number}", value=text, on_delivery=delivered)
-            assert producer.flush(DEADLINE_S) == 0
+            assert producer.flush(PATIENCE_S) == 0
         group = {"bootstrap.servers": address, "group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
         read: list[list[Any]] = []
         first, second = (Consumer(group | {"client.id": name}) for name in ("first", "second"))

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,10 +57,10 @@ def known_at_end(story: str) -> GroupHistory:
     return whole
 
 
-def watched(story: str, seed: int, hurry: bool = True) -> list[tuple[int, GroupHistory]]:
-    """What is told, and how many rows had been fed by then."""
+def watched(story: str, seed: int, hurry: bool = True, took_s: int = 0) -> list[tuple[int, GroupHistory]]:
+    """What is told, and how many rows had been fed by then. took_s: how long each analysis takes by the clock."""
     rows, topics = rows_of(story)
-    groups, told, fed = LiveGroups(hurry), [], 0
+    groups, told, fed = LiveGroups(hurry, count(step=took_s).__next__), [], 0
     chance = random.Random(seed)
     while fed < len(rows):
         size = chance.randrange(1, 30)
@@ -84,20 +84,16 @@ def what(row: Event | Rebalance) -> str:
     return repr(replace(row, detail=None) if row.event == "silence_begun" else row)
 
 
-@pytest.mark.parametrize("hurry", [True, False])
+@pytest.mark.parametrize(("hurry", "took_s", "seed"), [(True, 0, 1), (True, 10, 2), (False, 0, 1), (False, 0, 2)])
 @pytest.mark.parametrize("story", STORIES)
-def test_what_is_told_as_it_comes_is_what_is_known_at_the_end(
-    story: str, hurry: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "monotonic", lambda: 0.0)  # on a slow machine things are told later
+def test_what_is_told_as_it_comes_is_what_is_known_at_the_end(story: str, hurry: bool, took_s: int, seed: int) -> None:
     end = known_at_end(story)
     assert end.rebalances
-    for seed in (1, 2):
-        told = watched(story, seed, hurry)
-        events = [event for _, history in told for event in history.events]
-        rebalances = [rebalance for _, history in told for rebalance in history.rebalances]
-        assert sorted(map(what, rebalances)) == sorted(map(what, end.rebalances)), seed
-        assert sorted(map(what, events)) == sorted(map(what, end.events)), seed
+    told = watched(story, seed, hurry, took_s)
+    events = [event for _, history in told for event in history.events]
+    rebalances = [rebalance for _, history in told for rebalance in history.rebalances]
+    assert sorted(map(what, rebalances)) == sorted(map(what, end.rebalances))
+    assert sorted(map(what, events)) == sorted(map(what, end.events))
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -106,6 +102,26 @@ def test_rebalances_are_told_while_the_group_goes_on(story: str) -> None:
     told = watched(story, 3)
     before_end = [rebalance for fed, history in told if fed < len(rows) for rebalance in history.rebalances]
     assert len(before_end) >= len(known_at_end(story).rebalances) // 2
+
+
+def test_at_most_half_of_the_time_goes_into_analyses(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, topics = rows_of("rebalance-storm")
+    now = 0.0
+    begun: list[float] = []
+
+    def slow(log: GroupLog) -> GroupHistory:
+        nonlocal now
+        begun.append(now)
+        now += 10
+        return analyze_group(log)
+
+    monkeypatch.setattr(live, "analyze_group", slow)
+    groups = LiveGroups(clock=lambda: now)
+    for fed in range(0, len(rows), 10):
+        groups.feed(rows.slice(fed, 10), topics)
+        now += 1
+    assert len(begun) > 2
+    assert {later - before for before, later in pairwise(begun)} == {20}
 
 
 def test_memory_is_bounded_and_what_was_told_is_not_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +148,7 @@ def test_groups_that_were_silent_longest_are_forgotten_first(monkeypatch: pytest
     rows, topics = rows_of("eager-three-joins")
     messages = rows.filter(pc.equal(rows["kind"], "exchange"))
     monkeypatch.setattr(live, "MOST_IN_ALL", 4 * len(messages))
-    groups = LiveGroups()
+    groups = LiveGroups(clock=lambda: 0.0)
     told: list[str] = []
     for number in range(6):
         told += [rebalance.group_id for rebalance in groups.feed(named(rows, f"group-{number}"), topics).rebalances]
@@ -160,7 +176,7 @@ def test_a_group_in_which_nothing_new_happens_is_not_analyzed_again(monkeypatch:
         return analyze_group(log)
 
     monkeypatch.setattr(live, "analyze_group", counted)
-    groups = LiveGroups()
+    groups = LiveGroups(clock=lambda: 0.0)
     for fed in range(len(rows)):
         groups.feed(rows.slice(fed, 1), topics)
     heartbeats = rows.filter(pc.equal(rows["api"], "Heartbeat"))

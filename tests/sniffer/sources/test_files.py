@@ -18,6 +18,7 @@ from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources import SourceError, open_capture
 from kafkascope.sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
 from tests.paths import ROOT
+from tests.patience import PATIENCE_S
 
 PCAPS = ROOT / "pcaps" / "net_formats"
 Row = tuple[int, int, bytes, int, int]
@@ -309,7 +310,7 @@ def in_pieces(descriptor: int, pieces: list[bytes], go: list[threading.Event], i
     def write() -> None:
         with os.fdopen(descriptor, "wb", buffering=0) as pipe:
             for piece, event in zip(pieces, go, strict=True):
-                in_time.append(event.wait(60))
+                in_time.append(event.wait(PATIENCE_S))
                 pipe.write(piece)
 
     thread = threading.Thread(target=write)

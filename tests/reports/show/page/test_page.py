@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show.page.page import embedded, page
+from tests.patience import BROWSER_PATIENCE_S
 from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -22,6 +23,8 @@ PHONE, DESK = 390, 1280
 MOST_BYTES = 20_000_000
 
 Opened = Callable[..., Page]
+
+expect.set_options(timeout=BROWSER_PATIENCE_S * 1000)
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +56,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
 
     def open_page(file: Path, width: int = DESK, scheme: Any = "light") -> Page:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        context.set_default_timeout(BROWSER_PATIENCE_S * 1000)
         contexts.append(context)
         view = context.new_page()
         view.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
