@@ -1,7 +1,6 @@
 """Fresh samples from Kafka's own classes, and its definitions against the tables: for `make check-deep`."""
 
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.decoders import oracle
+from tests.needs import needs
 from tests.paths import ROOT
 
 PER_VERSION = 6
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not (shutil.which("javac") and shutil.which("mvn")), reason="needs a Java JDK and Maven")
 def test_fresh_samples_mean_what_kafka_says(tmp_path: Path) -> None:
+    needs("javac", "mvn")
     seed = random.randrange(1 << 31)
     print(f"seed {seed}")
     path = tmp_path / "oracle.ndjson.gz"
@@ -31,6 +31,6 @@ def test_fresh_samples_mean_what_kafka_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
 def test_the_tables_are_those_of_the_jars() -> None:
+    needs("mvn")
     subprocess.run([sys.executable, ROOT / "tools/schemas.py", "--check"], check=True)

@@ -11,14 +11,14 @@ import pytest
 
 from kafkascope import cli
 from kafkascope.spark import sessions
+from tests.needs import needs_java
 
 Command = Callable[..., "CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    if reason := sessions.unavailable():
-        pytest.skip(reason)
+    needs_java()
     session = sessions.session("local[2,3]")  # a task is tried three times
     yield session
     session.stop()

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.needs import needs_java
 from tests.paths import PCAPS, package_files
 from tests.patience import PATIENCE_S
 
@@ -108,9 +109,7 @@ def wait_for(log: Path, text: str, count: int, started: list[subprocess.Popen[by
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
     """URL of a master with two workers of one core each, the environment of a driver, and a directory."""
-    spark = pytest.importorskip("kafkascope.spark")
-    if reason := spark.unavailable():
-        pytest.skip(reason)
+    needs_java()
     import pyspark
 
     from kafkascope.spark.sessions import find_java

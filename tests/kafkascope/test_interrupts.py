@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafkascope.interrupts import Interrupted, stoppable
-from kafkascope.spark import sessions
+from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
@@ -91,8 +91,7 @@ def of_session(leader: int) -> list[str]:
 
 def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
     """`analyze` in a session of its own, with a temporary directory of its own."""
-    if reason := sessions.unavailable():
-        pytest.skip(reason)
+    needs_java()
     temporary.mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(temporary)}

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,25 +21,12 @@ import pandas as pd
 import pytest
 
 import kafkascope
+from tests.needs import needs, needs_network_namespaces
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 BIN = Path(sys.executable).parent
 CLIENTS = (sys.executable, "-m", "tests.kafkascope.live_clients")
-
-
-def _missing() -> str | None:
-    if not sys.platform.startswith("linux"):
-        return "live capture needs Linux"
-    if os.geteuid() != 0:
-        return "capturing and network namespaces need root"
-    tools = [tool for tool in ("ip", "tcpdump", "setpriv", "openssl") if shutil.which(tool) is None]
-    if tools:
-        return f"{', '.join(tools)} not installed: tools/setup.sh test"
-    probe = f"kscope-probe-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
-    subprocess.run(["ip", "netns", "delete", probe], capture_output=True, check=False)
-    return f"no network namespaces here: {made.stderr.strip()}" if made.returncode else None
 
 
 # Two servers with TLS: two connections to the first, one to the second.
@@ -93,9 +79,6 @@ with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socke
     issues = [[issue.kind, issue.count, issue.at is not None] for issue in source.issues]
 print(json.dumps([dropped, told, issues]))
 """
-
-MISSING = _missing()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 
 
 class Host:
@@ -189,6 +172,8 @@ def ended(process: subprocess.Popen[bytes], number: int) -> tuple[list[dict[str,
 
 @pytest.fixture
 def host() -> Iterator[Host]:
+    needs_network_namespaces()
+    needs("tcpdump", "setpriv", "openssl")
     name = f"kscope-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", name], check=True)
     host = Host(name)

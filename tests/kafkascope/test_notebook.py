@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,13 +12,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.needs import browser
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 NOTEBOOK = ROOT / "notebooks" / "post_mortem.ipynb"
 MOST_BYTES = 300_000
 _FIGURE, _IMAGE = "application/vnd.plotly.v1+json", "image/png"
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(scope="module")
@@ -119,18 +117,17 @@ def picture(figure: dict[str, Any], width: int = 1000) -> bytes:
     import plotly.io
     from playwright.sync_api import sync_playwright
 
-    program = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
-    sandbox = [] if os.getuid() else ["--no-sandbox"]
+    program, options = browser()
     drawn = plotly.io.from_json(json.dumps({"data": figure["data"], "layout": figure["layout"]}))
     drawn.update_layout(width=width)
     text = io.StringIO()
     plotly.io.write_html(drawn, text, include_plotlyjs=True, config={"displayModeBar": False})
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=sandbox)
-        page = browser.new_page(viewport={"width": width, "height": 500})
+        chromium = playwright.chromium.launch(executable_path=program, args=options)
+        page = chromium.new_page(viewport={"width": width, "height": 500})
         page.set_content(text.getvalue())
         image = page.locator(".main-svg").first
         image.wait_for()
         taken: bytes = page.locator(".plotly-graph-div").screenshot()
-        browser.close()
+        chromium.close()
     return taken

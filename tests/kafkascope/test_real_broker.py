@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.needs import lacks, needs, needs_root
 from tests.patience import PATIENCE_S
 
 RELEASE = "4.3.1"
@@ -32,26 +33,22 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>"""
 
-MISSING = (
-    "live capture needs Linux and root"
-    if not sys.platform.startswith("linux") or os.geteuid() != 0
-    else "needs Java 17 and Maven"
-    if shutil.which("java") is None or (shutil.which("mvn") is None and not JARS.exists())
-    else None
-)
-pytestmark = [pytest.mark.deep, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")
 def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_root()
+    needs("java")
     if not JARS.exists():
+        needs("mvn")
         project = tmp_path_factory.mktemp("jars")
         (project / "pom.xml").write_text(POM)
         fetched = project / "jars"
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
         done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"Maven cannot fetch Kafka {RELEASE}: {done.stdout.strip()[-300:]}")
+            lacks(f"Maven cannot fetch Kafka {RELEASE}: {done.stdout.strip()[-300:]}")
         JARS.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(fetched, JARS)
     return JARS

@@ -53,6 +53,7 @@ from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, Writ
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_bad_input import ethernet
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
+from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
@@ -782,8 +783,7 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
 
 
 def test_spark_submit_runs_it(tmp_path: Path) -> None:
-    if reason := sessions.unavailable():
-        pytest.skip(reason)
+    needs_java()
     root = ROOT
     scripts = Path(sys.executable).parent
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show.page.page import embedded, page
+from tests import needs
 from tests.patience import BROWSER_PATIENCE_S
 from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE, DESK = 390, 1280
 MOST_BYTES = 20_000_000
 
@@ -29,12 +27,9 @@ expect.set_options(timeout=BROWSER_PATIENCE_S * 1000)
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    program = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip("no Chromium on this machine: `make setup-test` installs it where it may")
-    sandbox = [] if os.getuid() else ["--no-sandbox"]  # which the superuser cannot have
+    program, options = needs.browser()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=sandbox)
+        browser = playwright.chromium.launch(executable_path=program, args=options)
         yield browser
         browser.close()
 
