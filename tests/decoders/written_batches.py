@@ -96,13 +96,15 @@ def batch(
     last_offset_delta: int | None = None,
     base_time: int = 1_700_000_000_000,
     max_time: int = 1_700_000_009_000,
+    leader_epoch: int = 5,
+    producer: tuple[int, int, int] = (7, 3, 11),
     payload: bytes | None = None,
 ) -> bytes:
-    """A batch of magic 2. payload: to be taken as it is, in place of the records compressed."""
+    """A batch of magic 2. producer: id, epoch, first sequence; payload: taken as it is, in place of the records."""
     delta = count - 1 if last_offset_delta is None else last_offset_delta
-    rest = struct.pack(">hiqqqhii", attributes | codec, delta, base_time, max_time, 7, 3, 11, count)
+    rest = struct.pack(">hiqqqhii", attributes | codec, delta, base_time, max_time, *producer, count)
     rest += compress(codec, records) if payload is None else payload
-    return struct.pack(">qiibI", base_offset, 9 + len(rest), 5, 2, crc32c.crc32c(rest)) + rest
+    return struct.pack(">qiibI", base_offset, 9 + len(rest), leader_epoch, 2, crc32c.crc32c(rest)) + rest
 
 
 def message(

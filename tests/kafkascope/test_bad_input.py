@@ -17,6 +17,7 @@ from kafkascope.decoders.tape import MOST_ELEMENTS
 from kafkascope.engine import Engine, Tables
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.sources import SourceError
+from tests.decoders import written_batches
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, PCAPS, Row, beginning, joined, record_offsets
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments
@@ -107,12 +108,7 @@ def test_a_size_that_cannot_be_costs_one_frame(size: int, side: int) -> None:
 
 
 def batch(codec: int, content: bytes, records: int = 1) -> bytes:
-    """A record batch (magic 2) with a right checksum: KIP-98."""
-    import crc32c
-
-    rest = struct.pack(">hiqqqhii", codec, records - 1, 0, 0, -1, -1, -1, records) + content
-    checked = struct.pack(">ib", -1, 2) + struct.pack(">I", crc32c.crc32c(rest)) + rest
-    return struct.pack(">qi", 0, len(checked)) + checked
+    return written_batches.batch(b"", records, codec=codec, payload=content)
 
 
 def produce(records: bytes) -> bytes:

@@ -62,7 +62,7 @@ NAMES = ("connections", "issues")
 # --- parcels ---------------------------------------------------------------------------------------------------------
 
 
-def segments_of(numbers: Any, times: Any, hosts: int, seed: int) -> Segments:
+def random_segments(numbers: Any, times: Any, hosts: int, seed: int) -> Segments:
     """Segments between hosts and a broker, in both directions, payloads of 0 to 40 bytes with rubbish around them."""
     random = np.random.default_rng(seed)
     count = len(numbers)
@@ -121,7 +121,7 @@ def test_parcels_bring_every_segment_once_and_in_merge_order(
     expected: list[list[tuple[tuple[int, int], tuple[Any, ...]]]] = [[] for _ in range(partitions)]
     number = 1
     for times in files:
-        segments = segments_of(np.arange(number, number + len(times)), times, hosts, seed)
+        segments = random_segments(np.arange(number, number + len(times)), times, hosts, seed)
         number += len(times)
         merge_at = np.maximum.accumulate(segments.at) if times else segments.at
         of = parcels.partition_of(segments, partitions)
@@ -142,7 +142,7 @@ def test_parcels_bring_every_segment_once_and_in_merge_order(
 
 @given(hosts=st.integers(1, 50), partitions=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
 def test_both_directions_of_a_connection_go_to_one_partition(hosts: int, partitions: int, seed: int) -> None:
-    segments = segments_of(np.arange(1, 201), np.zeros(200), hosts, seed)
+    segments = random_segments(np.arange(1, 201), np.zeros(200), hosts, seed)
     of = parcels.partition_of(segments, partitions)
     assert of.min() >= 0
     assert of.max() < partitions
@@ -152,14 +152,14 @@ def test_both_directions_of_a_connection_go_to_one_partition(hosts: int, partiti
 
 
 def test_connections_spread_over_partitions() -> None:
-    segments = segments_of(np.arange(1, 4001), np.zeros(4000), 2000, 7)
+    segments = random_segments(np.arange(1, 4001), np.zeros(4000), 2000, 7)
     counts = np.bincount(parcels.partition_of(segments, 8), minlength=8)
     assert counts.min() > 300
 
 
 def test_large_batches_go_to_the_jvm_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parcels, "_BATCH_BYTES", 2000)
-    segments = segments_of(np.arange(1, 301), np.arange(300), 100, 3)
+    segments = random_segments(np.arange(1, 301), np.arange(300), 100, 3)
     batches = list(parcels.pack(segments, segments.at, 50))
     assert len(batches) > 5
     assert all(b.nbytes < 20_000 for b in batches)

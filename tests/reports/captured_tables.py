@@ -5,20 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import cache
-from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Reading
 from tests.paths import PCAPS
+from tests.reports.ends import Ends, ends_of
 
 Tables = dict[str, pa.Table]
 
 
 @cache
-def captured(capture: str, needs: frozenset[str]) -> tuple[Tables, dict[int, Any]]:
+def captured(capture: str, needs: frozenset[str]) -> tuple[Tables, dict[int, Ends]]:
     """The tables of a capture, among them those that only views need, and the ends of its connections."""
     found: dict[str, list[pa.Table]] = {}
     options = EngineOptions(tables=needs | {"connections", "exchanges"}, views=frozenset())
@@ -28,9 +27,7 @@ def captured(capture: str, needs: frozenset[str]) -> tuple[Tables, dict[int, Any
             for name, table in batch.tables.items():
                 found.setdefault(name, []).append(table)
     tables = {name: pa.concat_tables(parts) for name, parts in found.items()}
-    columns = ["connection", "client", "client_port", "broker", "broker_port"]
-    ends = {row["connection"]: SimpleNamespace(**row) for row in tables["connections"].select(columns).to_pylist()}
-    return tables, ends
+    return tables, ends_of(tables["connections"])
 
 
 def cut(tables: Tables, cuts: Sequence[float]) -> Iterator[Tables]:

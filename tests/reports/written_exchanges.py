@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import crc32c
 import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders import apis, schema
 from kafkascope.decoders.schema import Field, Message
 from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
+from tests.decoders import written_batches
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -81,24 +81,19 @@ def _value(field: Field, version: int, flexible: bool, value: Any) -> bytes:
     return prefix + (content or b"")
 
 
-def _zigzag(value: int) -> bytes:
-    return uvarint((value << 1 ^ value >> 63) & (1 << 64) - 1)
-
-
-def _sized(content: bytes | None) -> bytes:
-    return _zigzag(-1) if content is None else _zigzag(len(content)) + content
-
-
 def batch(*values: bytes, base_offset: int = 0, timestamp: int = 1000, first_delta: int = 0) -> bytes:
     """A record batch of magic 2, not compressed; record i has the key ``k<i>`` and the time timestamp + i."""
-    records = b""
-    for i, value in enumerate(values):
-        record = b"\0" + _zigzag(first_delta + i) + _zigzag(i) + _sized(b"k%d" % i) + _sized(value) + _zigzag(0)
-        records += _zigzag(len(record)) + record
+    records = b"".join(written_batches.record(first_delta + i, i, b"k%d" % i, value) for i, value in enumerate(values))
     last = len(values) - 1
-    checked = struct.pack(">hiqqqhii", 0, last, timestamp, timestamp + last, -1, -1, -1, len(values)) + records
-    rest = struct.pack(">ibI", -1, 2, crc32c.crc32c(checked)) + checked
-    return struct.pack(">qi", base_offset, len(rest)) + rest
+    return written_batches.batch(
+        records,
+        len(values),
+        base_offset=base_offset,
+        base_time=timestamp,
+        max_time=timestamp + last,
+        leader_epoch=-1,
+        producer=(-1, -1, -1),
+    )
 
 
 @dataclass

@@ -8,6 +8,7 @@ import pytest
 from kafkascope.sniffer.columns import Exchanges, Kind, Outcome, Runs
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue
+from tests.sniffer.written_runs import Run, runs
 from tests.steps import steps
 
 
@@ -31,30 +32,12 @@ def talk(
         offsets = [0, 0]
         rows = []
         for number, (direction, part) in enumerate(parts, 1):
-            length = part if isinstance(part, int) else len(part)
-            rows.append((number, direction, offsets[direction], part, length))
-            offsets[direction] += length
+            rows.append(Run(1, direction, offsets[direction], part, number))
+            offsets[direction] += part if isinstance(part, int) else len(part)
         outcome = []
         last = None
         for low in range(0, len(rows), size):
-            batch = sorted(rows[low : low + size], key=lambda row: (row[1], row[2]))
-            data = b"".join(row[3] for row in batch if isinstance(row[3], bytes))
-            lengths = np.array([row[4] for row in batch], np.int64)
-            inside = np.array([isinstance(row[3], bytes) for row in batch])
-            start = np.cumsum(lengths * inside) - lengths * inside
-            numbers = np.array([row[0] for row in batch], np.int64)
-            last = conversations.feed(
-                Runs(
-                    np.frombuffer(data, np.uint8),
-                    np.ones(len(batch), np.int64),
-                    np.array([row[1] for row in batch], np.int8),
-                    np.array([row[2] for row in batch], np.int64),
-                    np.where(inside, start, -1),
-                    lengths,
-                    numbers,
-                    numbers * 1000,
-                )
-            )
+            last = conversations.feed(runs(rows[low : low + size]))
             outcome += list(zip(last.correlation_id.tolist(), last.outcome.tolist(), strict=True))
         end = conversations.end([1])
         outcome += list(zip(end.correlation_id.tolist(), end.outcome.tolist(), strict=True))

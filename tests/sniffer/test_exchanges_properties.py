@@ -6,17 +6,17 @@ import random
 from dataclasses import dataclass, replace
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkascope.sniffer import pairing
-from kafkascope.sniffer.columns import Exchanges, Runs
+from kafkascope.sniffer.columns import Exchanges
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.tcp import Connections
 from tests.sniffer.capture_segments import plain, segments_of
 from tests.sniffer.tcp_conversation import Piece, read_runs
+from tests.sniffer.written_runs import Run, runs
 
 # Groups, SASL with and without frames, many codecs, old clients; by name and the most packets of a connection.
 CAPTURES = ("eager-three-joins", "clients_sasl", "clients_sasl_v0", "clients_codecs", "clients_kcat_old_java")
@@ -43,8 +43,8 @@ def conversations(name: str) -> list[list[Part]]:
     streams: dict[tuple[int, int], list[Piece]] = {}
     for batch in segments_of(f"{name}/capture.pcap"):
         read_runs(connections.feed(replace(batch, data=batch.data.copy())), streams)
-    for runs in connections.finish():
-        read_runs(runs, streams)
+    for more in connections.finish():
+        read_runs(more, streams)
     found = []
     for connection in sorted({connection for connection, _ in streams}):
         parts = [
@@ -104,26 +104,10 @@ def talk(parts: list[Part], opened: bool, size: int) -> tuple[Watched, list[Exch
     for low in range(0, len(parts), size):
         rows = []
         for part in parts[low : low + size]:
-            rows.append((part.direction, offsets[part.direction], part))
+            written = part.length if part.data is None else part.data
+            rows.append(Run(1, part.direction, offsets[part.direction], written, part.number))
             offsets[part.direction] += part.length
-        rows.sort(key=lambda row: row[:2])
-        present = [part.data or b"" for _, _, part in rows]
-        lengths = np.array([len(data) for data in present], np.int64)
-        numbers = np.array([part.number for _, _, part in rows], np.int64)
-        batches.append(
-            talking.feed(
-                Runs(
-                    np.frombuffer(b"".join(present), np.uint8),
-                    np.ones(len(rows), np.int64),
-                    np.array([direction for direction, _, _ in rows], np.int8),
-                    np.array([offset for _, offset, _ in rows], np.int64),
-                    np.where(lengths > 0, np.cumsum(lengths) - lengths, -1),
-                    np.array([part.length for _, _, part in rows], np.int64),
-                    numbers,
-                    numbers * 1000,
-                )
-            )
-        )
+        batches.append(talking.feed(runs(rows)))
     return talking, [*batches, talking.end([1])]
 
 

@@ -11,32 +11,20 @@ from hypothesis import strategies as st
 from kafkascope.sniffer import frames
 from kafkascope.sniffer.columns import Runs
 from kafkascope.sniffer.frames import Batch, Streams
+from tests.sniffer.written_runs import Run, runs
 
 Piece = tuple[int, int, bytes | int, int]  # slot, direction, bytes or length of a gap, packet
 
 
-def runs(pieces: list[Piece], offsets: dict[int, int]) -> tuple[Runs, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def batch_of(pieces: list[Piece], offsets: dict[int, int]) -> tuple[Runs, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """A batch, and the slot of each row; offsets go on from call to call."""
-    rows = []
+    written = []
     for slot, direction, part, number in pieces:
         stream = 2 * slot + direction
-        length = part if isinstance(part, int) else len(part)
-        rows.append((stream, offsets.get(stream, 0), part if isinstance(part, bytes) else b"", length, number))
-        offsets[stream] = offsets.get(stream, 0) + length
-    rows.sort(key=lambda row: row[:2])
-    stream, offset, data, length, number = (list(column) for column in zip(*rows, strict=True))
-    sizes = np.array([len(part) for part in data], np.int64)
-    batch = Runs(
-        np.frombuffer(b"".join(data), np.uint8),
-        np.array(stream, np.int64) // 2,
-        np.array(stream, np.int8) % 2,
-        np.array(offset, np.int64),
-        np.where(sizes > 0, np.cumsum(sizes) - sizes, -1),
-        np.array(length, np.int64),
-        np.array(number, np.int64),
-        np.array(number, np.int64) * 1000,
-    )
-    return batch, np.array(stream, np.int64) // 2
+        written.append(Run(slot, direction, offsets.get(stream, 0), part, number))
+        offsets[stream] = offsets.get(stream, 0) + (part if isinstance(part, int) else len(part))
+    batch = runs(written)
+    return batch, batch.connection
 
 
 def spans(batch: Batch) -> dict[int, tuple[int, int, int]]:
@@ -92,7 +80,7 @@ def test_bytes_wait_in_order_with_the_packets_that_brought_them(seed: int, slots
             of_stream = expected[2 * slot + direction]
             of_stream += [(byte, len(of_stream) + index, number) for index, byte in enumerate(data)]
         room = chance.choice((0, 10))
-        batch = streams.gather(*runs(pieces, offsets), room)
+        batch = streams.gather(*batch_of(pieces, offsets), room)
         assert len(batch.arena) == batch.used + room
         place(streams, batch)
         for stream, (first, new, behind) in spans(batch).items():
@@ -123,7 +111,7 @@ def waiting_stream(need: int) -> tuple[Streams, dict[int, int]]:
     """A stream that holds four bytes of packet 1 and needs more."""
     streams, offsets = Streams(), dict[int, int]()
     streams.reset(0)
-    batch = streams.gather(*runs([(0, 0, b"abcd", 1)], offsets), 0)
+    batch = streams.gather(*batch_of([(0, 0, b"abcd", 1)], offsets), 0)
     place(streams, batch)
     streams.state[0, frames.STREAM_NEED] = need
     streams.keep(batch)
@@ -133,8 +121,8 @@ def waiting_stream(need: int) -> tuple[Streams, dict[int, int]]:
 
 def test_a_stream_sleeps_until_there_is_what_it_needs() -> None:
     streams, offsets = waiting_stream(10)
-    assert spans(streams.gather(*runs([(0, 0, b"ef", 2), (0, 1, b"x", 3)], offsets), 0))[0] == (0, 0, 0)
-    batch = streams.gather(*runs([(0, 0, b"ghij", 4)], offsets), 0)
+    assert spans(streams.gather(*batch_of([(0, 0, b"ef", 2), (0, 1, b"x", 3)], offsets), 0))[0] == (0, 0, 0)
+    batch = streams.gather(*batch_of([(0, 0, b"ghij", 4)], offsets), 0)
     assert spans(batch)[0] == (0, 2, 3)
     assert batch.arena.tobytes() == b"abcdefghij"
     assert batch.rows[:, frames.ROW_NUMBER].tolist() == [1, 2, 4]
@@ -143,7 +131,7 @@ def test_a_stream_sleeps_until_there_is_what_it_needs() -> None:
 
 def test_a_gap_wakes_a_stream_and_holds_no_bytes() -> None:
     streams, offsets = waiting_stream(1000)
-    batch = streams.gather(*runs([(0, 0, 500, 2), (0, 0, b"xy", 3)], offsets), 0)
+    batch = streams.gather(*batch_of([(0, 0, 500, 2), (0, 0, b"xy", 3)], offsets), 0)
     assert batch.rows[:, frames.ROW_KIND].tolist() == [frames.BYTES, frames.GAP, frames.BYTES]
     assert batch.rows[:, frames.ROW_WIRE].tolist() == [4, 500, 2]
     assert batch.rows[:, frames.ROW_BYTES].tolist() == [4, 0, 2]
@@ -162,7 +150,7 @@ def test_the_end_wakes_a_stream() -> None:
 def test_packets_that_arrive_late_are_keyed_by_the_highest_before_them() -> None:
     streams, offsets = Streams(), dict[int, int]()
     streams.reset(0)
-    batch = streams.gather(*runs([(0, 0, b"a", 7), (0, 0, b"b", 5), (0, 0, b"c", 9)], offsets), 0)
+    batch = streams.gather(*batch_of([(0, 0, b"a", 7), (0, 0, b"b", 5), (0, 0, b"c", 9)], offsets), 0)
     assert batch.rows[:, frames.ROW_KEY].tolist() == [7, 7, 9]
     assert batch.rows[:, frames.ROW_NUMBER].tolist() == [7, 5, 9]
 

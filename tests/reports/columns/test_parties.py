@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkascope.reports.columns.parties import ExchangePlaces, clients_and_brokers, topics_of_exchanges
+from tests.reports.ends import Ends
 
 
 def test_ends_are_named() -> None:
     ends = {
-        3: SimpleNamespace(client="10.0.0.2", client_port=1, broker="10.0.0.1", broker_port=9092),
-        5: SimpleNamespace(client="fe80::2", client_port=1, broker="fe80::1", broker_port=9093),
+        3: Ends(),
+        5: Ends("fe80::2", 1, "fe80::1", 9093),
     }
     client, broker = clients_and_brokers(np.array([5, 3, 9, 5]), ends)
     assert client.to_pylist() == ["fe80::2", "10.0.0.2", None, "fe80::2"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,16 +17,15 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.client_facts import FACTS
 from kafkascope.reports.views.clients import FactsView
 from tests.paths import PCAPS
+from tests.reports.ends import Ends, ends_of
 
 
 @cache
-def tables(capture: str) -> tuple[dict[str, pa.Table], dict[int, Any]]:
+def tables(capture: str) -> tuple[dict[str, pa.Table], dict[int, Ends]]:
     """The tables that the view needs, and the ends of connections."""
     (file,) = (PCAPS / capture).glob("capture.pcap*")
     cap = kafkascope.read(file)
-    columns = ["connection", "client", "client_port", "broker", "broker_port"]
-    ends = {r["connection"]: SimpleNamespace(**r) for r in cap.arrow("connections").select(columns).to_pylist()}
-    return {name: cap.arrow(name) for name in FactsView.needs}, ends
+    return {name: cap.arrow(name) for name in FactsView.needs}, ends_of(cap.arrow("connections"))
 
 
 def findings(parts: list[pa.Table]) -> pa.Table:

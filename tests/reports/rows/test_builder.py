@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -21,6 +21,7 @@ from kafkascope.reports.rows.damage import NAMELESS
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
+from tests.reports.ends import Ends
 from tests.reports.written_exchanges import START, Written, batch, exchanges, joined, some
 
 ALL = frozenset(SCHEMAS)
@@ -28,13 +29,7 @@ ID = "B" * 21 + "A"
 OTHER_ID = "C" * 21 + "A"
 
 
-@dataclass(frozen=True)
-class End:
-    broker: str = "10.0.0.1"
-    broker_port: int = 9092
-
-
-ENDS = {connection: End() for connection in range(10)}
+ENDS = {connection: Ends() for connection in range(10)}
 
 
 def observe(builder: TableBuilder, batch_of: Exchanges) -> dict[str, pa.Table]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,16 +13,12 @@ from kafkascope.reports.groups.messages import messages_of
 from kafkascope.reports.views import groups as view
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES, GROUP_MESSAGES
+from tests.reports.ends import Ends
 
 SECOND = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class Ends:
-    client: str = "10.0.0.1"
-    client_port: int = 40001
-    broker: str = "10.0.0.9"
-    broker_port: int = 9092
+ENDS = Ends("10.0.0.1", 40001, "10.0.0.9")
 
 
 def exchange(connection: int, number: int, api: str, group: str | None, **more: Any) -> dict[str, Any]:
@@ -49,7 +44,7 @@ def tables(exchanges: list[dict[str, Any]] | None = None, ended: list[dict[str, 
 
 
 def observed(groups: GroupsView, *args: Any) -> list[dict[str, Any]]:
-    rows = groups.observe(tables(*args), {n: Ends() for n in range(100)})
+    rows = groups.observe(tables(*args), dict.fromkeys(range(100), ENDS))
     if rows is None:
         return []
     assert rows.schema == GROUP_MESSAGES
@@ -86,7 +81,7 @@ def test_exchanges_of_groups_and_the_ends_of_their_members_connections_are_rows(
 
 def test_how_a_connection_ended_comes_back_as_a_value() -> None:
     groups = GroupsView()
-    rows = groups.observe(tables([exchange(1, 1, "ConsumerGroupHeartbeat", "g")], [connection(1)]), {1: Ends()})
+    rows = groups.observe(tables([exchange(1, 1, "ConsumerGroupHeartbeat", "g")], [connection(1)]), {1: ENDS})
     messages, ended = messages_of(rows)
     assert [message.api for message in messages] == ["ConsumerGroupHeartbeat"]
     assert (ended[1].closed, ended[1].how_closed, ended[1].software) == (9 * SECOND, "fin", "apache-kafka-java")
@@ -117,7 +112,7 @@ def test_what_rows_tell_does_not_depend_on_other_groups() -> None:
     groups = GroupsView()
     request = json.dumps({"groupId": "g", "memberId": "m", "members": [{"memberId": "m", "reason": "bye"}]})
     exchanges = [exchange(1, n, "LeaveGroup", f"g{n % 3}", request=request) for n in range(1, 9)]
-    rows = groups.observe(tables(exchanges), {1: Ends()})
+    rows = groups.observe(tables(exchanges), {1: ENDS})
     assert rows is not None
     together = groups.result(rows, Known())
     events = together["group_events"].to_pylist()

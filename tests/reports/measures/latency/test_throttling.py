@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pyarrow as pa
 import pytest
 
 from kafkascope.decoders import apis
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.views.latency import LatencyView
+from tests.reports.ends import Ends
 from tests.reports.written_exchanges import Written, exchanges, joined
 
 MILLISECOND = 1_000_000
-END = SimpleNamespace(client="10.0.0.2", client_port=4000, broker="10.0.0.1", broker_port=9092)
 
 
 def throttled(api_key: int, version: int, told_ms: int) -> list[tuple[int, int]]:
@@ -22,7 +20,7 @@ def throttled(api_key: int, version: int, told_ms: int) -> list[tuple[int, int]]
     made = exchanges(Written(api_key, version, {}, body), Written(api_key, version, {}, body))
     view = LatencyView()
     tables = joined(TableBuilder(view.needs).observe(made, {}))
-    rows = view.observe(tables, {1: END})
+    rows = view.observe(tables, {1: Ends()})
     assert isinstance(rows, pa.Table)
     return [(row["count"], row["sum_ns"] // MILLISECOND) for row in rows.to_pylist() if row["part"] == "throttled"]
 
