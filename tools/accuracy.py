@@ -191,7 +191,7 @@ def compare_errors(truth: Truth, rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _key(one: Truth) -> tuple[str, int]:
-    return one["group"], one.get("generation_or_epoch", one.get("generation"))
+    return one["group"], one["generation_or_epoch"] if "generation_or_epoch" in one else one["generation"]
 
 
 def _name(key: tuple[str, int]) -> str:

@@ -6,9 +6,8 @@ import pytest
 
 from kafkascope.reports.groups.classic.history import classic
 from kafkascope.reports.groups.history import GUESSED, LIKELY, Rebalance
-from tests.reports.groups.group_logs import START, Conversation
+from tests.reports.groups.group_logs import MS, START, Conversation
 
-MS = 1_000_000
 SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
 LAST_WORD = 9_000
 SESSION_ENDS = LAST_WORD + 10_000
