@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from kafkascope.reports.findings.client_rules import client_findings
+from kafkascope.reports.findings.finding import INFO, WARNING
 from kafkascope.reports.measures.client_facts import CAPTURE, Fact
-from kafkascope.reports.vocabulary.thresholds import THRESHOLDS, threshold
+from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
 
 SECOND = 1_000_000_000
 BROKER = "10.0.0.1:9092"
@@ -33,8 +34,8 @@ def kinds(*facts: Fact) -> list[str]:
 # Facts that are just enough for a finding, and the same just not enough.
 CASES: dict[str, tuple[list[Fact], list[Fact]]] = {
     "metadata_storm": (
-        [fact("request", api="Metadata", count=int(threshold("metadata_requests")))],
-        [fact("request", api="Metadata", count=int(threshold("metadata_requests")) - 1)],
+        [fact("request", api="Metadata", count=40)],
+        [fact("request", api="Metadata", count=39)],
     ),
     "connection_churn": (
         [fact("connection", what="fin", most=10, span=s, count=4) for s in (0, 10, 20, 30, 50)],
@@ -103,6 +104,63 @@ def test_a_finding_begins_at_its_threshold(kind: str) -> None:
     enough, not_enough = CASES[kind]
     assert kind in kinds(*enough)
     assert kind not in kinds(*not_enough)
+
+
+def unanswered_for(api: str, nanoseconds: int) -> list[Fact]:
+    asked = fact("unanswered", api=api, number=7)
+    return [asked, fact("connection", last_at=nanoseconds, first_packet=7, what="fin")]
+
+
+def clock(count: int, least: int, most: int) -> list[Fact]:
+    return [fact("clock", count=count, total=count * (least + most) // 2, least=least, most=most)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "enough", "not_enough"),
+    [
+        ("unanswered", unanswered_for("Produce", SECOND), unanswered_for("Produce", SECOND - 1)),
+        ("unanswered", unanswered_for("Fetch", 5 * SECOND), unanswered_for("Fetch", 5 * SECOND - 1)),
+        (
+            "tiny_batches",
+            [fact("batch", api="produce", number=2, count=300, total=400)],
+            [fact("batch", api="produce", number=2, count=299, total=400)],
+        ),
+        (
+            "tiny_batches",
+            [fact("batch", api="produce", number=2, count=300, total=599)],
+            [fact("batch", api="produce", number=2, count=300, total=600)],
+        ),
+        (
+            "old_protocol",
+            [fact("request", api="Produce", number=2)],
+            [fact("request", api="Produce", number=3)],
+        ),
+        ("clock_difference", clock(5, 2_000, 2_000), clock(5, 1_999, 1_999)),
+        ("clock_difference", clock(5, -2_000, -2_000), clock(5, -1_999, -1_999)),
+        ("clock_difference", clock(5, 2_500, 3_500), clock(5, 2_500, 3_501)),
+        ("clock_difference", clock(5, 3_000, 3_000), clock(4, 3_000, 3_000)),
+        (
+            "hanging_transaction",
+            [fact("held_back", what="t-0", span=s, least=4, most=4) for s in (0, 60)],
+            [fact("held_back", what="t-0", span=s, least=4, most=4) for s in (0, 59)],
+        ),
+    ],
+)
+def test_a_finding_begins_exactly_at_its_threshold(kind: str, enough: list[Fact], not_enough: list[Fact]) -> None:
+    assert kind in kinds(*enough)
+    assert kind not in kinds(*not_enough)
+
+
+@pytest.mark.parametrize(("longest_ms", "brief"), [(4_999, 20), (5_000, 0)])
+def test_connections_that_lasted_so_long_were_worth_their_handshake(longest_ms: int, brief: int) -> None:
+    (found,) = client_findings("c", [fact("connection", what="fin", most=longest_ms, count=20)])
+    assert found.evidence[1].text == f"{brief} of 20 lie in spans in which none lasted 5 s"
+
+
+@pytest.mark.parametrize(("again", "severity"), [(10, WARNING), (9, INFO)])
+def test_one_percent_sent_again_is_a_warning(again: int, severity: str) -> None:
+    (found,) = client_findings("c", [sequence(0, total=1_000, least=0, most=999 - again)])
+    assert (found.kind, found.severity) == ("sent_again", severity)
 
 
 @pytest.mark.parametrize("kind", CASES)
