@@ -1,0 +1,109 @@
+"""Rules about groups: where each begins to speak, and that it is silent below. Times of messages are milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding
+from kafkascope.reports.findings.group_rules import group_findings
+from kafkascope.reports.groups.history import Event, Evidence, GroupHistory, Member, Rebalance, Unowned
+from tests.reports.groups.group_logs import START, Conversation
+
+SECOND = 1_000_000_000
+
+
+def rebalances(*times: float, **changes: Any) -> GroupHistory:
+    """Generations that began so many seconds after START; the members of each are a and b."""
+    of_all: dict[str, Any] = {"assignor": "range", "members": [Member("a~1", "a"), Member("b~1", "b")]}
+    return GroupHistory(
+        rebalances=[
+            Rebalance("g", "classic", number, started=at, stable=at, **of_all | changes)
+            for number, at in enumerate((START + int(time * SECOND) for time in times), 1)
+        ]
+    )
+
+
+def of_kind(kind: str, history: GroupHistory, said: Conversation | None = None) -> list[Finding]:
+    found = group_findings((said or Conversation()).log(), history)
+    return [finding for finding in found if finding.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("times", "is_storm"),
+    [((0, 1, 2, 3, 4, 5), True), ((0, 1, 2, 3, 4), False), ((0, 1, 2, 3, 4, 299), True), ((0, 1, 2, 3, 4, 300), False)],
+)
+def test_six_rebalances_in_five_minutes_are_a_storm(times: tuple[int, ...], is_storm: bool) -> None:
+    history = rebalances(*times, trigger="poll_timeout", trigger_client_id="a")
+    assert len(of_kind("rebalance_storm", history)) == is_storm
+
+
+@pytest.mark.parametrize(("count", "severity"), [(6, CRITICAL), (5, WARNING)])
+def test_poll_timeouts_as_many_as_make_a_storm_are_critical(count: int, severity: str) -> None:
+    history = rebalances(*range(count), trigger="poll_timeout", trigger_client_id="a")
+    assert [finding.severity for finding in of_kind("poll_timeout", history)] == [severity]
+
+
+@pytest.mark.parametrize(("count", "found"), [(2, 1), (1, 0)])
+def test_leaving_and_coming_back_is_told_the_second_time(count: int, found: int) -> None:
+    came_back = Evidence("it came back", None, None, 0.4, "poll_timeout", rejected=True)
+    history = rebalances(*range(count), trigger="member_left", trigger_client_id="a", evidence=[came_back])
+    assert len(of_kind("leaving_and_returning", history)) == found
+
+
+@pytest.mark.parametrize(("interval_ms", "found"), [(4_001, 1), (4_000, 0)])
+def test_two_and_a_half_heartbeats_fit_into_a_session(interval_ms: int, found: int) -> None:
+    said = Conversation()
+    said.join(0, "a~1", generation=1, session=10_000)
+    for number in range(1, 8):
+        said.heartbeat(number * interval_ms, "a~1", 1)
+    assert len(of_kind("session_timeout_tight", GroupHistory(), said)) == found
+
+
+@pytest.mark.parametrize(("took", "found"), [(1_000, 1), (999, 0)])
+def test_a_heartbeat_that_waits_a_second_behind_another_request_is_held_up(took: float, found: int) -> None:
+    said = Conversation()
+    said.say(0, "OffsetCommit", "a", {}, {}, took=took + 10)
+    said.heartbeat(5, "a~1", 1, took=took)
+    assert len(of_kind("heartbeat_held_up", GroupHistory(), said)) == found
+
+
+@pytest.mark.parametrize(("count", "found"), [(3, 1), (2, 0)])
+def test_three_commits_that_are_refused_are_told(count: int, found: int) -> None:
+    said = Conversation()
+    for number in range(count):
+        said.say(number, "OffsetCommit", "a", {}, {}, error="UNKNOWN_MEMBER_ID")
+    assert len(of_kind("commit_refused", GroupHistory(), said)) == found
+
+
+@pytest.mark.parametrize(("count", "unowned_ms", "found"), [(4, 1_000, 1), (4, 999, 0), (3, 1_000, 0)])
+def test_an_eager_assignor_is_told_when_it_stops_all_three_times_after_the_first(
+    count: int, unowned_ms: float, found: int
+) -> None:
+    assert len(of_kind("eager_assignor", rebalances(*range(count), unowned_ms=unowned_ms))) == found
+
+
+@pytest.mark.parametrize(("most", "fewest", "found"), [(6, 3, 1), (5, 3, 0)])
+def test_twice_as_many_partitions_are_uneven(most: int, fewest: int, found: int) -> None:
+    members = [
+        Member(name, name, assignment=[f"t-{number}" for number in range(count)])
+        for name, count in (("a", most), ("b", fewest))
+    ]
+    assert len(of_kind("uneven_assignment", rebalances(0, members=members))) == found
+
+
+@pytest.mark.parametrize(("unowned_ms", "found"), [(10_000, 1), (9_999, 0)])
+def test_a_partition_that_nobody_owns_for_ten_seconds_is_told(unowned_ms: float, found: int) -> None:
+    assert len(of_kind("partition_unowned", rebalances(0, unowned=[Unowned("t-0", 0, unowned_ms)]))) == found
+
+
+@pytest.mark.parametrize(("last_by_ms", "found"), [(5_000, 1), (4_999, 0)])
+def test_a_member_that_comes_five_seconds_after_the_others_is_slow(last_by_ms: float, found: int) -> None:
+    assert len(of_kind("slow_to_join", rebalances(0, last_client_id="a", last_by_ms=last_by_ms))) == found
+
+
+@pytest.mark.parametrize(("count", "severity"), [(4, WARNING), (3, INFO)])
+def test_a_coordinator_that_moves_four_times_is_a_warning(count: int, severity: str) -> None:
+    moves = [Event("g", number * SECOND, "coordinator_moved", detail=f"to {number}") for number in range(count)]
+    assert [each.severity for each in of_kind("coordinator_moved", GroupHistory(events=moves))] == [severity]
