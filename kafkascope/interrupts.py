@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,6 +50,9 @@ def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) 
     try:
         # A thread that the interpreter does not wait for, if a second signal ends it.
         threading.Thread(target=run, name="kafkascope-stoppable", daemon=True).start()
+        # Again and again: a signal that comes just before the wait begins does not end it.
+        while wait([future], timeout=0.25).not_done:
+            pass
         return future.result()
     except Exception:
         if received:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_a_signal_asks_work_to_stop_and_a_second_has_its_usual_effect(number: si
         stoppable(work, said.append)
     assert caught.value.number == number
     assert said == [number.name]
+
+
+def test_a_signal_that_does_not_wake_the_waiting_thread_is_heard() -> None:
+    main = threading.main_thread().ident or 0
+
+    def work(stop: threading.Event) -> bool:
+        while "futures" not in "".join(traceback.format_stack(sys._current_frames()[main])[-3:]):
+            pass  # until it waits for this
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # to this thread: as one that comes just before
+        return stop.wait(20)
+
+    assert stoppable(work, nothing)
 
 
 def test_work_that_ends_all_the_same_has_ended() -> None:
