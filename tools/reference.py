@@ -11,6 +11,7 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from typer.main import get_command
@@ -92,7 +93,8 @@ def _head(*titles: str) -> str:
 def _command_line() -> Iterator[str]:
     yield "# Command line\n\n`sniff` is `kafkascope sniff`. Each command ends with status 0 if all went well, 1 if "
     yield "something could not be read or written, 2 if it was called wrongly.\n"
-    for name, command in get_command(app).commands.items():
+    group: Any = get_command(app)  # whose classes are typer's own, without types
+    for name, command in group.commands.items():
         yield f"\n## kafkascope {name}\n\n{command.help}\n" + _head("option or argument", "meaning")
         for parameter in command.params:
             is_option = parameter.param_type_name == "option"
@@ -129,7 +131,8 @@ def _columns(columns: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[st
 
 
 def _meaning(of: pa.Field | pa.Schema) -> str:
-    return (of.metadata or {}).get(MEANING, b"").decode()
+    meaning: bytes = (of.metadata or {}).get(MEANING, b"")
+    return meaning.decode()
 
 
 def _findings() -> Iterator[str]:

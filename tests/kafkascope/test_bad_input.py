@@ -349,5 +349,5 @@ def test_connections_of_one_packet_cost_the_same_however_many_there_are() -> Non
         assert len(tables["connections"]) == len(tables["exchanges"]) == len(tables["issues"]) / 2 == count
         return taken
 
-    steps_for(10)  # makes what is made when it is first asked for
+    steps_for(1000)  # makes what is made when it is first asked for
     assert steps_for(1000) < 4.2 * steps_for(250)

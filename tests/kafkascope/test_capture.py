@@ -112,7 +112,7 @@ def test_a_file_that_changes_before_an_answer_is_asked_for_is_named(tmp_path: Pa
         _ = cut.rebalances
 
 
-def test_a_full_disk_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Spool, "_path", lambda *_: "/dev/full")
-    with pytest.raises(OSError, match="No space left on device; set TMPDIR"):
+def test_tables_that_cannot_be_kept_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Spool, "_path", lambda _, name: str(tmp_path / "gone" / name))
+    with pytest.raises(OSError, match="No such file or directory; set TMPDIR"):
         kafkascope.read(PCAPS / "eager-three-joins" / "capture.pcap")

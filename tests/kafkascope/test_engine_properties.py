@@ -80,13 +80,13 @@ def test_rows_that_are_complete_stay_what_they_are_wherever_the_capture_ends(nam
     complete = []
     for row in range(len(segments.number)):
         complete += _exchanges(engine.feed(rows_of(segments, row, row + 1)))
-    everything = complete + [row for tables in engine.finish() for row in _exchanges(tables)]
+    everything = complete + _exchanges(engine.finish())
     assert len(everything) > 20
     for size in range(1, len(segments.number), 11):
         engine = Engine(OPTIONS)
         early = _exchanges(engine.feed(rows_of(segments, 0, size)))
         assert early == complete[: len(early)]
-        late = [row for tables in engine.finish() for row in _exchanges(tables)]
+        late = _exchanges(engine.finish())
         assert all(row in everything for row in late if (row["outcome"], row["decoded"]) == ("answered", "full"))
 
 

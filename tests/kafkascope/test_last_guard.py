@@ -209,7 +209,7 @@ def test_it_is_the_same_however_the_capture_is_cut(guarded: None) -> None:
             for packets in capture:
                 segments = dissect(packets).segments
                 for begin in range(0, len(segments.number), 150):
-                    parts.append(engine.feed(cut(segments, begin, begin + 150)))
+                    parts += engine.feed(cut(segments, begin, begin + 150))
         found = joined([*parts, *engine.finish()])
         names = engine.topic_names
         tables = [{name: names.resolve(table) for name, table in found.items() if name in SCHEMAS}]

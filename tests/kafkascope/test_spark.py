@@ -42,7 +42,7 @@ from kafkascope.spark import (
     AnalysisError,
     OutputError,
     SparkUnavailableError,
-    analysis,
+    jobs,
     parcels,
     sessions,
     tasks,
@@ -544,9 +544,9 @@ def test_a_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_neighbours_are_grouped_up_to_a_size() -> None:
-    groups = analysis.grouped([3, 3, 5, 9, 1, 1], lambda size: size, 6)
+    groups = jobs.grouped([3, 3, 5, 9, 1, 1], lambda size: size, 6)
     assert groups == [[3, 3], [5], [9], [1, 1]]
-    assert analysis.grouped([], lambda size: size, 6) == []
+    assert jobs.grouped([], lambda size: size, 6) == []
 
 
 def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
@@ -623,7 +623,7 @@ def test_a_file_that_changes_between_jobs_is_named_or_read_as_it_was_indexed(
     data = CAPTURE.read_bytes()
     whole = gzip.compress(data) if packed else data
     path = tmp_path / "capture.pcap"
-    index = analysis._Run._index
+    index = jobs._Run._index
 
     def grow() -> None:
         with path.open("ab") as file:
@@ -639,7 +639,7 @@ def test_a_file_that_changes_between_jobs_is_named_or_read_as_it_was_indexed(
 
     path.write_bytes(whole)
     once = kafkascope.spark.analyze([str(path)], str(tmp_path / "once"), spark=spark, split_bytes=200_000)
-    monkeypatch.setattr(analysis._Run, "_index", changing(grow))
+    monkeypatch.setattr(jobs._Run, "_index", changing(grow))
     again = kafkascope.spark.analyze([str(path)], str(tmp_path / "again"), spark=spark, split_bytes=200_000)
     assert rows_of(tmp_path / "again", "exchanges") == rows_of(tmp_path / "once", "exchanges")
     (issue,) = [row for row in rows_of(tmp_path / "again", "issues") if row["kind"] == "file_grew"]
@@ -647,7 +647,7 @@ def test_a_file_that_changes_between_jobs_is_named_or_read_as_it_was_indexed(
     assert issue["count"] == 1
     assert once.rows["issues"] == again.rows["issues"] - 1
     path.write_bytes(whole)
-    monkeypatch.setattr(analysis._Run, "_index", changing(lambda: os.truncate(path, len(whole) // 2)))
+    monkeypatch.setattr(jobs._Run, "_index", changing(lambda: os.truncate(path, len(whole) // 2)))
     with pytest.raises(AnalysisError) as caught:
         kafkascope.spark.analyze([str(path)], str(tmp_path / "cut"), spark=spark, split_bytes=200_000)
     assert str(caught.value).startswith(f"{path}: it is shorter than when it was first read")

@@ -216,7 +216,7 @@ def test_answers_without_requests_take_no_python_each() -> None:
         assert conversations.count(1) == count
         return found
 
-    steps_for(10)  # makes what is made when it is first asked for
+    steps_for(800)  # makes what is made when it is first asked for
     assert steps_for(800) < 1.2 * steps_for(200)
 
 

@@ -17,13 +17,13 @@ def _guarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def doubled(bad: set[int], calls: list[int]) -> list[list[int] | str]:
-    def work(items: Sequence[int]) -> list[int]:
+    def work(items: Sequence[int]) -> list[list[int] | str]:
         calls.append(len(items))
         if bad.intersection(items):
             raise ZeroDivisionError("secret")
-        return [2 * item for item in items]
+        return [[2 * item for item in items]]
 
-    return list(isolated(range(1000), work, lambda items, said: f"{items[0]}-{items[-1]}: {said}"))
+    return list(isolated(range(1000), work, lambda items, said: [f"{items[0]}-{items[-1]}: {said}"]))
 
 
 def test_items_are_lost_alone_and_in_order() -> None:

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.record_columns import read_records
+from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.rows.bodies import BodyDecoder
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.rows.damage import NAMELESS
+from kafkascope.reports.rows.record_tables import record_table
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
@@ -620,15 +622,16 @@ def test_records_come_the_same_in_chunks_of_any_size(monkeypatch: pytest.MonkeyP
 
 
 def test_texts_that_are_too_long_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = exchanges(heartbeat(0), METADATA, Written(apis.key_of("ListGroups"), 0, {}, {"groups": []}))
-    texts = tables_of(whole)["exchanges"].column("response").to_pylist()
-    assert len(texts[1]) > len(texts[2])
-    monkeypatch.setattr("kafkascope.reports.rows.bodies_as_text.LONGEST_TEXT", len(texts[2]))
+    whole = exchanges(heartbeat(0), METADATA)
+    requests, responses = (tables_of(whole)["exchanges"].column(side).to_pylist() for side in ("request", "response"))
+    assert len(requests[1]) < len(responses[1])
+    monkeypatch.setattr("kafkascope.reports.rows.bodies_as_text.LONGEST_TEXT", len(requests[1]))
     builder = TableBuilder(ALL)
     table = observe(builder, whole)["exchanges"]
-    assert table.column("response").to_pylist() == [texts[0], None, texts[2]]
-    assert table.column("issue").to_pylist() == [None, "response: too large to be shown as text", None]
-    assert table.column("decoded").to_pylist() == ["full"] * 3
+    assert table.column("request").to_pylist() == requests
+    assert table.column("response").to_pylist() == [responses[0], None]
+    assert table.column("issue").to_pylist() == [None, "response: too large to be shown as text"]
+    assert table.column("decoded").to_pylist() == ["full"] * 2
     (issue,) = builder.issues
     assert (issue.kind, issue.count) == ("body_too_large", 1)
     assert issue.detail.startswith("response of Metadata v")
@@ -715,3 +718,28 @@ def test_whatever_the_bytes_are_there_are_tables(changes: list[tuple[int, int]],
         table.validate(full=True)
     assert tables["exchanges"].num_rows == len(CONVERSATION)
     assert observed(TableBuilder(ALL), some(whole, 0, cut), some(whole, cut, len(CONVERSATION))) == tables
+
+
+def test_a_fault_amid_records_costs_those_of_its_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was given before it was met is not given again, though the exchanges are worked on again in parts."""
+    monkeypatch.delenv(RAISE_FAULTS)
+    monkeypatch.setattr("kafkascope.reports.rows.partition_tables.read_records", partial(read_records, chunk_bytes=1))
+    values = [b"a", b"b", b"bad", b"c", b"d"]
+    data = [
+        {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": batch(value)}]}]} for value in values
+    ]
+    whole = exchanges(*(Written(apis.PRODUCE, 7, request, PRODUCE.response) for request in data))
+
+    def failing(*columns: Any, **options: Any) -> pa.Table | None:
+        table = record_table(*columns, **options)
+        if table is not None and b"bad" in table["value"].to_pylist():
+            raise ZeroDivisionError
+        return table
+
+    monkeypatch.setattr("kafkascope.reports.rows.partition_tables.record_table", failing)
+    builder = TableBuilder(ALL)
+    found = observe(builder, whole)
+    assert found["records"]["value"].to_pylist() == [b"a", b"b", b"c", b"d"]
+    assert len(found["exchanges"]) == len(values)
+    assert [text is None for text in found["exchanges"]["issue"].to_pylist()] == [value != b"bad" for value in values]
+    assert [(issue.kind, issue.count) for issue in builder.issues] == [("internal_error", 1)]
