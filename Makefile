@@ -15,7 +15,7 @@ setup-test:
 	@tools/setup.sh test
 
 demo: setup  ## analyze a real capture on local Spark: answers on the terminal, report and tables in out/demo
-	.venv/bin/kafkascope analyze pcaps/eager-three-joins/capture.pcap -o out/demo --records --overwrite
+	.venv/bin/kafkascope analyze pcaps/rebalance-storm/capture.pcap -o out/demo --records --overwrite
 
 test: setup-test  ## the whole test suite
 	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
