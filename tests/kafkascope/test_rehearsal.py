@@ -62,7 +62,7 @@ class Small(Rehearsal):
 def kernels():
     return {
         f"{kernel.py_func.__module__}.{kernel.py_func.__name__}": sorted(map(str, kernel.signatures))
-        for name, module in list(sys.modules.items()) if name.startswith(("decoders.", "sniffer.", "reports."))
+        for name, module in list(sys.modules.items()) if name.startswith("kafkascope.")
         for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and kernel.signatures
     }
 
@@ -87,7 +87,6 @@ NOT_SHOWN = {
     "kafkascope.decoders.tape._index",
     "kafkascope.decoders.tape._last_child",
     "kafkascope.reports.rows.tape_rows.error_rows",
-    "kafkascope.reports.columns.text._write_epoch",
 }
 OF_FILES = ("kafkascope.sniffer.sources.pcap.", "kafkascope.sniffer.sources.pcapng.")
 

@@ -729,7 +729,7 @@ def test_kernels_are_compiled_before_workers_need_them(
     kafkascope.spark.analyze(
         [str(CAPTURE)], str(tmp_path / "out"), spark=spark, progress=lambda what, *_: happened.append(what)
     )
-    assert happened[:2] == ["rehearsal", "find packets"]
+    assert happened.index("rehearsal") < happened.index("decode")
 
 
 def test_nothing_that_can_be_read_is_said_so(spark: Any, tmp_path: Path) -> None:
