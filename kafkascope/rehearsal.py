@@ -14,9 +14,11 @@ import crc32c
 import numpy as np
 
 from kafkascope.decoders import apis
+from kafkascope.sniffer import recognise
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.link import RAW_IP
+from kafkascope.sniffer.reassembly import SWEEP_SEGMENTS
 from kafkascope.sniffer.sources import live
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -37,6 +39,7 @@ class Rehearsal:
 
     def __iter__(self) -> Iterator[Packets]:
         live.rehearse()
+        recognise.behind_tags(np.zeros(1, np.uint8), 0, 1)  # for answers behind lost bytes
         number = 1
         for contents in _batches():
             yield _packets(contents, number)
@@ -67,7 +70,12 @@ def _batches() -> Iterator[list[bytes]]:
         for correlation_id in range(4):
             exchange = _metadata(correlation_id) if correlation_id % 2 else _api_versions(correlation_id)
             yield from ([connection.packet(side, exchange[side])] for side in sides)
+    # One that is known for Kafka by a Produce alone.
+    producing = _Connection(20_003)
+    yield from ([producing.packet(side, message)] for side, message in enumerate(_produce()))
     yield [_Connection(30_000 + more).packet(CLIENT, flags=SYN) for more in range(MANY)]
+    # So many packets that connections are looked through for those that are over.
+    yield [opened.packet(CLIENT) for _ in range(SWEEP_SEGMENTS + 1)]
 
 
 class _Connection:

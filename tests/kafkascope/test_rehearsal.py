@@ -88,6 +88,8 @@ NOT_SHOWN = {
     "kafkascope.decoders.tape._last_child",
     "kafkascope.reports.rows.tape_rows.error_rows",
 }
+# Names of kernels that mean something else in Python code: a method, and the function of which a kernel is made.
+NAMESAKES = {"kafkascope.sniffer.reassembly._end", "kafkascope.decoders.apis.response_layout_version"}
 OF_FILES = ("kafkascope.sniffer.sources.pcap.", "kafkascope.sniffer.sources.pcapng.")
 
 Kernels = dict[str, list[str]]
@@ -135,4 +137,4 @@ def functions(code: CodeType) -> Iterator[CodeType]:
 def test_no_kernel_is_forgotten_because_no_capture_here_needs_it() -> None:
     rehearsed = {name for view in VIEWS for name in rehearsed_and_shown(view)[0]}
     called = {name for name in called_by_python() if not name.startswith(OF_FILES)}
-    assert called - rehearsed == NOT_SHOWN
+    assert called - rehearsed - NAMESAKES == NOT_SHOWN
