@@ -653,6 +653,16 @@ def test_a_file_that_changes_between_jobs_is_named_or_read_as_it_was_indexed(
     assert str(caught.value).startswith(f"{path}: it is shorter than when it was first read")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "cut").exists()
+    # Replaced by one of the same size: the last record has another payload.
+    path.write_bytes(whole)
+    other = data[:-1] + bytes([data[-1] ^ 1])
+    monkeypatch.setattr(
+        jobs._Run, "_index", changing(lambda: path.write_bytes(gzip.compress(other) if packed else other))
+    )
+    with pytest.raises(AnalysisError) as caught:
+        kafkascope.spark.analyze([str(path)], str(tmp_path / "replaced"), spark=spark, split_bytes=200_000)
+    assert str(caught.value).startswith(f"{path}: its content is not what it was when it was first read")
+    assert not (tmp_path / "replaced").exists()
 
 
 def test_a_run_that_is_asked_to_stop_leaves_nothing(
