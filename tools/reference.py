@@ -18,7 +18,6 @@ from typer.main import get_command
 
 from kafkascope.cli import app
 from kafkascope.decoders.errors import ERRORS
-from kafkascope.reports.vocabulary.error_advice import advice_on
 from kafkascope.reports.vocabulary.events import EVENTS
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
@@ -165,8 +164,8 @@ def _errors() -> Iterator[str]:
     yield "# Errors\n\nError codes of Kafka, and what to do about each.\n"
     yield _head("code", "name", "retriable", "meaning", "advice")
     for code, error in ERRORS.items():
-        advice = advice_on(error.name, retriable=error.retriable) if code else ""
-        yield _row(code, f"`{error.name}`", "yes" if error.retriable else "no", error.meaning, advice)
+        advice = error.advice if code else ""
+        yield _row(code, f"`{error}`", "yes" if error.retriable else "no", error.meaning, advice)
 
 
 def _text(text: str) -> str:

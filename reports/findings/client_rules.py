@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
@@ -38,25 +39,33 @@ _DAMAGE = frozenset(
 )
 
 # Errors by what they are a sign of.
-_AUTHENTICATION = frozenset({"SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE"})
+_AUTHENTICATION = frozenset(
+    {Error.SASL_AUTHENTICATION_FAILED, Error.UNSUPPORTED_SASL_MECHANISM, Error.ILLEGAL_SASL_STATE}
+)
 _AUTHORIZATION = frozenset(
     {
-        "TOPIC_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED",
-        "CLUSTER_AUTHORIZATION_FAILED",
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-        "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
+        Error.TOPIC_AUTHORIZATION_FAILED,
+        Error.GROUP_AUTHORIZATION_FAILED,
+        Error.CLUSTER_AUTHORIZATION_FAILED,
+        Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
 _STALE_LEADER = frozenset(
-    {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE"}
+    {Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH, Error.LEADER_NOT_AVAILABLE}
 )
 # Those that have a finding of their own, or belong to groups, whose findings tell them better.
 _TOLD_ELSEWHERE = (
     _AUTHENTICATION
     | _AUTHORIZATION
     | _STALE_LEADER
-    | {"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"}
+    | {
+        Error.REBALANCE_IN_PROGRESS,
+        Error.MEMBER_ID_REQUIRED,
+        Error.UNKNOWN_MEMBER_ID,
+        Error.ILLEGAL_GENERATION,
+        Error.STALE_MEMBER_EPOCH,
+    }
 )
 
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_milliseconds, in_seconds
@@ -34,40 +35,40 @@ _DISTURBANCES: dict[str, str] = {
     "returned": "it came back after it had gone",
 }
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
-_REFUSED_JOINS = {
-    "INCONSISTENT_GROUP_PROTOCOL": (
+_REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
+    Error.INCONSISTENT_GROUP_PROTOCOL: (
         "no_common_assignor",
         "has no assignor (or protocol type) in common with the others",
         "Give all members one partition.assignment.strategy in common; to change it, roll twice: first with both, then "
         "with the new one alone.",
     ),
-    "UNSUPPORTED_ASSIGNOR": (
+    Error.UNSUPPORTED_ASSIGNOR: (
         "no_common_assignor",
         "asks for an assignor that the broker does not have",
         "Set group.remote.assignor to one that the broker names (uniform, range), or leave it out.",
     ),
-    "INVALID_SESSION_TIMEOUT": (
+    Error.INVALID_SESSION_TIMEOUT: (
         "join_refused",
         "asks for a session timeout that the broker does not allow",
         "Keep session.timeout.ms between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms.",
     ),
-    "GROUP_MAX_SIZE_REACHED": (
+    Error.GROUP_MAX_SIZE_REACHED: (
         "join_refused",
         "finds the group full",
         "Raise the broker's group.max.size, or start fewer members.",
     ),
-    "GROUP_AUTHORIZATION_FAILED": (
+    Error.GROUP_AUTHORIZATION_FAILED: (
         "join_refused",
         "may not read with this group",
         "Give its principal READ on the group.",
     ),
-    "INVALID_REGULAR_EXPRESSION": (
+    Error.INVALID_REGULAR_EXPRESSION: (
         "join_refused",
         "subscribes with a pattern that the broker cannot read",
         "The broker uses RE2 (KIP-848): look-ahead and back references do not work there.",
     ),
 }
-_INSTANCE_ERRORS = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
+_INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
 _JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 _COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 _HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})

@@ -9,16 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.triggers import Trigger
 
-NOT_A_MEMBER = frozenset({"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"})
+NOT_A_MEMBER = frozenset({Error.UNKNOWN_MEMBER_ID, Error.GROUP_ID_NOT_FOUND})
 """Errors that tell a member that it was taken out of the group."""
-FENCED = NOT_A_MEMBER | {"FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION"}
+FENCED = NOT_A_MEMBER | {
+    Error.FENCED_INSTANCE_ID,
+    Error.FENCED_MEMBER_EPOCH,
+    Error.STALE_MEMBER_EPOCH,
+    Error.ILLEGAL_GENERATION,
+}
 """Errors that tell a member that the group went on without it, or that another took its place."""
-NOT_HERE = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+NOT_HERE = frozenset({Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS})
 """Errors that send a member to another coordinator."""
-REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
 
 # How the reasons of KIP-800 are understood, first match first. Java: ConsumerCoordinator and KafkaAdminClient, which
 # writes its words before those of the administrator.

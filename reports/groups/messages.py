@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
@@ -119,7 +120,7 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
         "client": pa.array([end and end.client for end in known], pa.string()),
         "client_port": pa.array([end and end.client_port for end in known], pa.int32()),
         "broker": pa.array([end and address(end.broker, end.broker_port) for end in known], pa.string()),
-        "error": pc.if_else(pc.equal(rows["error"], "NONE"), pa.scalar(None, pa.string()), rows["error"]),
+        "error": pc.if_else(pc.equal(rows["error"], Error.NONE), pa.scalar(None, pa.string()), rows["error"]),
     }
     shortened = pc.is_in(rows["api"], pa.array(sorted(_SHORTENED)))
     columns |= {side: _shortened(rows[side], shortened) for side in ("request", "response")}

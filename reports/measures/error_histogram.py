@@ -13,7 +13,6 @@ from kafkascope.decoders import errors
 from kafkascope.reports.columns.arrow import changes, dictionary_codes, integers
 from kafkascope.reports.columns.series import kept_series, spans, width_of
 from kafkascope.reports.measures.ordinary_errors import ordinary
-from kafkascope.reports.vocabulary.error_advice import advice_on
 from kafkascope.reports.vocabulary.tables import ERROR_COUNTS, ERROR_HISTOGRAM, TIME
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import MILLISECOND_NS
@@ -70,7 +69,7 @@ def error_histogram(rows: pa.Table) -> pa.Table:
 
 def _histogram(summed: pa.Table, width: int) -> pa.Table:
     codes, distinct = dictionary_codes(summed["code"])
-    known = [errors.error_of(code) for code in distinct.to_pylist()]
+    told = [errors.explained(code) for code in distinct.to_pylist()]
     of_code = pa.array(codes)
     count = summed.num_rows
     columns = {
@@ -79,9 +78,9 @@ def _histogram(summed: pa.Table, width: int) -> pa.Table:
         "width_ms": np.full(count, width // MILLISECOND_NS),
         "first": pc.cast(summed["first_at"], TIME),
         "last": pc.cast(summed["last_at"], TIME),
-        "retriable": pa.array([one.retriable for one in known], pa.bool_()).take(of_code),
-        "meaning": pa.array([one.meaning for one in known], pa.string()).take(of_code),
-        "advice": pa.array([advice_on(one.name, retriable=one.retriable) for one in known], pa.string()).take(of_code),
+        "retriable": pa.array([retriable for retriable, _, _ in told], pa.bool_()).take(of_code),
+        "meaning": pa.array([meaning for _, meaning, _ in told], pa.string()).take(of_code),
+        "advice": pa.array([advice for _, _, advice in told], pa.string()).take(of_code),
     }
     table = pa.table([columns[name] for name in ERROR_HISTOGRAM.names], schema=ERROR_HISTOGRAM)
     order = ("error", "api", "at", "rest", *WHERE, "ordinary")

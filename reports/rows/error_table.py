@@ -68,7 +68,7 @@ def error_table(
 def error_names(codes: Numbers) -> pa.Array:
     """Kafka's names of error codes (NOT_LEADER_OR_FOLLOWER)."""
     distinct, place = np.unique(codes, return_inverse=True)
-    names = [errors.error_of(int(code)).name for code in distinct]
+    names = [errors.name_of(int(code)) for code in distinct]
     return labels(place.reshape(-1), names)
 
 

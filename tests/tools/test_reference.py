@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from kafkascope.decoders.errors import ERRORS
-from kafkascope.reports.vocabulary.error_advice import ADVICE
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.vocabulary.events import EVENTS
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
@@ -50,10 +49,8 @@ def test_every_kind_and_option_has_its_line(page: str, names: list[str]) -> None
 
 def test_every_error_has_its_line_with_advice() -> None:
     told = {row[1]: row for row in rows(PAGES["errors.md"])}
-    for error in ERRORS.values():
-        assert told[f"`{error.name}`"][3] == error.meaning
-    for name, advice in ADVICE.items():
-        assert told[f"`{name}`"][4] == advice
+    for error in Error:
+        assert told[f"`{error}`"][3:] == [error.meaning, error.advice if error.code else ""]
 
 
 def test_links_between_texts_lead_to_pages_that_are_there() -> None:

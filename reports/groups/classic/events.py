@@ -6,10 +6,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.groups.assignments import partitions_of
 from kafkascope.reports.groups.body import text
-from kafkascope.reports.groups.classic.facts import MEMBER_ID_REQUIRED, Facts, Join, Leave, Refusal, Sync
+from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, Refusal, Sync
 from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
 from kafkascope.reports.groups.leaving import FENCED, refused_as
@@ -78,7 +79,7 @@ class _Writer:
             if join.has_request and not (join.asked_id and join.id_given):
                 yield self._event("joined", join.at, join.message, join.member_id, join.reason or None, join.generation)
             at = join.answered or join.at
-            if join.error == MEMBER_ID_REQUIRED:
+            if join.error == Error.MEMBER_ID_REQUIRED:
                 yield self._event("member_id_given", at, join.message, join.member_id, answer=True)
             elif join.error:
                 name = refused_as(join.error, "join_refused")

@@ -13,17 +13,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkascope.decoders.errors import Error, name_of
 from kafkascope.reports.groups.assignments import owned_of, topics_of
 from kafkascope.reports.groups.body import number, rows, text
 from kafkascope.reports.groups.history import GroupLog
-from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, REBALANCE_IN_PROGRESS
+from kafkascope.reports.groups.leaving import FENCED, NOT_HERE
 from kafkascope.reports.groups.messages import Message
 
-MEMBER_ID_REQUIRED = "MEMBER_ID_REQUIRED"
 _IDS_ARE_GIVEN_SINCE = 4
 """The version of JoinGroup in which a new dynamic member first gets an id, and joins with that (KIP-394)."""
-
-_ERRORS_BY_CODE = {0: None, 25: "UNKNOWN_MEMBER_ID", 82: "FENCED_INSTANCE_ID"}
 
 
 @dataclass(slots=True)
@@ -227,7 +225,7 @@ class _Reader:
             member_id=member,
             instance_id=text(request.get("groupInstanceId")) or None,
             asked_id=request.get("memberId") == "",
-            id_given=error == MEMBER_ID_REQUIRED
+            id_given=error == Error.MEMBER_ID_REQUIRED
             or (
                 request.get("memberId") == ""
                 and not response
@@ -248,7 +246,7 @@ class _Reader:
         for each in rows(response.get("members")):
             if text(each.get("groupInstanceId")):
                 self.facts.instances[text(each.get("memberId"))] = each["groupInstanceId"]
-        if member and (not error or error == MEMBER_ID_REQUIRED):
+        if member and (not error or error == Error.MEMBER_ID_REQUIRED):
             self._heard(member, message, at)
             if message.answered is not None and not error:  # its session begins anew when the generation is formed
                 self.facts.words[member].times.append(message.answered)
@@ -299,7 +297,7 @@ class _Reader:
         answers = rows(response.get("members"))
         for place, member in enumerate(members):
             code = number(answers[place].get("errorCode"), 0) if place < len(answers) else 0
-            error = message.error if len(members) == 1 else _ERRORS_BY_CODE.get(code, str(code))
+            error = message.error if len(members) == 1 else name_of(code) if code else None
             self.facts.leaves.append(
                 Leave(
                     message=message,
@@ -320,7 +318,7 @@ class _Reader:
             return
         if instance:
             self.facts.instances.setdefault(member, instance)
-        if not message.error or message.error == REBALANCE_IN_PROGRESS:
+        if not message.error or message.error == Error.REBALANCE_IN_PROGRESS:
             self._heard(member, message, at)
         if message.error:
             self.facts.refusals.append(Refusal(at, member, generation, message.error, message.api, message))

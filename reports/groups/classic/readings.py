@@ -14,12 +14,13 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
 from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
-from kafkascope.reports.groups.leaving import NOT_HERE, REBALANCE_IN_PROGRESS, left_by_itself, trigger_by_reason
+from kafkascope.reports.groups.leaving import NOT_HERE, left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
@@ -124,7 +125,7 @@ def opening(facts: Facts, index: Index, before: Generation | None, after: Genera
     told = []
     number = before.number if before is not None else None
     for refusal in facts.refusals[bisect_right(index.refusals, low) : bisect_right(index.refusals, end)]:
-        if refusal.error == REBALANCE_IN_PROGRESS and (number is None or refusal.generation == number):
+        if refusal.error == Error.REBALANCE_IN_PROGRESS and (number is None or refusal.generation == number):
             message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
             told.append((min(message.answered or refusal.at, end), refusal.member_id, message.packet))
     told.sort(key=lambda each: each[0])
@@ -593,7 +594,7 @@ class Reader:
         evidence[1:1] = chosen.about
         if told is not None and told[0] >= (chosen.at or 0):
             client = self._client(told[1], self._facts.instances.get(told[1])) or told[1]
-            text = f"{client} is the first that is told of the rebalance ({REBALANCE_IN_PROGRESS})"
+            text = f"{client} is the first that is told of the rebalance ({Error.REBALANCE_IN_PROGRESS})"
             evidence.append(Evidence(text, told[2], told[0], Strength.WITHOUT_CHANGE, chosen.trigger))
         contributing = []
         for each in others:

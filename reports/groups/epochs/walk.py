@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.epochs.heartbeats import (
     ASSIGNMENT_DELAYED,
@@ -31,7 +32,6 @@ from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Event
 from kafkascope.reports.groups.leaving import (
     NOT_A_MEMBER,
     NOT_HERE,
-    REBALANCE_IN_PROGRESS,
     left_by_itself,
     refused_as,
     trigger_by_reason,
@@ -322,10 +322,10 @@ class Walk:
         error = beat.error or ""
         if beat.sent == 0 and not (beat.protocol == CLASSIC and life is not None):
             if not beat.quiet or life is None:
-                event = "member_id_given" if error == "MEMBER_ID_REQUIRED" else "join_refused"
+                event = "member_id_given" if error == Error.MEMBER_ID_REQUIRED else "join_refused"
                 self._event(beat, event, None, None if event == "member_id_given" else error)
             return
-        if error == REBALANCE_IN_PROGRESS:
+        if error == Error.REBALANCE_IN_PROGRESS:
             if life is not None:
                 life.heard, life.heard_packet = beat.at, beat.packet
                 if not beat.quiet:
@@ -356,7 +356,7 @@ class Walk:
         self._end(life)
         shown = self._rows_since(life.heard) > self._removed_since(life.heard)
         self._remove(life, beat.at)
-        if beat.error == "UNKNOWN_MEMBER_ID" and not shown and self.epoch is not None and not self.observing:
+        if beat.error == Error.UNKNOWN_MEMBER_ID and not shown and self.epoch is not None and not self.observing:
             # Nobody has shown the epoch yet that its removal raised.
             self._raise_unseen(life, beat)
 

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkascope.decoders import apis
+from kafkascope.decoders.errors import Error
 from kafkascope.sniffer.columns import I64, Bool
 
 TOTAL, TRANSFER, QUEUED, THROTTLED = "total", "transfer", "queued", "throttled"
@@ -41,9 +42,17 @@ ALWAYS = (TOTAL, SLOW)
 
 ABSENT = -1
 
-_NOT_COORDINATOR, _REQUEST_TIMED_OUT, _UNKNOWN_MEMBER_ID, _REBALANCE_IN_PROGRESS, _FENCED = 16, 7, 25, 27, 82
 # What may put an end to the wait of a member; with any other code the broker refuses at once.
-_ENDS_OF_WAITS = (0, _NOT_COORDINATOR, _UNKNOWN_MEMBER_ID, _REBALANCE_IN_PROGRESS, _FENCED)
+_ENDS_OF_WAITS = [
+    error.code
+    for error in (
+        Error.NONE,
+        Error.NOT_COORDINATOR,
+        Error.UNKNOWN_MEMBER_ID,
+        Error.REBALANCE_IN_PROGRESS,
+        Error.FENCED_INSTANCE_ID,
+    )
+]
 _WAITS = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH, apis.JOIN_GROUP, apis.SYNC_GROUP)
 
 
@@ -104,7 +113,7 @@ def _allowed(timed: Timed) -> I64:
     api, ends_wait = timed.api_key, np.isin(timed.error, _ENDS_OF_WAITS)
     forever = np.int64(2**62)
     fetch = np.isin(api, (apis.FETCH, apis.SHARE_FETCH)) & _fetch_waits(timed)
-    produce = (api == apis.PRODUCE) & (timed.acks == -1) & (timed.error == _REQUEST_TIMED_OUT)
+    produce = (api == apis.PRODUCE) & (timed.acks == -1) & (timed.error == Error.REQUEST_TIMED_OUT.code)
     member = ((api == apis.JOIN_GROUP) | ((api == apis.SYNC_GROUP) & (timed.assignments == 0))) & ends_wait
     return np.where(fetch | produce, np.maximum(timed.max_wait, 0), np.where(member, forever, np.int64(0)))
 

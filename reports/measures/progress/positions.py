@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import changes, dictionary_codes, equal_columns, integers, numbers, ranked
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.vocabulary.tables import POSITIONS
@@ -165,7 +166,7 @@ class _Clients:
 
 
 def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Clients) -> Iterator[pa.Table]:
-    fine = pc.and_(pc.equal(partitions["error"], "NONE"), pc.is_valid(partitions["at"]))
+    fine = pc.and_(pc.equal(partitions["error"], Error.NONE), pc.is_valid(partitions["at"]))
     partitions = partitions.filter(fine)
     if not partitions.num_rows:
         return
@@ -231,7 +232,7 @@ def _brought(partitions: pa.Table, batches: pa.Table | None) -> I64:
 
 
 def _of_told_offsets(told: pa.Table, clients: _Clients) -> Iterator[pa.Table]:
-    fine = pc.and_(pc.fill_null(pc.equal(told["error"], "NONE"), True), pc.is_valid(told["at"]))
+    fine = pc.and_(pc.fill_null(pc.equal(told["error"], Error.NONE), True), pc.is_valid(told["at"]))
     told = told.filter(fine)
     is_end = pc.equal(told["api"], "ListOffsets")
     ends = told.filter(pc.and_(is_end, pc.is_valid(told["offset"])))
