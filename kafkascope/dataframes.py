@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.findings.finding import SEVERITIES
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 
 # Numbers that can be absent stay whole numbers (an offset beyond 2**53 is one), text stays in Arrow's memory.
@@ -44,7 +44,7 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
         done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
         table = table.append_column("completed", done)
     if "rank" in keys:
-        table = table.append_column("rank", pc.index_in(table["severity"], pa.array(SEVERITIES)))
+        table = table.append_column("rank", pc.index_in(table["severity"], pa.array(list(Severity))))
     table = table.append_column("_row", pa.array(np.arange(len(table))))
     by = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in [*keys, "_row"]]
     order = pc.sort_indices(table, by)

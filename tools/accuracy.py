@@ -26,7 +26,8 @@ from rich.table import Table
 
 import kafkascope
 from kafkascope.reports.answers.groups import rebalances_of
-from kafkascope.reports.groups.history import CERTAIN, Rebalance
+from kafkascope.reports.groups.history import Rebalance
+from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
@@ -167,7 +168,7 @@ def _compare_trigger(one: Truth, mine: Rebalance, result: Score) -> None:
     same = _INDISTINGUISHABLE.get((cause, protocol), frozenset())
     if cause != "other" and mine.trigger != cause and mine.trigger not in same:
         result.trigger_wrong.append(f"{name}: {mine.trigger} ({mine.certainty}) for {cause}")
-        result.wrong_though_certain += mine.certainty == CERTAIN
+        result.wrong_though_certain += mine.certainty == Certainty.CERTAIN
         return
     result.trigger_right += 1
     if one.get("client_id") and cause != "other" and mine.trigger_client_id != one["client_id"]:

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from kafkascope.cli import app
 from kafkascope.decoders.errors import ERRORS
-from kafkascope.reports.vocabulary.events import EVENTS
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import MEANING, RESULTS, SCHEMA_VERSION, SCHEMAS
@@ -149,8 +149,8 @@ def _groups() -> Iterator[str]:
     for name, trigger in TRIGGERS.items():
         yield _row(f"`{name}`", trigger.words, trigger.meaning, trigger.mark)
     yield "\n## Events\n" + _head("event", "meaning")
-    for name, meaning in EVENTS.items():
-        yield _row(f"`{name}`", meaning)
+    for kind in EventKind:
+        yield _row(f"`{kind}`", kind.meaning)
 
 
 def _issues() -> Iterator[str]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
 from kafkascope.reports.vocabulary.triggers import Trigger
 
@@ -27,7 +28,15 @@ _MEMBERS = "member_count"
 _ROWS_AT_ONCE = 512
 _HELD_BYTES = 100_000_000  # of rows in full; as Python's values they are several times that
 # Events that say most of what went wrong are kept first where a group has too many to show.
-_LESS_TELLING = frozenset({"synced", "epoch_seen", "assignment_given", "assignment_reported", "status_told"})
+_LESS_TELLING = frozenset(
+    {
+        EventKind.SYNCED,
+        EventKind.EPOCH_SEEN,
+        EventKind.ASSIGNMENT_GIVEN,
+        EventKind.ASSIGNMENT_REPORTED,
+        EventKind.STATUS_TOLD,
+    }
+)
 
 
 @dataclass(slots=True)

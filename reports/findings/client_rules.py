@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_seconds
-from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.measures.client_facts import CAPTURE, Fact
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
@@ -131,7 +131,7 @@ def _metadata_storm(facts: Facts) -> Iterator[Finding]:
     if most < (enough := threshold("metadata_requests")):
         return
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "metadata_storm",
         f"Metadata is asked for again and again: {most} requests in 10 s",
         facts,
@@ -150,7 +150,7 @@ def _connection_churn(facts: Facts) -> Iterator[Finding]:
         return
     brief = sum(f.count for f in connections if (f.most or 0) < threshold("connections_short") * 1000)
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "connection_churn",
         f"Connections are opened and closed all the time: {most} in a minute",
         facts,
@@ -174,7 +174,7 @@ def _api_versions_storm(facts: Facts) -> Iterator[Finding]:
     if most < (enough := threshold("api_versions_requests")):
         return
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "api_versions_storm",
         f"ApiVersions is asked for {most} times in a minute",
         facts,
@@ -190,7 +190,7 @@ def _authentication(facts: Facts) -> Iterator[Finding]:
     if (count := sum(f.count for f in failed)) < threshold("authentication_failures"):
         return
     yield _finding(
-        CRITICAL,
+        Severity.CRITICAL,
         "authentication_failed",
         f"{counted(count, 'authentication failure')}",
         facts,
@@ -208,7 +208,7 @@ def _authorization(facts: Facts) -> Iterator[Finding]:
         return
     what = ", ".join(sorted({f"{f.api} {f.what}" for f in refused}))
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "authorization_failed",
         f"{counted(count, 'request')} refused for lack of permission: {what}",
         facts,
@@ -238,7 +238,7 @@ def _unanswered(facts: Facts) -> Iterator[Finding]:
         by_api[fact.api] += fact.count
     listed = ", ".join(f"{n} {api}" for api, n in sorted(by_api.items(), key=lambda item: (-item[1], str(item[0]))))
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "unanswered",
         f"{counted(count, 'request')} never answered: {listed}",
         facts,
@@ -275,7 +275,7 @@ def _sent_again(facts: Facts) -> Iterator[Finding]:
         times = f"{counted(fact.count, 'time')} in 10 s"
         evidence.append(_at(fact, f"Produce answered {fact.what} by {fact.broker}, {times}"))
     yield _finding(
-        WARNING if again >= threshold("share_sent_again") / 100 * sent else INFO,
+        Severity.WARNING if again >= threshold("share_sent_again") / 100 * sent else Severity.INFO,
         "sent_again",
         f"The producer sent {again:,} of {counted(sent, 'record')} more than once",
         facts,
@@ -297,7 +297,7 @@ def _errors(facts: Facts) -> Iterator[Finding]:
         if most < (enough := threshold("errors_repeated")):
             continue
         yield _finding(
-            WARNING,
+            Severity.WARNING,
             "error_loop",
             f"{api} is answered {error} over and over: {most} times in a minute",
             facts,
@@ -314,7 +314,7 @@ def _stale_leader(facts: Facts) -> Iterator[Finding]:
         return
     brokers = ", ".join(sorted({f.broker or "?" for f in stale}))
     yield _finding(
-        INFO if count < threshold("errors_repeated") else WARNING,
+        Severity.INFO if count < threshold("errors_repeated") else Severity.WARNING,
         "leader_changed",
         f"Leaders changed: {counted(count, 'answer')} of brokers that were no longer the leader",
         facts,
@@ -338,7 +338,7 @@ def _old_versions(facts: Facts) -> Iterator[Finding]:
         sets = sum(f.count for f in converted)
         evidence.append(_at(converted[0], f"{counted(sets, 'message')} of the old formats in answers to it"))
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "old_protocol",
         f"The client speaks a protocol of before 2017: {', '.join(versions)}",
         facts,
@@ -362,7 +362,7 @@ def _throttled(facts: Facts) -> Iterator[Finding]:
     total = sum(by_span.values())
     worst = max(throttled, key=lambda f: (f.most or 0, -f.span))
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "throttled",
         f"Held back by a quota for {in_seconds(total)} in all, {worst.most} ms at once",
         facts,
@@ -384,7 +384,7 @@ def _tiny_batches(facts: Facts) -> Iterator[Finding]:
     if most < (enough := threshold("tiny_batches")) or records >= threshold("tiny_batch_records") * most:
         return
     yield _finding(
-        INFO,
+        Severity.INFO,
         "tiny_batches",
         f"Batches of {records / most:.1f} records: {most / 10:.0f} batches a second",
         facts,
@@ -406,7 +406,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
     if abs(middle) < (enough := threshold("clock_difference")) or most - least > threshold("clock_spread"):
         return
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "clock_difference",
         f"Its records are {in_seconds(abs(middle))} {'ahead of' if middle > 0 else 'behind'} the capture's clock",
         facts,
@@ -429,7 +429,7 @@ def _hanging_transaction(facts: Facts) -> Iterator[Finding]:
         if seconds < (enough := threshold("hanging_transaction")):
             continue
         yield _finding(
-            CRITICAL,
+            Severity.CRITICAL,
             "hanging_transaction",
             f"{partition}: readers of committed records are held at offset {offset} for {seconds:,.0f} s",
             facts,
@@ -449,7 +449,7 @@ def _idle_polling(facts: Facts) -> Iterator[Finding]:
     if empty < (enough := threshold("idle_fetches")):
         return
     yield _finding(
-        INFO,
+        Severity.INFO,
         "idle_polling",
         f"Fetches that bring nothing: {empty} in 10 s",
         facts,
@@ -471,7 +471,7 @@ def _damage(facts: Facts) -> Iterator[Finding]:
     counts = {kind: sum(f.total or 0 for f in of) for kind, of in damage.items()}
     kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
     yield _finding(
-        WARNING,
+        Severity.WARNING,
         "capture_damaged",
         f"Not all that was on the wire is in the capture, or could be read: {ISSUE_KINDS[kinds[0]].meaning}"
         + (f", and {len(kinds) - 1} other kinds of damage" if len(kinds) > 1 else ""),

@@ -11,8 +11,7 @@ import pyarrow as pa
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
-SEVERITIES = tuple(Severity)
-CRITICAL, WARNING, INFO = SEVERITIES
+_GRAVEST_FIRST = list(Severity)
 EVIDENCE_SHOWN = 12
 """Observations kept with a finding; how many more there were is said in the last."""
 
@@ -30,7 +29,7 @@ class Observation:
 class Finding:
     """A problem; a row of findings. Times are nanoseconds."""
 
-    severity: str
+    severity: Severity
     kind: str
     title: str
     subject: str
@@ -53,7 +52,7 @@ def finding_table(findings: Iterable[Finding]) -> pa.Table:
 
 def order(one: Finding) -> tuple[int, float, str, int, str]:
     """The order in which findings are read: severity, weight, kind, time, subject."""
-    return SEVERITIES.index(one.severity), -one.weight, one.kind, one.since or 0, one.subject
+    return _GRAVEST_FIRST.index(one.severity), -one.weight, one.kind, one.since or 0, one.subject
 
 
 def shortened(evidence: list[Observation]) -> list[Observation]:

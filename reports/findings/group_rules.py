@@ -12,7 +12,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_milliseconds, in_seconds
-from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -198,7 +198,7 @@ def _storm(group: Group) -> Iterator[Finding]:
     followed = f" Followed by: {', '.join(others)}." if others else ""
     yield _finding(
         group,
-        CRITICAL,
+        Severity.CRITICAL,
         "rebalance_storm",
         f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {lasted} that nobody asked for; "
         f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
@@ -255,7 +255,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             )
         yield _finding(
             group,
-            CRITICAL if sure and len(leaves) >= threshold("storm_rebalances") else WARNING,
+            Severity.CRITICAL if sure and len(leaves) >= threshold("storm_rebalances") else Severity.WARNING,
             kind,
             title,
             evidence,
@@ -290,7 +290,7 @@ def _members_lost(group: Group) -> Iterator[Finding]:
         ]
         yield _finding(
             group,
-            WARNING,
+            Severity.WARNING,
             "member_lost",
             f"{client} was lost: the broker heard nothing from it for its session timeout"
             + (f", {counted(len(rebalances), 'time')}" if len(rebalances) > 1 else ""),
@@ -324,7 +324,7 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
         every = in_milliseconds(interval)
         yield _finding(
             group,
-            WARNING,
+            Severity.WARNING,
             "session_timeout_tight",
             f"{client}: session.timeout.ms {timeout:,} leaves room for {timeout / interval:.1f} heartbeats",
             [_seen(messages[0], f"heartbeats every {every} (a quarter of {len(gaps)} came faster)")],
@@ -361,7 +361,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
     whose = ", ".join(client for client, _ in clients.most_common(3))
     yield _finding(
         group,
-        WARNING,
+        Severity.WARNING,
         "heartbeat_held_up",
         f"Heartbeats of {whose} waited behind slow requests on the same connection, up to {in_seconds(longest)}",
         evidence,
@@ -381,7 +381,7 @@ def _instance_ids(group: Group) -> Iterator[Finding]:
         users = sorted({f"{m.client_id} ({m.client})" for m in group.log.messages if _instance(m) == instance})
         yield _finding(
             group,
-            CRITICAL,
+            Severity.CRITICAL,
             "instance_id_shared",
             f"Instance id {instance} is used by more than one process: {', '.join(users)}",
             [_seen(m, f"{m.api} of {m.client_id} ({m.client}) answered {m.error}") for m in messages],
@@ -407,7 +407,7 @@ def _joins_refused(group: Group) -> Iterator[Finding]:
         kind, what, advice = _REFUSED_JOINS[error]
         yield _finding(
             group,
-            CRITICAL,
+            Severity.CRITICAL,
             kind,
             f"{client} cannot join: it {what}",
             [_seen(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
@@ -431,7 +431,7 @@ def _eager(group: Group) -> Iterator[Finding]:
     total = sum(r.unowned_ms or 0 for r in stopped)
     yield _finding(
         group,
-        INFO,
+        Severity.INFO,
         "eager_assignor",
         f"The eager assignor {stopped[-1].assignor} stopped all partitions in {len(stopped)} rebalances, "
         f"{in_seconds(total)} in all",
@@ -468,7 +468,7 @@ def _uneven(group: Group) -> Iterator[Finding]:
         idle = [name for n, name in owned if n == 0]
         yield _finding(
             group,
-            WARNING if total >= len(members) else INFO,
+            Severity.WARNING if total >= len(members) else Severity.INFO,
             "uneven_assignment",
             f"{rich} has {most} partitions, {poor} {fewest if fewest else 'none'}"
             + (f"; {len(idle)} of {len(members)} members have nothing to do" if len(idle) > 1 else ""),
@@ -500,7 +500,7 @@ def _partitions_unowned(group: Group) -> Iterator[Finding]:
     partitions = sorted({u.partition for _, u in long})
     yield _finding(
         group,
-        WARNING,
+        Severity.WARNING,
         "partition_unowned",
         f"{counted(len(partitions), 'partition')} had no owner for up to {in_seconds(worst)}: {in_words(partitions)}",
         [
@@ -525,7 +525,7 @@ def _slow_rebalances(group: Group) -> Iterator[Finding]:
         longest = max(r.last_by_ms or 0 for r in rebalances)
         yield _finding(
             group,
-            WARNING,
+            Severity.WARNING,
             "slow_to_join",
             f"All others waited for {client} up to {in_seconds(longest)} in {counted(len(rebalances), 'rebalance')}",
             [
@@ -553,7 +553,7 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
         listed = ", ".join(f"{error} {n} times" for error, n in errors.most_common())
         yield _finding(
             group,
-            WARNING,
+            Severity.WARNING,
             "commit_refused",
             f"{client}: {len(messages)} commits refused ({listed})",
             [_seen(m, f"{m.api} answered {m.error}") for m in messages],
@@ -571,7 +571,7 @@ def _coordinator(group: Group) -> Iterator[Finding]:
     times = sorted(distinct.values(), key=lambda e: e.at)
     yield _finding(
         group,
-        WARNING if len(times) >= threshold("coordinator_moves") else INFO,
+        Severity.WARNING if len(times) >= threshold("coordinator_moves") else Severity.INFO,
         "coordinator_moved",
         f"The group's coordinator moved{'' if len(times) == 1 else f' {len(times)} times'}",
         [Observation(e.detail or "another broker is coordinator", e.packet, e.at) for e in times],

@@ -17,7 +17,8 @@ from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_seconds
-from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding, Observation
+from kafkascope.reports.findings.finding import Finding, Observation
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -55,7 +56,7 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             longest = max(row[column] for row in worst.values())
             where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(
-                CRITICAL if kind == "consumer_stuck" else WARNING,
+                Severity.CRITICAL if kind == "consumer_stuck" else Severity.WARNING,
                 kind,
                 f"{client} {does}: {where}, for {in_seconds(longest, 0)}",
                 f"group {group}",
@@ -98,7 +99,7 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
         grown = total - sum(first["lag"] for first, _ in growing.values())
         seconds = max((last["at"] - first["at"]) / SECOND_NS for first, last in growing.values())
         yield Finding(
-            WARNING,
+            Severity.WARNING,
             "lag_growing",
             f"{topic}: the group falls behind, by {grown:,} records in {seconds:,.0f} s to {total:,}",
             f"group {group}",
@@ -127,7 +128,7 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
         total = sum(row["records"] for row in found)
         worst = sorted(found, key=lambda row: (-row["records"], row["at"], row["partition"]))
         yield Finding(
-            INFO,
+            Severity.INFO,
             "read_again",
             f"{topic}: {total:,} records were read again, {counted(len(found), 'time')}",
             f"group {group}",

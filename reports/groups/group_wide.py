@@ -10,6 +10,7 @@ from kafkascope.reports.groups.body import rows, text
 from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog
 from kafkascope.reports.groups.leaving import NOT_HERE
 from kafkascope.reports.groups.messages import LEFT_OUT, Json, Message
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 
 _MOST_REFUSALS = 1_000
@@ -38,13 +39,13 @@ class _Writer:
         self._refused: dict[tuple[str | None, str], int] = {}
         self._brokers: dict[str, str] = {}
 
-    def _event(self, name: str, message: Message, detail: str | None = None) -> Event:
+    def _event(self, kind: EventKind, message: Message, detail: str | None = None) -> Event:
         request = message.request
         generation = request.get("generationIdOrMemberEpoch", request.get("generationId"))
         return Event(
             group_id=self._group,
             at=message.answered or message.at,
-            event=name,
+            event=kind,
             member_id=text(request.get("memberId")) or None,
             client_id=message.client_id,
             client=message.client or None,
@@ -64,16 +65,17 @@ class _Writer:
             if answer.get("key", self._group) != self._group:
                 continue
             if answer.get("errorCode") or message.error:
-                yield self._event("coordinator_unavailable", message, answer.get("errorMessage") or message.error)
+                said = answer.get("errorMessage") or message.error
+                yield self._event(EventKind.COORDINATOR_UNAVAILABLE, message, said)
                 continue
             where = f"{address(answer.get('host'), answer.get('port'))} (node {answer.get('nodeId')})"
             if self._coordinator not in (None, where):
                 self._told.clear()
-                yield self._event("coordinator_moved", message, f"from {self._coordinator} to {where}")
+                yield self._event(EventKind.COORDINATOR_MOVED, message, f"from {self._coordinator} to {where}")
             self._coordinator = where
             if (message.client_id, where) not in self._told:
                 self._told[message.client_id, where] = None
-                yield self._event("coordinator_found", message, where)
+                yield self._event(EventKind.COORDINATOR_FOUND, message, where)
 
     def commit(self, message: Message) -> Iterator[Event]:
         request = message.request
@@ -81,31 +83,31 @@ class _Writer:
             key = (message.client_id, message.error)
             self._refused[key] = self._refused.get(key, 0) + 1
             if self._refused[key] <= _MOST_REFUSALS:
-                name = "coordinator_unavailable" if message.error in NOT_HERE else "commit_refused"
-                yield self._event(name, message, message.error)
+                kind = EventKind.COORDINATOR_UNAVAILABLE if message.error in NOT_HERE else EventKind.COMMIT_REFUSED
+                yield self._event(kind, message, message.error)
         elif message.api == "OffsetCommit" and not request.get("memberId") and self._members and request:
-            yield self._event("offsets_altered", message, _topics(request))
+            yield self._event(EventKind.OFFSETS_ALTERED, message, _topics(request))
 
     def describe(self, message: Message) -> Iterator[Event]:
         for group in rows(message.response.get("groups")):
             if group.get("groupId") == self._group:
                 members = len(group.get("members") or [])
                 state = message.error if group.get("errorCode") else group.get("groupState")
-                yield self._event("described", message, f"{state}, {members} members")
+                yield self._event(EventKind.DESCRIBED, message, f"{state}, {members} members")
 
     def delete(self, message: Message) -> Iterator[Event]:
         for result in rows(message.response.get("results")):
             if result.get("groupId") == self._group:
                 code = result.get("errorCode")
-                yield self._event("deleted", message, f"refused: {message.error or code}" if code else None)
+                yield self._event(EventKind.DELETED, message, f"refused: {message.error or code}" if code else None)
 
     def delete_offsets(self, message: Message) -> Iterator[Event]:
         refused = f" refused: {message.error}" if message.error else ""
-        yield self._event("offsets_deleted", message, f"{_topics(message.request)}{refused}")
+        yield self._event(EventKind.OFFSETS_DELETED, message, f"{_topics(message.request)}{refused}")
 
     def alter_offsets(self, message: Message) -> Iterator[Event]:
         refused = f" refused: {message.error}" if message.error else ""
-        yield self._event("offsets_altered", message, f"{_topics(message.request)}{refused}")
+        yield self._event(EventKind.OFFSETS_ALTERED, message, f"{_topics(message.request)}{refused}")
 
 
 def _topics(request: Json) -> str:

@@ -13,7 +13,6 @@ from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
-CERTAIN, LIKELY, GUESSED = Certainty
 _LARGEST = 2**31 - 1
 
 
@@ -113,7 +112,7 @@ class Rebalance:
     trigger: str = Trigger.UNKNOWN
     trigger_member: str | None = None
     trigger_client_id: str | None = None
-    certainty: str = GUESSED
+    certainty: str = Certainty.GUESSED
     evidence: list[Evidence] = field(default_factory=list)
     contributing: list[Contributing] = field(default_factory=list)
     leader: str | None = None

@@ -11,6 +11,7 @@ from collections.abc import Container
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Trigger
 
 NOT_A_MEMBER = frozenset({Error.UNKNOWN_MEMBER_ID, Error.GROUP_ID_NOT_FOUND})
@@ -37,11 +38,11 @@ _REASONS: tuple[tuple[re.Pattern[str], Trigger], ...] = tuple(
 )
 
 
-def refused_as(error: str, otherwise: str) -> str:
+def refused_as(error: str, otherwise: EventKind) -> EventKind:
     """The name of the event that a refused request is: another one than usual, if the error says that more is wrong."""
     if error in FENCED:
-        return "fenced"
-    return "coordinator_unavailable" if error in NOT_HERE else otherwise
+        return EventKind.FENCED
+    return EventKind.COORDINATOR_UNAVAILABLE if error in NOT_HERE else otherwise
 
 
 def trigger_by_reason(reason: str) -> Trigger | None:

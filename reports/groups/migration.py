@@ -16,10 +16,10 @@ from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CLASSIC_APIS, E
 from kafkascope.reports.groups.epochs.history import history_of, walks_of
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.walk import Walk
-from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence, GroupHistory, GroupLog, Rebalance
+from kafkascope.reports.groups.history import Evidence, GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.groups.strengths import Strength
-from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 _LOG = logging.getLogger(__name__)
@@ -143,10 +143,10 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
             first.evidence = known.evidence
     elif (
         first.to_generation == (walk.epoch or 0) + 1
-        and first.certainty != CERTAIN
+        and first.certainty != Certainty.CERTAIN
         and (gone := _silent(walk, phase)) is not None
     ):
-        first.trigger, first.certainty = Trigger.SESSION_TIMEOUT, LIKELY
+        first.trigger, first.certainty = Trigger.SESSION_TIMEOUT, Certainty.LIKELY
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
         text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
         first.evidence = [

@@ -123,9 +123,9 @@ class Trigger(StrEnum):
 class Certainty(StrEnum):
     """How sure it is that a trigger is the right one, the surest first."""
 
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    GUESSED = "guessed"
+    CERTAIN = "certain"  # the capture proves it
+    LIKELY = "likely"  # it fits, and nothing that was seen fits better
+    GUESSED = "guessed"  # the best reading that is left; what would prove it is not in the capture
 
 
 TRIGGERS: dict[str, Trigger] = {trigger.value: trigger for trigger in Trigger}

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import kafkascope
-from kafkascope.reports.findings.finding import SEVERITIES
-from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
+from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS, Severity
 from tests.paths import PCAPS
 
 # Findings of each recording: kind, and of whom (a part of the subject), reviewed one by one against its story.
@@ -150,7 +149,7 @@ def test_every_kind_of_finding_appears_on_a_recording() -> None:
 @pytest.mark.parametrize("story", ["rebalance-storm", "troubles", "zk-2.8.2"])
 def test_findings_come_in_order_of_weight_with_evidence_and_advice(story: str) -> None:
     found = findings(story)
-    ranks = [SEVERITIES.index(severity) for severity in found.severity]
+    ranks = [list(Severity).index(severity) for severity in found.severity]
     assert ranks == sorted(ranks)
     for _, same in found.groupby("severity"):
         assert list(same.weight) == sorted(same.weight, reverse=True)

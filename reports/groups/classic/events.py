@@ -16,6 +16,7 @@ from kafkascope.reports.groups.history import Event, GroupLog
 from kafkascope.reports.groups.leaving import FENCED, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 
@@ -48,7 +49,7 @@ class _Writer:
 
     def _event(
         self,
-        name: str,
+        kind: EventKind,
         at: int,
         message: Message,
         member: str = "",
@@ -61,7 +62,7 @@ class _Writer:
         return Event(
             group_id=self._log.group_id,
             at=at,
-            event=name,
+            event=kind,
             member_id=member or None,
             client_id=message.client_id or (profile.client_id if profile is not None else None),
             client=message.client or None,
@@ -77,21 +78,27 @@ class _Writer:
         seen: set[int] = set()
         for join in self._facts.joins:
             if join.has_request and not (join.asked_id and join.id_given):
-                yield self._event("joined", join.at, join.message, join.member_id, join.reason or None, join.generation)
+                yield self._event(
+                    EventKind.JOINED, join.at, join.message, join.member_id, join.reason or None, join.generation
+                )
             at = join.answered or join.at
             if join.error == Error.MEMBER_ID_REQUIRED:
-                yield self._event("member_id_given", at, join.message, join.member_id, answer=True)
+                yield self._event(EventKind.MEMBER_ID_GIVEN, at, join.message, join.member_id, answer=True)
             elif join.error:
-                name = refused_as(join.error, "join_refused")
-                yield self._event(name, at, join.message, join.member_id, join.error, answer=True)
+                kind = refused_as(join.error, EventKind.JOIN_REFUSED)
+                yield self._event(kind, at, join.message, join.member_id, join.error, answer=True)
             elif join.generation is not None:
                 if join.generation not in seen:
                     seen.add(join.generation)
-                    yield self._event("generation_formed", at, join.message, "", _formed(join), join.generation, True)
+                    yield self._event(
+                        EventKind.GENERATION_FORMED, at, join.message, "", _formed(join), join.generation, True
+                    )
                 replaced = self._replaced(join)
                 if replaced is not None:
                     detail = f"its instance id was that of {replaced}"
-                    yield self._event("replaced", at, join.message, join.member_id, detail, join.generation, True)
+                    yield self._event(
+                        EventKind.REPLACED, at, join.message, join.member_id, detail, join.generation, True
+                    )
 
     def _replaced(self, join: Join) -> str | None:
         """The member whose instance id a new process brings, of those that spoke before."""
@@ -110,11 +117,11 @@ class _Writer:
         for sync in self._facts.syncs:
             at = sync.answered or sync.at
             if sync.error:
-                name = refused_as(sync.error, "sync_refused")
-                yield self._event(name, at, sync.message, sync.member_id, sync.error, sync.generation, True)
+                kind = refused_as(sync.error, EventKind.SYNC_REFUSED)
+                yield self._event(kind, at, sync.message, sync.member_id, sync.error, sync.generation, True)
             elif sync.answered is not None:
                 yield self._event(
-                    "synced", at, sync.message, sync.member_id, _assigned(sync), sync.generation, answer=True
+                    EventKind.SYNCED, at, sync.message, sync.member_id, _assigned(sync), sync.generation, answer=True
                 )
 
     def refused_heartbeats(self) -> Iterator[Event]:
@@ -125,7 +132,7 @@ class _Writer:
                 continue
             seen.add((refusal.member_id, refusal.generation, refusal.error))
             yield self._event(
-                refused_as(refusal.error, "heartbeat_refused"),
+                refused_as(refusal.error, EventKind.HEARTBEAT_REFUSED),
                 refusal.message.answered or refusal.at,
                 refusal.message,
                 refusal.member_id,
@@ -139,11 +146,11 @@ class _Writer:
             member = leave.member_id or self._of_instance(leave.instance_id, leave.at)
             if leave.error:
                 detail = f"{leave.error}: {leave.reason}" if leave.reason else leave.error
-                yield self._event("leave_refused", leave.at, leave.message, member, detail)
+                yield self._event(EventKind.LEAVE_REFUSED, leave.at, leave.message, member, detail)
             else:
                 own = by_itself(self._facts, self._profiles, leave, member)
-                name = "left" if own else "member_removed"
-                yield self._event(name, leave.at, leave.message, member, leave.reason or None)
+                kind = EventKind.LEFT if own else EventKind.MEMBER_REMOVED
+                yield self._event(kind, leave.at, leave.message, member, leave.reason or None)
 
     def silences(self) -> Iterator[Event]:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
@@ -183,13 +190,13 @@ class _Writer:
             for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
                 if session_ns and end - at > session_ns:
                     length = f"{'at least ' if end is last_seen else ''}{(end - at) / MILLISECOND_NS:.0f} ms"
-                    event = self._event("silence_begun", at, message, member)
+                    event = self._event(EventKind.SILENCE_BEGUN, at, message, member)
                     event.packet, event.number, event.connection = packet, None, None
                     event.detail = f"{length}; its session timeout is {sessions[member]} ms"
                     yield event
             for closed in [] if gone else self._profiles.connection_ends([connection]):
                 if closed.closed is not None and (until is last_seen or closed.closed < until):
-                    event = self._event("connection_ended", closed.closed, message, member, closed.how_closed)
+                    event = self._event(EventKind.CONNECTION_ENDED, closed.closed, message, member, closed.how_closed)
                     event.connection, event.packet, event.number = connection, None, None
                     yield event
 

@@ -19,7 +19,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
 from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
-from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Contributing, Evidence
+from kafkascope.reports.groups.history import Contributing, Evidence
 from kafkascope.reports.groups.leaving import NOT_HERE, left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.strengths import Strength
@@ -658,10 +658,10 @@ class Reader:
 
     def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading]) -> Certainty:
         allows = chosen.weight.allows
-        if allows is GUESSED or chosen.at is None:
-            return GUESSED
-        if allows is LIKELY or (gap.after.inferred and not gap.after.emptied_by):
-            return LIKELY
+        if allows is Certainty.GUESSED or chosen.at is None:
+            return Certainty.GUESSED
+        if allows is Certainty.LIKELY or (gap.after.inferred and not gap.after.emptied_by):
+            return Certainty.LIKELY
         if gap.before is None:
             sure = gap.after.number == 1 and gap.after.complete
         else:
@@ -674,7 +674,7 @@ class Reader:
                 sure = False  # it may have been before
             elif each.at < chosen.at + (_TIMER_NS if each.trigger in _RECKONED else _SAME_MOMENT_NS):
                 sure = sure and chosen.proved_first and each.trigger not in _RECKONED
-        return CERTAIN if sure else LIKELY
+        return Certainty.CERTAIN if sure else Certainty.LIKELY
 
     def _unknown(self, gap: Opening, fit: list[Reading], evidence: list[Evidence]) -> Verdict:
         for each in fit:
@@ -687,7 +687,7 @@ class Reader:
         contributing = [
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]
-        return Verdict(Trigger.UNKNOWN, None, None, GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
+        return Verdict(Trigger.UNKNOWN, None, None, Certainty.GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
 
 
 _RECKONED = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT})

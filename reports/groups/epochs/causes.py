@@ -14,10 +14,10 @@ from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, SHARE, STREAMS
 from kafkascope.reports.groups.epochs.lives import Life, Roster
 from kafkascope.reports.groups.epochs.rows import Cause, Row
 from kafkascope.reports.groups.epochs.walk import Walk
-from kafkascope.reports.groups.history import GUESSED, LIKELY, Evidence
+from kafkascope.reports.groups.history import Evidence
 from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.strengths import Strength
-from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _NUMBERED = re.compile(r"[-_](\d+)\Z")
@@ -236,7 +236,7 @@ class _Search:
     def _removal(self, life: Life, since: int, weight: float) -> Cause:
         silence = (self.at - since) / SECOND_NS
         packet = life.left_packet if life.away is not None else life.heard_packet
-        certainty = LIKELY if weight >= Strength.LEFT_OVER else GUESSED
+        certainty = Certainty.LIKELY if weight >= Strength.LEFT_OVER else Certainty.GUESSED
         if self._owes(life):
             expired = self._expired(life.given[-1][0], life.rebalance_timeout_ms)
             if expired is not None or self.at - since <= life.silent_after():

@@ -12,17 +12,9 @@ from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CONSUMER, SHARE
 from kafkascope.reports.groups.epochs.lives import Life, Roster
 from kafkascope.reports.groups.epochs.rows import Cause, Row
 from kafkascope.reports.groups.epochs.walk import Walk
-from kafkascope.reports.groups.history import (
-    CERTAIN,
-    GUESSED,
-    LIKELY,
-    Contributing,
-    Evidence,
-    Member,
-    Rebalance,
-    Unowned,
-)
+from kafkascope.reports.groups.history import Contributing, Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.groups.messages import ConnectionEnd
+from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SOON_NS = 5 * SECOND_NS
@@ -79,8 +71,8 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         later = [other.cause for other in rows[place + 1 : place + _LATER_ROWS] if other.cause]
         rebalance.contributing = [_contributing(cause) for cause in [*row.others, *later] if cause.at <= end]
         whole = members_known and sound[place]
-        if not whole and rebalance.certainty == CERTAIN and not _named_at_once(row):
-            rebalance.certainty = LIKELY  # members that the capture lacks may have raised the epoch besides
+        if not whole and rebalance.certainty == Certainty.CERTAIN and not _named_at_once(row):
+            rebalance.certainty = Certainty.LIKELY  # members that the capture lacks may have raised the epoch besides
         found.append(rebalance)
     return found
 
@@ -137,7 +129,7 @@ def _rebalance(walk: Walk, window: _Window) -> Rebalance:
         from_generation=row.number - 1 - row.passed if row.number > 1 else None,
         to_generation=row.number,
         started=window.started,
-        certainty=cause.certainty if cause is not None else GUESSED,
+        certainty=cause.certainty if cause is not None else Certainty.GUESSED,
         inferred=row.seen is None,
     )
     if cause is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kafkascope.reports.groups.epochs.heartbeats import Beat
 from kafkascope.reports.groups.epochs.lives import Life
-from kafkascope.reports.groups.history import CERTAIN, LIKELY, Evidence
+from kafkascope.reports.groups.history import Evidence
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
@@ -20,7 +20,7 @@ class Cause:
     packet: int | None
     text: str
     life: Life | None = None
-    certainty: Certainty = CERTAIN
+    certainty: Certainty = Certainty.CERTAIN
     weight: float = Strength.SAID
     done: int | None = None  # when it was answered
 
@@ -33,8 +33,8 @@ class Cause:
 
     def doubt(self) -> None:
         """It is likely at most: something else may have been first."""
-        if self.certainty == CERTAIN:
-            self.certainty, self.weight = LIKELY, Strength.DUE
+        if self.certainty == Certainty.CERTAIN:
+            self.certainty, self.weight = Certainty.LIKELY, Strength.DUE
 
 
 @dataclass(slots=True)

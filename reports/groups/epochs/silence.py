@@ -8,6 +8,7 @@ from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import Event
 from kafkascope.reports.groups.messages import ConnectionEnd
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.sniffer.units import SECOND_NS
 
 
@@ -26,11 +27,11 @@ def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
         silence = (walk.last if again is None else again) - life.heard
         if silence > life.silent_after():
             length = f"{'at least ' if again is None else ''}{silence / SECOND_NS:.1f} s"
-            events.append(_event(walk, life, "silence_begun", life.heard, None, length))
+            events.append(_event(walk, life, EventKind.SILENCE_BEGUN, life.heard, None, length))
         for connection in life.connections:
             end = ended.get(connection)
             if last_on[connection] is life and end is not None and end.closed is not None and end.closed >= life.heard:
-                events.append(_event(walk, life, "connection_ended", end.closed, connection, end.how_closed))
+                events.append(_event(walk, life, EventKind.CONNECTION_ENDED, end.closed, connection, end.how_closed))
     return events
 
 
@@ -45,6 +46,6 @@ def _event(walk: Walk, life: Life, event: str, at: int, connection: int | None, 
         instance_id=life.instance_id,
         generation=life.epoch,
         connection=connection,
-        packet=life.heard_packet if event == "silence_begun" else None,
+        packet=life.heard_packet if event == EventKind.SILENCE_BEGUN else None,
         detail=detail,
     )

@@ -28,7 +28,7 @@ from kafkascope.reports.groups.epochs.heartbeats import (
 )
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.rows import Cause, Row
-from kafkascope.reports.groups.history import CERTAIN, GUESSED, LIKELY, Event
+from kafkascope.reports.groups.history import Event
 from kafkascope.reports.groups.leaving import (
     NOT_A_MEMBER,
     NOT_HERE,
@@ -38,7 +38,8 @@ from kafkascope.reports.groups.leaving import (
 )
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.groups.strengths import Strength
-from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
 _A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
@@ -161,7 +162,7 @@ class Walk:
         life.joins.append((beat.at, beat.done))
         if not beat.owned and life.given:
             life.dropped.append(beat.at)  # an eager member gives up everything as it joins again
-        self._event(beat, "joined", life, beat.reason)
+        self._event(beat, EventKind.JOINED, life, beat.reason)
         changed = self._subscription(beat, life, before)
         if changed is not None and not self.observing:
             self._bump(changed, beat)
@@ -175,7 +176,7 @@ class Walk:
         before = life.topics, life.regex, life.topology
         life.learn(beat)
         life.joins.append((beat.at, beat.done))
-        self._event(beat, "rejoined", life)
+        self._event(beat, EventKind.REJOINED, life)
         changed = self._subscription(beat, life, before)
         if changed is not None:
             self._bump(changed, beat, sure=beat.regex is None)
@@ -204,7 +205,7 @@ class Walk:
         if not same:
             cause.text += " and asks for other topics"
         elif raised:
-            cause.certainty, cause.weight = GUESSED, Strength.VAGUE
+            cause.certainty, cause.weight = Certainty.GUESSED, Strength.VAGUE
         if not same or raised:
             number = self._bump(cause, beat)
         else:
@@ -212,7 +213,7 @@ class Walk:
             self._besides(cause)
         life.begin = other.end = number
         self._end(other)
-        self._event(beat, "replaced", life, f"{other.member_id} before")
+        self._event(beat, EventKind.REPLACED, life, f"{other.member_id} before")
         self._answer(beat, life)
 
     def _long_known(self, number: int) -> bool:
@@ -229,14 +230,14 @@ class Walk:
         life.inherits = True
         text = f"{_who(life)} took the place of a static member that the capture does not have"
         self._besides(Cause.weighed(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, Strength.DIFFERS, life))
-        self._event(beat, "replaced", life)
+        self._event(beat, EventKind.REPLACED, life)
         self._answer(beat, life)
 
     def _new_member(self, beat: Beat) -> None:
         life = self._new_life(beat)
         life.learn(beat)
         life.joins.append((beat.at, beat.done))
-        self._event(beat, "joined", life, beat.reason)
+        self._event(beat, EventKind.JOINED, life, beat.reason)
         if self.observing:
             life.begin = None
         else:
@@ -283,7 +284,7 @@ class Walk:
         member = beat.member_id or getattr(self._of_instance(beat.instance_id), "member_id", "")
         life = self.alive.get(member)
         if beat.error is not None:
-            self._event(beat, "leave_refused", life or self._members.get(member), beat.error)
+            self._event(beat, EventKind.LEAVE_REFUSED, life or self._members.get(member), beat.error)
             if life is not None and beat.error in NOT_A_MEMBER:
                 self._was_removed(beat, life)
             return
@@ -295,11 +296,11 @@ class Walk:
         if beat.sent == STEPS_OUT:
             life.away = beat.at
             life.left_packet = beat.packet
-            self._event(beat, "left", life, "static: it may come back within its session")
+            self._event(beat, EventKind.LEFT, life, "static: it may come back within its session")
             return
         own = beat.protocol != CLASSIC or self._is_own(beat, life)
         life.left, life.left_packet = beat.at, beat.packet
-        self._event(beat, "left" if own else "member_removed", life, beat.reason)
+        self._event(beat, EventKind.LEFT if own else EventKind.MEMBER_REMOVED, life, beat.reason)
         self._end(life)
         if self.observing:
             return
@@ -308,7 +309,8 @@ class Walk:
             said = trigger_by_reason(beat.reason or "")
             trigger = said or (Trigger.MEMBER_LEFT if own else Trigger.REMOVED_BY_ADMIN)
             text = f"{_who(life)} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
-            cause = Cause(trigger, beat.at, beat.packet, text, life, CERTAIN if own or said else LIKELY)
+            certainty = Certainty.CERTAIN if own or said else Certainty.LIKELY
+            cause = Cause(trigger, beat.at, beat.packet, text, life, certainty)
         else:
             text = f"{_who(life)} left: heartbeat with epoch {beat.sent}"
             cause = Cause(Trigger.MEMBER_LEFT, beat.at, beat.packet, text, life)
@@ -322,33 +324,33 @@ class Walk:
         error = beat.error or ""
         if beat.sent == 0 and not (beat.protocol == CLASSIC and life is not None):
             if not beat.quiet or life is None:
-                event = "member_id_given" if error == Error.MEMBER_ID_REQUIRED else "join_refused"
-                self._event(beat, event, None, None if event == "member_id_given" else error)
+                event = EventKind.MEMBER_ID_GIVEN if error == Error.MEMBER_ID_REQUIRED else EventKind.JOIN_REFUSED
+                self._event(beat, event, None, None if event == EventKind.MEMBER_ID_GIVEN else error)
             return
         if error == Error.REBALANCE_IN_PROGRESS:
             if life is not None:
                 life.heard, life.heard_packet = beat.at, beat.packet
                 if not beat.quiet:
-                    self._event(beat, "heartbeat_refused", life, error)
+                    self._event(beat, EventKind.HEARTBEAT_REFUSED, life, error)
             return
         if error in NOT_HERE:
             if not beat.quiet:
-                self._event(beat, "coordinator_unavailable", life, error)
+                self._event(beat, EventKind.COORDINATOR_UNAVAILABLE, life, error)
             return
         if life is None:
             if not beat.member_id or beat.member_id in self._members:
                 return
             life = self._first_seen(beat) if beat.sent is not None and beat.sent > 0 else self._new_life(beat)
             if error in NOT_A_MEMBER:  # that was before the capture
-                self._event(beat, "fenced", life, error)
+                self._event(beat, EventKind.FENCED, life, error)
                 self._end(life)
                 life.spoke, life.end = False, life.begin or 0
                 return
         if error in NOT_A_MEMBER:
-            self._event(beat, "fenced", life, error)
+            self._event(beat, EventKind.FENCED, life, error)
             self._was_removed(beat, life)
         elif not beat.quiet:
-            self._event(beat, refused_as(error, "heartbeat_failed"), life, error)
+            self._event(beat, refused_as(error, EventKind.HEARTBEAT_FAILED), life, error)
 
     def _was_removed(self, beat: Beat, life: Life) -> None:
         """A member is told that it is none any more: it had been taken out since its last word."""
@@ -388,7 +390,7 @@ class Walk:
             if delayed:
                 self._see(beat.epoch + 1, beat, named=False)
             if new:
-                self._event(beat, "epoch_seen", life)
+                self._event(beat, EventKind.EPOCH_SEEN, life)
                 if beat.epoch not in self.rows and beat.epoch == self.epoch and 0 < (behind or 0) < beat.epoch:
                     # It was raised before the capture began; this member gets to it within the capture.
                     self.rows[beat.epoch] = Row(beat.epoch, seen=beat, found=beat, before=self.last, early=True)
@@ -396,10 +398,10 @@ class Walk:
             self.epoch = max(self.epoch or 0, beat.epoch)
         if len(life.given) > given:
             waiting = "".join(f"; {kind}: {in_words(found)}" for kind, found in beat.waiting.items() if found)
-            event = "synced" if beat.protocol == CLASSIC else "assignment_given"
+            event = EventKind.SYNCED if beat.protocol == CLASSIC else EventKind.ASSIGNMENT_GIVEN
             self._event(beat, event, life, in_words(life.given[-1][2]) + waiting)
         if life.owned and life.owned[-1][0] == beat.at and beat.sent:
-            self._event(beat, "assignment_reported", life, in_words(life.owned[-1][1]))
+            self._event(beat, EventKind.ASSIGNMENT_REPORTED, life, in_words(life.owned[-1][1]))
 
     @staticmethod
     def _revokes(beat: Beat, life: Life) -> bool:
@@ -500,7 +502,7 @@ class Walk:
         if not changed and not told:
             return None
         asked = beat.regex or listed(beat.topics or (), 20)
-        self._event(beat, "subscription_changed", life, asked)
+        self._event(beat, EventKind.SUBSCRIPTION_CHANGED, life, asked)
         at = beat.done if beat.regex else beat.at
         text = f"{_who(life)} asks for other topics: {asked}"
         strength = Strength.SAID if changed else Strength.DIFFERS
@@ -515,7 +517,7 @@ class Walk:
         life.missing_source_topics = bool(codes & {MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED})
         if codes and not beat.quiet:
             told = "; ".join(text or str(code) for code, text in sorted(beat.statuses.items()))
-            self._event(beat, "status_told", life, told)
+            self._event(beat, EventKind.STATUS_TOLD, life, told)
         row = self.rows.get(self.epoch or 0)
         if row is None or row.cause is not None or row.found is not beat:
             return
@@ -585,11 +587,17 @@ class Walk:
             host=life.host,
         )
 
-    def _event(self, beat: Beat, event: str, life: Life | None, detail: str | None = None) -> None:
+    def _event(self, beat: Beat, event: EventKind, life: Life | None, detail: str | None = None) -> None:
         if self.observing:
             return
         message = beat.message
-        answers = event not in ("joined", "left", "member_removed", "subscription_changed", "assignment_reported")
+        answers = event not in (
+            EventKind.JOINED,
+            EventKind.LEFT,
+            EventKind.MEMBER_REMOVED,
+            EventKind.SUBSCRIPTION_CHANGED,
+            EventKind.ASSIGNMENT_REPORTED,
+        )
         epoch = beat.epoch if beat.epoch is not None else beat.sent if beat.sent and beat.sent > 0 else None
         self.events.append(
             Event(

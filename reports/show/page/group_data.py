@@ -11,7 +11,7 @@ from kafkascope.reports.answers.lanes import Bar, lanes
 from kafkascope.reports.columns.name_lists import by_topic
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.groups.history import Event, Member, Rebalance, Unowned
-from kafkascope.reports.vocabulary.events import EVENTS
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import TRIGGERS
 
 MEMBERS = 200  # of one rebalance; a page is read by people
@@ -82,7 +82,7 @@ class GroupData:
             "rebalance_count": found.rebalances,
             "cause_counts": list(found.triggers.items()),
             "triggers": {name: [t.mark, t.words, t.meaning] for name, t in TRIGGERS.items()},
-            "event_meanings": EVENTS,
+            "event_meanings": {kind.value: kind.meaning for kind in EventKind},
             "lists": [[[text(topic), numbers] for topic, numbers in one] for one in self._lists],
             "list_sizes": self._list_sizes,
             "people": [list(person) for person in self._people],

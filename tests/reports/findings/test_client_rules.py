@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from kafkascope.reports.findings.client_rules import client_findings
-from kafkascope.reports.findings.finding import INFO, WARNING
 from kafkascope.reports.measures.client_facts import CAPTURE, Fact
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
 
 SECOND = 1_000_000_000
@@ -157,7 +157,7 @@ def test_connections_that_lasted_so_long_were_worth_their_handshake(longest_ms: 
     assert found.evidence[1].text == f"{brief} of 20 lie in spans in which none lasted 5 s"
 
 
-@pytest.mark.parametrize(("again", "severity"), [(10, WARNING), (9, INFO)])
+@pytest.mark.parametrize(("again", "severity"), [(10, Severity.WARNING), (9, Severity.INFO)])
 def test_one_percent_sent_again_is_a_warning(again: int, severity: str) -> None:
     (found,) = client_findings("c", [sequence(0, total=1_000, least=0, most=999 - again)])
     assert (found.kind, found.severity) == ("sent_again", severity)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.findings.finding import CRITICAL, INFO, WARNING, Finding
+from kafkascope.reports.findings.finding import Finding
 from kafkascope.reports.findings.group_rules import group_findings
 from kafkascope.reports.groups.history import Event, Evidence, GroupHistory, Member, Rebalance, Unowned
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from tests.reports.groups.group_logs import START, Conversation
 
 SECOND = 1_000_000_000
@@ -39,7 +40,7 @@ def test_six_rebalances_in_five_minutes_are_a_storm(times: tuple[int, ...], is_s
     assert len(of_kind("rebalance_storm", history)) == is_storm
 
 
-@pytest.mark.parametrize(("count", "severity"), [(6, CRITICAL), (5, WARNING)])
+@pytest.mark.parametrize(("count", "severity"), [(6, Severity.CRITICAL), (5, Severity.WARNING)])
 def test_poll_timeouts_as_many_as_make_a_storm_are_critical(count: int, severity: str) -> None:
     history = rebalances(*range(count), trigger="poll_timeout", trigger_client_id="a")
     assert [finding.severity for finding in of_kind("poll_timeout", history)] == [severity]
@@ -103,7 +104,7 @@ def test_a_member_that_comes_five_seconds_after_the_others_is_slow(last_by_ms: f
     assert len(of_kind("slow_to_join", rebalances(0, last_client_id="a", last_by_ms=last_by_ms))) == found
 
 
-@pytest.mark.parametrize(("count", "severity"), [(4, WARNING), (3, INFO)])
+@pytest.mark.parametrize(("count", "severity"), [(4, Severity.WARNING), (3, Severity.INFO)])
 def test_a_coordinator_that_moves_four_times_is_a_warning(count: int, severity: str) -> None:
     moves = [Event("g", number * SECOND, "coordinator_moved", detail=f"to {number}") for number in range(count)]
     assert [each.severity for each in of_kind("coordinator_moved", GroupHistory(events=moves))] == [severity]

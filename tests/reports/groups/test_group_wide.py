@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafkascope.reports.groups.group_wide import group_wide
-from kafkascope.reports.vocabulary.events import EVENTS
+from kafkascope.reports.vocabulary.events import EventKind
 from tests.reports.groups.group_logs import Conversation, captured_logs
 
 
 def names(capture: str, group: str) -> list[str]:
     events = group_wide(captured_logs(capture)[group]).events
-    assert {event.event for event in events} <= set(EVENTS)
+    assert {event.event for event in events} <= set(EventKind)
     return [event.event for event in events]
 
 

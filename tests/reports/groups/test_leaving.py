@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.groups.history import CERTAIN, LIKELY
 from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, refused_as
 from kafkascope.reports.groups.migration import by_protocol
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.classic.test_history import two_members, two_static_members
 from tests.reports.groups.epochs.test_history import join_of, mixed
 from tests.reports.groups.group_logs import Conversation
@@ -37,18 +38,24 @@ def in_group_with_epochs(reason: str | None, sender: dict[str, Any]) -> Conversa
 @pytest.mark.parametrize(
     ("reason", "sender", "trigger", "event", "certainty"),
     [
-        ("the consumer is being closed", {}, "member_left", "left", CERTAIN),
-        ("consumer poll timeout has expired.", {}, "poll_timeout", "left", CERTAIN),
-        ("Poll Timeout", {}, "poll_timeout", "left", CERTAIN),
-        ("the consumer unsubscribed from all topics", {}, "unsubscribed", "left", CERTAIN),
-        (None, {}, "member_left", "left", CERTAIN),
-        (None, {"client": "b-restore-consumer", "host": "host-of-b"}, "member_left", "left", CERTAIN),
-        ("consumer poll timeout has expired.", ELSEWHERE, "poll_timeout", "left", CERTAIN),
-        ("member was removed by an admin", ELSEWHERE, "removed_by_admin", "member_removed", CERTAIN),
-        ("member was removed by an admin: poll timeout", ELSEWHERE, "removed_by_admin", "member_removed", CERTAIN),
-        ("Removed by an admin", {}, "removed_by_admin", "member_removed", CERTAIN),
-        (None, {"client": "admin", "host": "host-of-b"}, "removed_by_admin", "member_removed", LIKELY),
-        (None, {"client": "b", "host": "elsewhere"}, "removed_by_admin", "member_removed", LIKELY),
+        ("the consumer is being closed", {}, "member_left", "left", Certainty.CERTAIN),
+        ("consumer poll timeout has expired.", {}, "poll_timeout", "left", Certainty.CERTAIN),
+        ("Poll Timeout", {}, "poll_timeout", "left", Certainty.CERTAIN),
+        ("the consumer unsubscribed from all topics", {}, "unsubscribed", "left", Certainty.CERTAIN),
+        (None, {}, "member_left", "left", Certainty.CERTAIN),
+        (None, {"client": "b-restore-consumer", "host": "host-of-b"}, "member_left", "left", Certainty.CERTAIN),
+        ("consumer poll timeout has expired.", ELSEWHERE, "poll_timeout", "left", Certainty.CERTAIN),
+        ("member was removed by an admin", ELSEWHERE, "removed_by_admin", "member_removed", Certainty.CERTAIN),
+        (
+            "member was removed by an admin: poll timeout",
+            ELSEWHERE,
+            "removed_by_admin",
+            "member_removed",
+            Certainty.CERTAIN,
+        ),
+        ("Removed by an admin", {}, "removed_by_admin", "member_removed", Certainty.CERTAIN),
+        (None, {"client": "admin", "host": "host-of-b"}, "removed_by_admin", "member_removed", Certainty.LIKELY),
+        (None, {"client": "b", "host": "elsewhere"}, "removed_by_admin", "member_removed", Certainty.LIKELY),
     ],
 )
 def test_each_reason_is_understood_alike_in_both_protocols(
@@ -83,10 +90,10 @@ def test_who_names_a_static_member_by_its_instance_id_alone_is_not_the_member() 
 
 @pytest.mark.parametrize("error", sorted(FENCED))
 def test_errors_that_fence(error: str) -> None:
-    assert refused_as(error, "join_refused") == "fenced"
+    assert refused_as(error, EventKind.JOIN_REFUSED) == "fenced"
 
 
 @pytest.mark.parametrize("error", sorted(NOT_HERE))
 def test_errors_that_send_to_another_coordinator(error: str) -> None:
-    assert refused_as(error, "join_refused") == "coordinator_unavailable"
-    assert refused_as("INVALID_SESSION_TIMEOUT", "join_refused") == "join_refused"
+    assert refused_as(error, EventKind.JOIN_REFUSED) == "coordinator_unavailable"
+    assert refused_as("INVALID_SESSION_TIMEOUT", EventKind.JOIN_REFUSED) == "join_refused"

@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.classic.history import classic
-from kafkascope.reports.groups.history import (
-    CERTAIN,
-    GUESSED,
-    LIKELY,
-    GroupHistory,
-    GroupLog,
-    Rebalance,
-    event_table,
-    rebalance_table,
-)
-from kafkascope.reports.vocabulary.events import EVENTS
+from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.group_logs import MS, START, Conversation, captured_logs, changed, truth_of, unanswered
 
 STORIES = (
@@ -90,7 +82,7 @@ def test_generations_are_those_that_the_broker_logged(story: str) -> None:
 def test_events_have_names_that_are_explained_and_rows_fit_the_tables(story: str) -> None:
     for log in captured_logs(story).values():
         history = classic(log)
-        assert {event.event for event in history.events} <= set(EVENTS)
+        assert {event.event for event in history.events} <= set(EventKind)
         assert event_table(history.events).num_rows == len(history.events)
         assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)
         assert [event.at for event in history.events] == sorted(event.at for event in history.events)
@@ -107,7 +99,7 @@ def test_part_of_what_was_said_is_never_wrong_with_certainty(story: str, view: s
             for rebalance in classic(part).rebalances:
                 truth = truths.get((group, rebalance.to_generation))
                 assert truth is not None, f"{group} {rebalance.to_generation} was made up"
-                if rebalance.certainty == CERTAIN and truth["cause"] not in _BETTER_NAMES:
+                if rebalance.certainty == Certainty.CERTAIN and truth["cause"] not in _BETTER_NAMES:
                     assert rebalance.trigger == truth["cause"]
                     assert rebalance.trigger_client_id == truth["client_id"]
 
@@ -188,7 +180,7 @@ def two_members() -> Conversation:
 def test_first_generation_is_set_off_by_its_first_member() -> None:
     _, found = history_of(two_members())
     first = found[1]
-    assert (first.trigger, first.trigger_client_id, first.certainty) == ("member_joined", "a", CERTAIN)
+    assert (first.trigger, first.trigger_client_id, first.certainty) == ("member_joined", "a", Certainty.CERTAIN)
     assert first.started == START + 5 * MS
     assert first.leader == "a~1"
     assert [member.assignment for member in first.members] == [["t-0", "t-1"], ["t-2", "t-3"]]
@@ -200,11 +192,11 @@ def test_first_generation_is_set_off_by_its_first_member() -> None:
 @pytest.mark.parametrize(
     ("reason", "trigger", "certainty"),
     [
-        ("the consumer is being closed", "member_left", CERTAIN),
-        (None, "member_left", CERTAIN),
-        ("consumer poll timeout has expired.", "poll_timeout", CERTAIN),
-        ("the consumer unsubscribed from all topics", "unsubscribed", CERTAIN),
-        ("client leaving group per normal operation", "member_left", CERTAIN),
+        ("the consumer is being closed", "member_left", Certainty.CERTAIN),
+        (None, "member_left", Certainty.CERTAIN),
+        ("consumer poll timeout has expired.", "poll_timeout", Certainty.CERTAIN),
+        ("the consumer unsubscribed from all topics", "unsubscribed", Certainty.CERTAIN),
+        ("client leaving group per normal operation", "member_left", Certainty.CERTAIN),
     ],
 )
 def test_leaves_are_told_apart_by_reason(reason: str | None, trigger: str, certainty: str) -> None:
@@ -235,7 +227,7 @@ def test_administrator_takes_out_a_member() -> None:
         history, found = history_of(said)
         assert found[2].trigger == "removed_by_admin"
         assert found[2].trigger_client_id == "b"
-        assert found[2].certainty in (CERTAIN, LIKELY)
+        assert found[2].certainty in (Certainty.CERTAIN, Certainty.LIKELY)
         assert "member_removed" in {event.event for event in history.events}
 
 
@@ -251,7 +243,7 @@ def test_administrator_takes_out_a_static_member_by_its_instance_id() -> None:
     said.again(7000, 2, {"a~1": {"t": [0, 1]}})
     _, found = history_of(said)
     assert (found[2].trigger, found[2].trigger_member, found[2].trigger_client_id) == ("removed_by_admin", "i~1", "i")
-    assert found[2].certainty == CERTAIN
+    assert found[2].certainty == Certainty.CERTAIN
 
 
 def test_a_static_member_that_is_taken_out_twice_had_another_id_each_time() -> None:
@@ -285,7 +277,11 @@ def test_silent_member_is_dropped_when_its_session_ends() -> None:
     said.heartbeat(21_000, "a~1", 1, "REBALANCE_IN_PROGRESS")
     said.again(21_010, 2, {"a~1": {"t": [0, 1, 2, 3]}})
     history, found = history_of(said)
-    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == ("session_timeout", "b", LIKELY)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == (
+        "session_timeout",
+        "b",
+        Certainty.LIKELY,
+    )
     assert found[2].started == START + 19_000 * MS
     silence = [event for event in history.events if event.event == "silence_begun"]
     assert [(event.client_id, event.at, event.connection) for event in silence] == [("b", START + 9_000 * MS, None)]
@@ -314,7 +310,7 @@ def test_member_that_is_still_heard_did_not_time_out() -> None:
     said.again(30_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
     _, found = history_of(said)
     assert found[2].trigger != "session_timeout"
-    assert found[2].certainty == GUESSED
+    assert found[2].certainty == Certainty.GUESSED
 
 
 def test_member_that_does_not_join_again_is_a_rebalance_timeout_within_another_rebalance() -> None:
@@ -354,7 +350,7 @@ def test_member_that_never_asks_for_its_assignment() -> None:
         said.heartbeat(at, "b~1", 1)
     said.again(25_000, 2, {"a~1": {"t": [0, 1]}})
     _, found = history_of(said)
-    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == ("sync_timeout", "b", LIKELY)
+    assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == ("sync_timeout", "b", Certainty.LIKELY)
     assert found[2].started == START + 23_005 * MS
 
 
@@ -365,7 +361,7 @@ def test_subscription_that_changes_without_a_reason() -> None:
     said.sync(12_520, "b~1", 2, {"u": [0]})
     _, found = history_of(said)
     assert (found[2].trigger, found[2].trigger_client_id) == ("subscription_changed", "b")
-    assert found[2].certainty in (CERTAIN, LIKELY)
+    assert found[2].certainty in (Certainty.CERTAIN, Certainty.LIKELY)
 
 
 def test_leader_that_gives_out_other_partitions_saw_the_topics_change() -> None:
@@ -378,7 +374,7 @@ def test_leader_that_gives_out_other_partitions_saw_the_topics_change() -> None:
     assert (found[2].trigger, found[2].trigger_client_id, found[2].certainty) == (
         "topic_partitions_changed",
         "a",
-        LIKELY,
+        Certainty.LIKELY,
     )
     assert found[2].evidence[0].text.endswith("other partitions: t 4")
 
@@ -397,7 +393,11 @@ def test_cooperative_member_that_joins_again_to_hand_over() -> None:
     said.join(8_010, "b~1", generation=3, leader="a~1", took=20)
     said.synced(8_040, 3, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
     _, found = history_of(said)
-    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("cooperative_followup", "a", LIKELY)
+    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == (
+        "cooperative_followup",
+        "a",
+        Certainty.LIKELY,
+    )
     assert found[3].moved == []  # it was nobody's in between
     assert [each.partition for each in found[3].unowned] == ["t-1"]
     assert 1_000 < (found[3].unowned_ms or 0) < 1_100
@@ -406,13 +406,13 @@ def test_cooperative_member_that_joins_again_to_hand_over() -> None:
 @pytest.mark.parametrize(
     ("reason", "trigger", "certainty"),
     [
-        ("need to revoke partitions and re-join", "cooperative_followup", CERTAIN),
-        ("cached metadata has changed", "topic_partitions_changed", CERTAIN),
-        ("rebalance enforced by user", "rebalance_enforced", CERTAIN),
-        ("disk is full", "rebalance_enforced", LIKELY),
-        ("Active tasks corrupted", "streams_tasks_corrupted", CERTAIN),
-        ("triggered followup rebalance scheduled for 0", "streams_followup", CERTAIN),
-        ("Scheduled probing rebalance", "streams_followup", CERTAIN),
+        ("need to revoke partitions and re-join", "cooperative_followup", Certainty.CERTAIN),
+        ("cached metadata has changed", "topic_partitions_changed", Certainty.CERTAIN),
+        ("rebalance enforced by user", "rebalance_enforced", Certainty.CERTAIN),
+        ("disk is full", "rebalance_enforced", Certainty.LIKELY),
+        ("Active tasks corrupted", "streams_tasks_corrupted", Certainty.CERTAIN),
+        ("triggered followup rebalance scheduled for 0", "streams_followup", Certainty.CERTAIN),
+        ("Scheduled probing rebalance", "streams_followup", Certainty.CERTAIN),
     ],
 )
 def test_reasons_of_members_that_join_again(reason: str, trigger: str, certainty: str) -> None:
@@ -478,7 +478,7 @@ def test_group_without_members_is_inferred() -> None:
     empty = found[2]
     assert empty.inferred
     assert empty.members == []
-    assert (empty.trigger, empty.trigger_client_id, empty.certainty) == ("member_left", "a", CERTAIN)
+    assert (empty.trigger, empty.trigger_client_id, empty.certainty) == ("member_left", "a", Certainty.CERTAIN)
     assert (empty.started, empty.stable) == (START + 12_000 * MS, START + 12_400 * MS)
 
 
@@ -495,7 +495,7 @@ def test_rebalance_that_is_open_as_the_capture_ends() -> None:
         begun = found[2]
         assert begun.inferred
         assert begun.trigger == ("member_left" if after == "leave" else "member_joined")
-        assert begun.certainty == LIKELY
+        assert begun.certainty == Certainty.LIKELY
         assert begun.started == START + 12_000 * MS
         assert (begun.joined, begun.stable, begun.members) == (None, None, [])
 
@@ -508,7 +508,7 @@ def test_members_whose_sessions_ran_out_before_the_next_generation() -> None:
     _, found = history_of(said)
     assert found[2].inferred
     assert (found[2].trigger, found[2].members) == ("session_timeout", [])
-    assert found[2].certainty != CERTAIN
+    assert found[2].certainty != Certainty.CERTAIN
     assert (found[3].trigger, found[3].trigger_client_id) == ("member_joined", "c")
 
 
@@ -531,7 +531,7 @@ def test_heartbeats_before_the_capture_make_no_generation_of_their_own() -> None
     said.again(7_500, 8, {"a~1": {"t": [0, 1]}})
     _, found = history_of(said)
     assert set(found) == {8}
-    assert (found[8].trigger, found[8].trigger_client_id, found[8].certainty) == ("member_left", "b", LIKELY)
+    assert (found[8].trigger, found[8].trigger_client_id, found[8].certainty) == ("member_left", "b", Certainty.LIKELY)
 
 
 def test_coordinator_that_moves_changes_nothing_by_itself() -> None:
@@ -559,7 +559,7 @@ def test_members_that_must_join_anew_where_their_group_is_now() -> None:
     said.join(12_910, "b~1", generation=2, leader="a~1", broker=here, took=100)
     _, found = history_of(said)
     assert found[2].trigger == "coordinator_moved"
-    assert found[2].certainty == LIKELY
+    assert found[2].certainty == Certainty.LIKELY
 
 
 def test_a_change_that_nobody_in_sight_made_is_unknown() -> None:
@@ -569,7 +569,7 @@ def test_a_change_that_nobody_in_sight_made_is_unknown() -> None:
     said.join(12_010, "a~1", generation=2, members={"a~1": {}, "b~1": {}}, took=20)
     said.join(12_012, "b~1", generation=2, leader="a~1", took=18)
     _, found = history_of(said)
-    assert (found[2].trigger, found[2].certainty) == ("unknown", GUESSED)
+    assert (found[2].trigger, found[2].certainty) == ("unknown", Certainty.GUESSED)
     assert found[2].evidence
 
 
@@ -619,4 +619,4 @@ def test_leader_whose_assignment_the_broker_never_took() -> None:
     _, found = history_of(said)
     assert found[2].stable is None
     assert len(found[2].members) == 3
-    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("member_left", "c", CERTAIN)
+    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("member_left", "c", Certainty.CERTAIN)

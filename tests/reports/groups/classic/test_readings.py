@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkascope.reports.groups.classic.history import classic
-from kafkascope.reports.groups.history import GUESSED, LIKELY, Rebalance
+from kafkascope.reports.groups.history import Rebalance
+from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.group_logs import MS, START, Conversation
 
 SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
@@ -38,7 +39,7 @@ def test_what_is_said_too_long_before_a_heartbeat_that_is_still_good_began_nothi
     assert any("a heartbeat was still good" in each.text for each in found.evidence) == (trigger == "unknown")
 
 
-@pytest.mark.parametrize(("early", "certainty"), [(1_900, LIKELY), (2_100, GUESSED)])
+@pytest.mark.parametrize(("early", "certainty"), [(1_900, Certainty.LIKELY), (2_100, Certainty.GUESSED)])
 def test_a_session_that_ends_too_long_after_others_were_told_of_a_rebalance_is_a_guess(
     early: int, certainty: str
 ) -> None:
@@ -52,7 +53,7 @@ def test_a_session_that_ends_too_long_after_others_were_told_of_a_rebalance_is_a
     assert (found.trigger, found.trigger_client_id, found.certainty) == ("session_timeout", "b", certainty)
 
 
-@pytest.mark.parametrize(("late", "certainty"), [(1_900, LIKELY), (2_100, GUESSED)])
+@pytest.mark.parametrize(("late", "certainty"), [(1_900, Certainty.LIKELY), (2_100, Certainty.GUESSED)])
 def test_a_session_that_ended_too_long_before_a_heartbeat_that_is_still_good_is_a_guess(
     late: int, certainty: str
 ) -> None:

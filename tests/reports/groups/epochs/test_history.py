@@ -13,19 +13,11 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.epochs.history import epochs
-from kafkascope.reports.groups.history import (
-    CERTAIN,
-    GUESSED,
-    LIKELY,
-    GroupHistory,
-    GroupLog,
-    Rebalance,
-    event_table,
-    rebalance_table,
-)
+from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
 from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.groups.migration import by_protocol, phases_of
-from kafkascope.reports.vocabulary.events import EVENTS
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.captured_tables import captured
 from tests.reports.groups.group_logs import (
     MS,
@@ -136,7 +128,7 @@ def test_times_are_those_of_the_broker(story: str) -> None:
 def test_events_have_names_that_are_explained(story: str) -> None:
     for log in logs_of(story).values():
         history = by_protocol(log)
-        assert {each.event for each in history.events} <= EVENTS.keys()
+        assert {each.event for each in history.events} <= set(EventKind)
         assert event_table(history.events).num_rows == len(history.events)
         assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)
 
@@ -168,7 +160,7 @@ def test_what_is_certain_is_right_in_partial_views_too(story: str, how: str) -> 
         for group, log in logs_of(story).items():
             for rebalance in by_protocol(cut(log, how, random.Random(f"{story} {how} {group} {seed}"))).rebalances:
                 known = truth.get((group, rebalance.to_generation))
-                if known is not None and rebalance.certainty == CERTAIN:
+                if known is not None and rebalance.certainty == Certainty.CERTAIN:
                     assert rebalance.trigger in (known["cause"], _SAME.get(known["cause"])), rebalance
 
 
@@ -180,7 +172,7 @@ def test_phases_of_a_group_that_migrates_and_returns() -> None:
     found = of(by_protocol(log))
     assert [found[number].protocol for number in sorted(found)] == ["classic"] * 2 + ["consumer"] * 7 + ["classic"] * 4
     downgrade = found[10]
-    assert (downgrade.trigger, downgrade.certainty) == ("member_left", CERTAIN)
+    assert (downgrade.trigger, downgrade.certainty) == ("member_left", Certainty.CERTAIN)
     assert downgrade.members[0].assignment_before == ["orders-3", "orders-4", "orders-5"]
     first = found[3]
     before = {member.client_id: member.assignment_before for member in first.members}
@@ -270,7 +262,7 @@ def test_a_member_that_joins_takes_over() -> None:
     found = of(epochs(talk.log()))
     assert sorted(found) == [1, 2]
     second = found[2]
-    assert (second.trigger, second.trigger_client_id, second.certainty) == ("member_joined", "b", CERTAIN)
+    assert (second.trigger, second.trigger_client_id, second.certainty) == ("member_joined", "b", Certainty.CERTAIN)
     assert second.started == START + 1000 * MS
     assert second.stable == START + 2001 * MS
     assert second.moved == ["t-2", "t-3"]
@@ -286,7 +278,7 @@ def test_the_last_member_that_leaves_raises_an_epoch_that_nobody_names() -> None
     talk.beat(0, "a", 0, 1, given=[0])
     talk.beat(1000, "a", -1)
     last = of(epochs(talk.log()))[2]
-    assert (last.inferred, last.members, last.trigger, last.certainty) == (True, [], "member_left", CERTAIN)
+    assert (last.inferred, last.members, last.trigger, last.certainty) == (True, [], "member_left", Certainty.CERTAIN)
     assert last.stable == last.started == START + 1000 * MS
 
 
@@ -302,7 +294,7 @@ def test_a_member_that_does_not_give_up_partitions_in_time() -> None:
     talk.beat(8100, "a", 2, error="UNKNOWN_MEMBER_ID")
     fourth = of(epochs(talk.log()))[4]
     assert (fourth.trigger, fourth.trigger_client_id) == ("rebalance_timeout", "a")
-    assert fourth.certainty != CERTAIN
+    assert fourth.certainty != Certainty.CERTAIN
     assert sorted(member.member_id for member in fourth.members) == ["b", "c"]
 
 
@@ -401,7 +393,8 @@ def test_epochs_that_were_passed_over_are_inferred() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "answered", "certainty"), [(None, 1, CERTAIN), (None, 2, "likely"), (1, 2, CERTAIN), (1, 3, "likely")]
+    ("before", "answered", "certainty"),
+    [(None, 1, Certainty.CERTAIN), (None, 2, "likely"), (1, 2, Certainty.CERTAIN), (1, 3, "likely")],
 )
 def test_who_joined_is_certain_where_nobody_else_may_have(before: int | None, answered: int, certainty: str) -> None:
     talk = Epochs()
@@ -437,12 +430,12 @@ def test_other_topics() -> None:
     talk.beat(3000, "a", 2, given=[], topics=["u"])
     talk.beat(3100, "a", 2, 3, owned=[], given={"u": [0]})
     third = of(epochs(talk.log()))[3]
-    assert (third.trigger, third.trigger_client_id, third.certainty) == ("subscription_changed", "a", CERTAIN)
+    assert (third.trigger, third.trigger_client_id, third.certainty) == ("subscription_changed", "a", Certainty.CERTAIN)
     member = next(each for each in third.members if each.member_id == "a")
     assert (member.subscription, member.assignment) == (["u"], ["u-0"])
 
 
-@pytest.mark.parametrize(("asked_before", "certainty"), [(5, CERTAIN), (-5, "likely")])
+@pytest.mark.parametrize(("asked_before", "certainty"), [(5, Certainty.CERTAIN), (-5, "likely")])
 def test_what_another_member_was_told_before_the_answer_came_is_the_same_epoch(
     asked_before: float, certainty: str
 ) -> None:
@@ -497,7 +490,7 @@ def test_new_partitions_of_an_epoch_that_the_next_one_overtakes() -> None:
     talk.beat(3300, "a", 3, 4, given=[0, 1])
     talk.beat(4000, "c", 4, given=[4, 5])
     third = of(epochs(talk.log()))[3]
-    assert (third.trigger, third.certainty, third.stable) == ("topic_partitions_changed", LIKELY, None)
+    assert (third.trigger, third.certainty, third.stable) == ("topic_partitions_changed", Certainty.LIKELY, None)
     assert "t 5; the others, t 4, with the next epoch" in third.evidence[0].text
 
 
@@ -509,7 +502,7 @@ def test_new_partitions_that_are_given_out_with_the_next_epoch_only() -> None:
     talk.beat(3200, "b", 2, 4)
     talk.beat(4000, "c", 4, given=[4, 5])
     third = of(epochs(talk.log()))[3]
-    assert (third.trigger, third.certainty) == ("topic_partitions_changed", GUESSED)
+    assert (third.trigger, third.certainty) == ("topic_partitions_changed", Certainty.GUESSED)
     assert "with the next epoch: t 4-5" in third.evidence[0].text
 
 
@@ -553,7 +546,7 @@ def test_new_partitions_of_which_one_never_shows_are_no_reason() -> None:
     assert of(epochs(talk.log()))[3].trigger == "unknown"
 
 
-@pytest.mark.parametrize(("given", "certainty"), [([2], CERTAIN), ([], LIKELY)])
+@pytest.mark.parametrize(("given", "certainty"), [([2], Certainty.CERTAIN), ([], Certainty.LIKELY)])
 def test_an_answer_that_gives_nothing_may_name_the_epoch_before(given: list[int], certainty: str) -> None:
     talk = Epochs()
     talk.beat(0, "a", 5, owned=[0, 1])  # who else is in the group, the capture does not have
@@ -562,7 +555,7 @@ def test_an_answer_that_gives_nothing_may_name_the_epoch_before(given: list[int]
     assert (sixth.trigger, sixth.trigger_client_id, sixth.certainty) == ("member_joined", "c", certainty)
 
 
-@pytest.mark.parametrize(("later", "certainty"), [(5_000, LIKELY), (60_000, CERTAIN)])
+@pytest.mark.parametrize(("later", "certainty"), [(5_000, Certainty.LIKELY), (60_000, Certainty.CERTAIN)])
 def test_an_epoch_without_a_cause_makes_those_right_before_it_doubtful(later: int, certainty: str) -> None:
     talk = Epochs()
     talk.two()
@@ -666,7 +659,7 @@ def test_members_that_only_a_description_tells_of() -> None:
         "a": ("host-of-a", ["t-0"]),
         "client-b": ("10.0.0.9", ["t-1"]),
     }
-    assert fourth.certainty != CERTAIN
+    assert fourth.certainty != Certainty.CERTAIN
     assert fourth.stable == START + 2001 * MS
 
 
