@@ -6,8 +6,8 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
 
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, SHARE, STREAMS
@@ -29,83 +29,112 @@ _USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
 
+@dataclass(slots=True)
+class _Verdict:
+    """What raised an epoch, and what speaks for and against it. Without a cause: nothing that the capture has."""
+
+    number: int
+    cause: Cause | None = None
+    evidence: list[Evidence] = field(default_factory=list)
+    taken_out: Life | None = None  # since this epoch it is no member any more
+    lost: dict[str, tuple[int, int]] = field(default_factory=dict)  # topics that ceased to be: between which moments
+
+
 def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
     """Give each row without a cause one, if anything speaks for one, and evidence for and against."""
     rows = [walk.rows[number] for number in sorted(walk.rows)]
-    roster, known = Roster(walk.lives), _Known(walk.lives)
-    expired: list[Row] = []
+    verdicts = _search(walk, rows, ended)
+    _first_silent_first(verdicts)
+    if walk.protocol == SHARE:
+        _share_groups_do_it_in_two(rows, verdicts)
+    for row in rows:
+        if row.number in verdicts:
+            _apply(verdicts[row.number], row, walk)
+        else:
+            del walk.rows[row.number]
+
+
+def _search(walk: Walk, rows: list[Row], ended: Mapping[int, ConnectionEnd]) -> dict[int, _Verdict]:
+    """A verdict on each epoch, in the light of those before it."""
+    roster, known, joins = Roster(walk.lives), _Known(walk.lives), _joins(walk.lives)
+    verdicts = {}
     for place, row in enumerate(rows):
-        if row.cause is None:
+        if row.cause is not None:
+            verdict = _Verdict(row.number, row.cause, _came_back(row.cause, joins))
+        else:
             until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
             members = roster.members(row.number)
             verdict = _Search(walk, row, max(until, row.started), ended, members, known).run()
-            _apply(verdict, walk, row, known)
-            if row.cause is not None and row.cause.trigger == Trigger.SESSION_TIMEOUT:
-                expired.append(row)
-    _first_silent_first(expired)
-    _came_back(walk, rows)
-    if walk.protocol == SHARE:
-        _share_groups_do_it_in_two(walk, rows)
+            if verdict.taken_out is not None:
+                roster.take_out(verdict.taken_out)
+            if verdict.lost:
+                known.forget(verdict.lost.keys())
+        verdicts[row.number] = verdict
+    return verdicts
 
 
-def _first_silent_first(expired: list[Row]) -> None:
+def _apply(verdict: _Verdict, row: Row, walk: Walk) -> None:
+    row.cause, row.evidence, row.passed = verdict.cause, verdict.evidence, row.number - verdict.number
+    life = verdict.taken_out
+    if life is not None:
+        life.end = verdict.number
+        if walk.alive.get(life.member_id) is life:
+            del walk.alive[life.member_id]
+    for topic, between in verdict.lost.items():
+        walk.lost.setdefault(topic, []).append(between)
+
+
+def _first_silent_first(verdicts: dict[int, _Verdict]) -> None:
     """Sessions that ran out one after the other did so in the order in which the members fell silent."""
-    runs: list[list[Row]] = []
-    for row in expired:
-        if runs and row.number == runs[-1][-1].number + 1:
-            runs[-1].append(row)
-        else:
-            runs.append([row])
-    for run in runs:
-        found = sorted(((row.cause, row.evidence) for row in run), key=_expiry)
-        for row, (cause, evidence) in zip(run, found, strict=True):
-            row.cause, row.evidence = cause, evidence
-            if cause is not None and cause.life is not None:
-                cause.life.end = row.number
+    expired = [each for each in verdicts.values() if each.cause and each.cause.trigger == Trigger.SESSION_TIMEOUT]
+    for _, run in groupby(enumerate(expired), key=lambda each: each[1].number - each[0]):
+        found = [verdict for _, verdict in run]
+        for verdict, first in zip(found, sorted(found, key=_expiry), strict=True):
+            verdicts[verdict.number] = replace(first, number=verdict.number)
 
 
-def _expiry(found: tuple[Cause | None, list[Evidence]]) -> int:
-    life = found[0].life if found[0] is not None else None
+def _expiry(verdict: _Verdict) -> int:
+    life = verdict.taken_out
     return life.silent_since() + (life.session_timeout_ms or 0) * MILLISECOND_NS if life is not None else 0
 
 
-def _came_back(walk: Walk, rows: list[Row]) -> None:
-    """Members that left and joined again with their id, which a client chooses once: it was not closed."""
+def _joins(lives: list[Life]) -> dict[str, list[int]]:
+    """When members joined, by the id that a client with epochs chooses once."""
     joins: dict[str, list[int]] = defaultdict(list)
-    for life in walk.lives:
+    for life in lives:
         if life.protocol != CLASSIC:
             joins[life.member_id] += [at for at, _ in life.joins]
-    for row in rows:
-        cause = row.cause
-        if cause is None or cause.life is None or cause.life.protocol == CLASSIC:
-            continue
-        if cause.trigger != Trigger.MEMBER_LEFT:
-            continue
-        again = next((at for at in joins[cause.life.member_id] if at > cause.at), None)
-        if again is not None:
-            text = f"it joined again after {(again - cause.at) / SECOND_NS:.1f} s with the same member id: its "
-            text += "application may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
-            row.evidence.append(
-                Evidence(text, None, again, Strength.WITHOUT_CHANGE, Trigger.POLL_TIMEOUT, rejected=True)
-            )
+    return joins
 
 
-def _share_groups_do_it_in_two(walk: Walk, rows: list[Row]) -> None:
+def _came_back(cause: Cause, joins: Mapping[str, list[int]]) -> list[Evidence]:
+    """Of a member that left and joined again with its id: it was not closed."""
+    if cause.trigger != Trigger.MEMBER_LEFT or cause.life is None or cause.life.protocol == CLASSIC:
+        return []
+    again = next((at for at in joins.get(cause.life.member_id, ()) if at > cause.at), None)
+    if again is None:
+        return []
+    text = f"it joined again after {(again - cause.at) / SECOND_NS:.1f} s with the same member id: its "
+    text += "application may have been too slow to poll, or have unsubscribed; heartbeats do not tell"
+    return [Evidence(text, None, again, Strength.WITHOUT_CHANGE, Trigger.POLL_TIMEOUT, rejected=True)]
+
+
+def _share_groups_do_it_in_two(rows: list[Row], verdicts: dict[int, _Verdict]) -> None:
     """Some epochs of share groups come in pairs of which only one has a reason of its own."""
     for row, following in pairwise(rows):
-        gone = row.cause.life if row.cause and row.cause.trigger in _MEMBER_GONE else None
-        if gone is not None and row.seen is None and _is_unknown(following):
-            # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when what
-            # the group asks for is looked at anew. Nobody ever has the first of them.
-            assert row.cause is not None
-            following.cause, following.passed, following.evidence = row.cause, 1, row.evidence
-            row.cause.text += "; the epoch was raised twice, and nothing else speaks for a second reason"
-            del walk.rows[row.number]
-            continue
-        if _is_unknown(row) and following.cause and following.cause.trigger == Trigger.SHARE_PARTITIONS_INITIALIZED:
+        cause, next_cause = verdicts[row.number].cause, verdicts[following.number].cause
+        if cause is not None:
+            gone = cause.life is not None and cause.trigger in _MEMBER_GONE
+            if gone and row.seen is None and next_cause is None and not following.early:
+                # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when
+                # what the group asks for is looked at anew. Nobody ever has the first of them.
+                text = f"{cause.text}; the epoch was raised twice, and nothing else speaks for a second reason"
+                verdicts[following.number] = replace(verdicts.pop(row.number), cause=replace(cause, text=text))
+        elif not row.early and next_cause and next_cause.trigger == Trigger.SHARE_PARTITIONS_INITIALIZED:
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
-            row.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE)
+            cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE)
+            verdicts[row.number] = replace(verdicts[row.number], cause=cause)
 
 
 class _Known:
@@ -136,29 +165,6 @@ class _Known:
         self._known = {each for each in self._known if topic_of(each) not in topics}
 
 
-@dataclass(slots=True)
-class _Verdict:
-    """What raised an epoch, and what speaks for and against it. Without a cause: nothing speaks for one."""
-
-    cause: Cause | None = None  # if it is of a member, that was taken out
-    evidence: list[Evidence] = field(default_factory=list)
-    lost: dict[str, tuple[int, int]] = field(default_factory=dict)  # topics that ceased to be: between which moments
-
-
-def _apply(verdict: _Verdict, walk: Walk, row: Row, known: _Known) -> None:
-    row.cause = verdict.cause
-    row.evidence += verdict.evidence
-    life = verdict.cause.life if verdict.cause is not None else None
-    if life is not None:
-        life.end = row.number
-        if walk.alive.get(life.member_id) is life:
-            del walk.alive[life.member_id]
-    if verdict.lost:
-        known.forget(verdict.lost.keys())
-    for topic, between in verdict.lost.items():
-        walk.lost.setdefault(topic, []).append(between)
-
-
 class _Search:
     """Looks for what raised one epoch, and changes nothing."""
 
@@ -181,10 +187,10 @@ class _Search:
         ]
         self.gains = self._gains(max(until, self.at))
         self.known = frozenset(known.before(self.at))
-        self.verdict = _Verdict()
+        self.verdict = _Verdict(row.number)
 
     def run(self) -> _Verdict:
-        """The verdict, to be applied before the next epoch is looked at."""
+        """The verdict."""
         if self.row.early:
             self._say(Trigger.UNKNOWN, "it was raised before the capture began", Strength.SAID)
             return self.verdict
@@ -208,7 +214,7 @@ class _Search:
             return False
         weight, since, life = best
         cause = self._removal(life, since, weight)
-        self.verdict.cause = cause
+        self.verdict.cause, self.verdict.taken_out = cause, life
         self._connection(life, cause.trigger)
         if life.refused is not None:
             text = f"{_who(life)} was told later that it is no member any more"
@@ -462,10 +468,6 @@ def _number(partition: str) -> int:
 
 def _packet(row: Row) -> int | None:
     return row.found.message.response_packet if row.found is not None else None
-
-
-def _is_unknown(row: Row) -> bool:
-    return row.cause is None and not row.early
 
 
 def _who(life: Life) -> str:

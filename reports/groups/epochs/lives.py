@@ -25,6 +25,10 @@ class Roster:
         self._members = [life for life in self._members if life.end is None or life.end > number]
         return self._members
 
+    def take_out(self, life: Life) -> None:
+        """Somebody is no member in the epochs to come."""
+        self._members = [each for each in self._members if each is not life]
+
 
 @dataclass(slots=True, eq=False)
 class Life:

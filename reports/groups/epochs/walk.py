@@ -3,7 +3,7 @@
 The coordinator raises the epoch by one for a member that joins, leaves, asks for other topics or is taken out, and when
 the topics' partitions change (KIP-848, KIP-932, KIP-1071; `GroupMetadataManager`). A member's own epoch follows when it
 has given up what it must; since Kafka 4.3 the answer to a join may still name the epoch before. So some epochs are
-known from what must have raised them, and some from answers alone: for those, `epoch_causes` looks for a reason.
+known from what must have raised them, and some from answers alone: for those, `causes` looks for a reason.
 """
 
 from __future__ import annotations
