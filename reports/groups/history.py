@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ class GroupLog:
     messages: list[Message]  # in order of time
     ended: dict[int, ConnectionEnd]  # of connections on which members spoke, by connection
     topics: Mapping[str, str]  # names by topic id as bodies write it
+    later: Sequence[Message] = ()  # from when the group had changed its protocol until it changed again
 
 
 @dataclass(slots=True)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Container
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.groups.body import rows, text
+from kafkascope.reports.groups.history import GroupLog
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Trigger
@@ -36,6 +38,13 @@ _REASONS: tuple[tuple[re.Pattern[str], Trigger], ...] = tuple(
         (r"unsubscribe", Trigger.UNSUBSCRIBED),
     )
 )
+
+
+def heard_later(log: GroupLog) -> set[str]:
+    """Members that speak, leave or are taken out when the group has changed its protocol: that tells what they do."""
+    named = [each for message in log.later for each in (message.request, message.response)]
+    named += [each for body in named for each in rows(body.get("members"))]
+    return {text(each.get("memberId")) for each in named} - {""}
 
 
 def refused_as(error: str, otherwise: EventKind) -> EventKind:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from kafkascope.reports.groups.classic.history import classic
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CLASSIC_APIS, EPOCH_APIS, JOINS
@@ -43,20 +44,21 @@ def by_protocol(log: GroupLog) -> GroupHistory:
     history = GroupHistory()
     before: Phase | None = None
     walk: Walk | None = None  # through the phase before, if that had epochs
-    for phase in phases:
+    for phase, following in zip_longest(phases, phases[1:]):
+        later = following.messages if following is not None else ()
         if _LOG.isEnabledFor(logging.DEBUG):
             packets = sorted(message.packet for message in phase.messages if message.packet)
             place = f"packets {packets[0]} to {packets[-1]}" if packets else "no packets"
             _LOG.debug("group %s: a phase of kind %s, %s", log.group_id, phase.kind, place)
         if phase.kind == _CLASSIC:
-            found = classic(dataclasses.replace(log, messages=phase.messages))
+            found = classic(dataclasses.replace(log, messages=phase.messages, later=later))
             if before is not None and walk is not None:
                 _downgraded(history.rebalances, found.rebalances, walk, before)
             walk = None
         else:
             # Who was a member, and had what, is known from the classic group before.
             messages = phase.messages if before is None else before.messages + phase.messages
-            of_phase = dataclasses.replace(log, messages=messages)
+            of_phase = dataclasses.replace(log, messages=messages, later=later)
             walks = walks_of(of_phase, None if before is None else phase.begin)
             found, walk = history_of(walks, of_phase), walks[-1]
             _upgraded(history.rebalances, found.rebalances)

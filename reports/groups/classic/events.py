@@ -13,7 +13,7 @@ from kafkascope.reports.groups.body import text
 from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, Refusal, Sync
 from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
-from kafkascope.reports.groups.leaving import FENCED, refused_as
+from kafkascope.reports.groups.leaving import FENCED, heard_later, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
@@ -154,7 +154,8 @@ class _Writer:
 
     def silences(self) -> Iterator[Event]:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
-        last_seen = max(message.answered or message.at for message in self._log.messages)
+        last_seen = max(message.answered or message.at for message in [*self._log.messages, *self._log.later])
+        goes_on = heard_later(self._log)
         left = {
             leave.member_id or self._of_instance(leave.instance_id, leave.at)
             for leave in self._facts.leaves
@@ -179,7 +180,7 @@ class _Writer:
                 continue
             message = self._facts.spoke[member]
             last_word = words.times[-1]
-            gone = member in left or any(at < last_word for at in refused[member])
+            gone = member in left or member in goes_on or any(at < last_word for at in refused[member])
             others = static[self._facts.instances.get(member, "")]
             later = range(bisect_left(others, last_word, key=lambda join: join.at), len(others))
             replaced = next((others[i].at for i in later if others[i].member_id != member), last_seen)

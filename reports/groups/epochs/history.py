@@ -42,7 +42,7 @@ def history_of(walks: list[Walk], log: GroupLog) -> GroupHistory:
                 seen = "of no answer" if row.found is None else f"of packet {row.found.packet}"
                 _LOG.debug("group %s: epoch %d, by the word %s", log.group_id, number, seen)
         history.events += walk.events
-        history.events += silences(walk, log.ended)
+        history.events += silences(walk, log)
         history.rebalances += rebalances_of(walk, log.ended)
     history.events.sort(key=lambda event: (event.at, event.packet or 0, event.event, event.member_id or ""))
     return history
@@ -56,8 +56,7 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
     walk.observing = begin is not None
     for at, step in _steps(log, reader):
         if walk.observing and begin is not None and at >= begin:
-            walk.observing = False
-            walk.take_over()
+            walk.take_over(begin)
         if isinstance(step, Message):
             for group in step.response.get("groups") or []:
                 if group.get("groupId") == log.group_id:

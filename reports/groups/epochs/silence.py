@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.walk import Walk
-from kafkascope.reports.groups.history import Event
-from kafkascope.reports.groups.messages import ConnectionEnd
+from kafkascope.reports.groups.history import Event, GroupLog
+from kafkascope.reports.groups.leaving import heard_later
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.sniffer.units import SECOND_NS
 
 
-def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
+def silences(walk: Walk, log: GroupLog) -> list[Event]:
     """An event where each silence began, and one for each connection of a member that ended before it had left."""
     events = []
+    goes_on = heard_later(log)
     last_on: dict[int, Life] = {}
     for life in sorted(walk.lives, key=lambda life: life.heard):
         last_on |= dict.fromkeys(life.connections, life)
@@ -22,14 +21,16 @@ def silences(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Event]:
     for life in reversed(walk.lives):
         again = life.refused if life.refused is not None else came_anew.get(life.key)
         came_anew[life.key] = life.first
-        if not life.spoke or life.left is not None or life.away is not None:
+        if not life.spoke or life.left is not None or life.away is not None or life.member_id in goes_on:
             continue
+        if life.heard < walk.since and life.refused is None:
+            continue  # that is told of the classic group
         silence = (walk.last if again is None else again) - life.heard
         if silence > life.silent_after():
             length = f"{'at least ' if again is None else ''}{silence / SECOND_NS:.1f} s"
             events.append(_event(walk, life, EventKind.SILENCE_BEGUN, life.heard, None, length))
         for connection in life.connections:
-            end = ended.get(connection)
+            end = log.ended.get(connection)
             if last_on[connection] is life and end is not None and end.closed is not None and end.closed >= life.heard:
                 events.append(_event(walk, life, EventKind.CONNECTION_ENDED, end.closed, connection, end.how_closed))
     return events

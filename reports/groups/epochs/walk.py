@@ -61,6 +61,7 @@ class Walk:
         self.events: list[Event] = []
         self.protocol: str | None = None
         self.observing = False  # a classic group still: members are noted, epochs are not its
+        self.since = 0  # (ns) when it became a group with epochs, if it was a classic one
         self.began = 0  # the first word of anybody (ns)
         self.last = 0  # the last answer of any member (ns)
         self.lost: dict[str, list[tuple[int, int]]] = {}  # topics that ceased to be: between which moments (ns)
@@ -93,8 +94,9 @@ class Walk:
             self._beat(beat)
         self.last = max(self.last, beat.done)
 
-    def take_over(self) -> None:
+    def take_over(self, at: int) -> None:
         """The classic group becomes one with epochs: those of its members stay that have its last generation."""
+        self.observing, self.since = False, at
         for life in list(self.alive.values()):
             if life.epoch is not None and self.epoch is not None and life.epoch < self.epoch:
                 self._end(life)

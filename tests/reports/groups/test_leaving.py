@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.groups.history import GroupHistory
 from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, refused_as
+from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.migration import by_protocol
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.classic.test_history import two_members, two_static_members
-from tests.reports.groups.epochs.test_history import join_of, mixed
-from tests.reports.groups.group_logs import Conversation
+from tests.reports.groups.epochs.test_history import Epochs, join_of, mixed
+from tests.reports.groups.group_logs import MS, START, Conversation, hash_of
 
 ELSEWHERE = {"client": "admin", "host": "elsewhere"}
 
@@ -88,12 +90,96 @@ def test_who_names_a_static_member_by_its_instance_id_alone_is_not_the_member() 
         assert (last.trigger, last.trigger_member) == ("removed_by_admin", member)
 
 
-@pytest.mark.parametrize("error", sorted(FENCED))
-def test_errors_that_fence(error: str) -> None:
-    assert refused_as(error, EventKind.JOIN_REFUSED) == "fenced"
+# Groups in each protocol, with the member that something happens to, its number, and those of the others.
+Group = Callable[[], tuple[Conversation, str, int, dict[str, int]]]
 
 
-@pytest.mark.parametrize("error", sorted(NOT_HERE))
-def test_errors_that_send_to_another_coordinator(error: str) -> None:
-    assert refused_as(error, EventKind.JOIN_REFUSED) == "coordinator_unavailable"
+def classic() -> tuple[Conversation, str, int, dict[str, int]]:
+    """A classic group."""
+    return two_members(), "b~1", 1, {"a~1": 1}
+
+
+def classic_among_epochs() -> tuple[Conversation, str, int, dict[str, int]]:
+    """A member of the classic protocol in a group with epochs, which was a classic one before."""
+    return mixed(), "b~1", 2, {"a~1": 2, "c": 2}
+
+
+def with_epochs() -> tuple[Conversation, str, int, dict[str, int]]:
+    """A member that sends its epoch."""
+    talk = Epochs()
+    talk.two()
+    return talk, "b", 2, {"a": 2}
+
+
+def ends_of(history: GroupHistory, member: str) -> list[tuple[str, int]]:
+    kinds = ("left", "silence_begun", "connection_ended")
+    return [(each.event, each.at) for each in history.events if each.member_id == member and each.event in kinds]
+
+
+GROUPS = [classic, classic_among_epochs, with_epochs]
+
+
+def heartbeat(talk: Conversation, at: float, member: str, number: int, error: str | None = None) -> None:
+    if isinstance(talk, Epochs) and "~" not in member:
+        talk.beat(at, member, number, error=error)
+    else:
+        talk.heartbeat(at, member, number, error)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    ("error", "event"),
+    [*((e, "fenced") for e in sorted(FENCED)), *((e, "coordinator_unavailable") for e in sorted(NOT_HERE))],
+)
+def test_errors_say_alike_in_all_protocols_that_a_member_has_no_place_or_must_look_elsewhere(
+    group: Group, error: str, event: str
+) -> None:
+    talk, member, number, _ = group()
+    heartbeat(talk, 10_000, member, number, error)
+    told = [each for each in by_protocol(talk.log()).events if each.at >= START + 10_000 * MS]
+    assert [(each.event, each.member_id, each.detail) for each in told] == [(event, member, error)]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_member_of_any_protocol_that_falls_silent_is_lost_unless_it_left(group: Group, leaves: bool) -> None:
+    talk, member, _, others = group()
+    client = member[0]
+    heard = max(each.at for each in talk.messages if each.client_id == client and each.error is None)
+    for at in range(10_000, 11_000 if leaves else 29_000, 3_000):
+        for other, number in others.items():
+            heartbeat(talk, at, other, number)
+    if leaves and group is with_epochs:
+        heartbeat(talk, 10_500, member, -1)
+    elif leaves:
+        talk.leave(10_500, member)
+    connection = hash_of(f"{client}10.0.0.1:9092")
+    closed = START + 10_600 * MS
+    talk.ended[connection] = ConnectionEnd(connection, client, 1, "", "", START, closed, "rst", None, None)
+    if group is classic:
+        talk.again(11_000 if leaves else 29_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    else:
+        talk.beat(11_000 if leaves else 29_000, [*others][-1], 2, 3, given=[0, 1, 2, 3])
+    history = by_protocol(talk.log())
+    last = history.rebalances[-1]
+    assert (last.trigger, last.trigger_member) == ("member_left" if leaves else "session_timeout", member)
+    silent = [("silence_begun", heard), ("connection_ended", closed)]
+    assert ends_of(history, member) == ([("left", START + 10_500 * MS)] if leaves else silent)
+
+
+def test_a_member_that_is_not_heard_since_its_group_changed_its_protocol_is_told_of_once() -> None:
+    talk = two_members()  # b was heard last at 9 s
+    for at in range(12_000, 18_000, 3_000):
+        talk.heartbeat(at, "a~1", 1)
+    upgraded = Epochs()
+    upgraded.messages = talk.messages
+    upgraded.beat(17_000, "c", 0, 2, given=[])
+    upgraded.beats(18_000, 40_000, "c", 2)
+    connection = hash_of("b10.0.0.1:9092")
+    upgraded.ended[connection] = ConnectionEnd(connection, "b", 1, "", "", START, START + 9_500 * MS, "rst", None, None)
+    told = ends_of(by_protocol(upgraded.log()), "b~1")
+    assert told == [("silence_begun", START + 9_000 * MS), ("connection_ended", START + 9_500 * MS)]
+
+
+def test_other_errors_are_what_they_are_anyway() -> None:
     assert refused_as("INVALID_SESSION_TIMEOUT", EventKind.JOIN_REFUSED) == "join_refused"

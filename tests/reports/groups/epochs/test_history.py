@@ -42,7 +42,7 @@ STORIES = (
     "join-errors",
 )
 # What the wire does not tell apart in heartbeats: a member leaves with an epoch and gives no reason.
-_SAME = {"poll_timeout": "member_left", "unsubscribed": "member_left"}
+_SAME = {"poll_timeout": "member_left"}
 
 
 @cache
