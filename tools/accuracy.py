@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import kafkascope
 from kafkascope.reports.answers.groups import rebalances_of
@@ -269,7 +269,7 @@ def main() -> int:
     if arguments.markdown:
         print(markdown(rows), end="")
     else:
-        table = Table(*_COLUMNS)
+        table = Table(Column(_COLUMNS[0], min_width=20), *_COLUMNS[1:])
         for row in rows:
             table.add_row(*row)
         Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -1,4 +1,4 @@
-"""Why members of the classic protocol left, alike in a classic group and in one with epochs (KIP-848)."""
+"""Why members leave, fall silent and are fenced: alike in classic groups, in those with epochs, and in mixed ones."""
 
 from __future__ import annotations
 
