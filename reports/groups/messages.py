@@ -16,7 +16,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
-from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES
+from kafkascope.reports.vocabulary.tables import CONNECTION_FACTS, GROUP_MESSAGES
 
 Json = dict[str, Any]
 
@@ -114,7 +114,7 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
     count = rows.num_rows
     columns: dict[str, Any] = {
         "group_id": pa.array(named, pa.string()),
-        "kind": pa.repeat(pa.scalar("exchange"), count),
+        "of_connection": pa.nulls(count, CONNECTION_FACTS),
         "at": pc.coalesce(rows["requested"], rows["answered"]),
         "answered": rows["answered"],
         "client": pa.array([end and end.client for end in known], pa.string()),
@@ -133,9 +133,8 @@ def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd
     messages: list[Message] = []
     ended: dict[int, ConnectionEnd] = {}
     for row in _rows(table):
-        if row["kind"] == "connection":
-            facts = body(row["request"])
-            if row["connection"] in ended and "how_closed" not in facts:
+        if facts := row["of_connection"]:
+            if row["connection"] in ended and not facts["how_closed"]:
                 continue  # who the client is, told before the connection's end: that says it too
             ended[row["connection"]] = ConnectionEnd(
                 connection=row["connection"],
@@ -143,11 +142,7 @@ def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd
                 client_port=row["client_port"],
                 broker=row["broker"],
                 client_id=row["client_id"],
-                opened=facts.get("opened"),
-                closed=facts.get("closed"),
-                how_closed=facts.get("how_closed", "open"),
-                software=facts.get("software"),
-                software_version=facts.get("software_version"),
+                **facts | {"how_closed": facts["how_closed"] or "open"},
             )
             continue
         messages.append(
@@ -213,8 +208,14 @@ _FIRST_LIST = re.compile(r'(?:\{|, )"(?P<name>\w+)": \[(?P<element>\{"\w+": )')
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    whole = pa.schema([pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in table.schema])
-    yield from table.cast(whole).to_pylist()
+    yield from table.cast(pa.schema([_with_whole_times(field) for field in table.schema])).to_pylist()
+
+
+def _with_whole_times(field: pa.Field) -> pa.Field:
+    """Times as numbers of nanoseconds: Python's own have microseconds."""
+    if pa.types.is_struct(field.type):
+        return field.with_type(pa.struct(map(_with_whole_times, field.type)))
+    return field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
 
 
 def _listed(api: str, request: str | None) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,13 +17,13 @@ from kafkascope.reports.groups.history import GroupHistory, GroupLog, event_tabl
 from kafkascope.reports.groups.messages import body, group_messages, messages_of
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
-from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES
+from kafkascope.reports.vocabulary.tables import CONNECTION_FACTS, GROUP_MESSAGES
 
 _MOST_GROUPS = 1_000
 """Groups of members on one connection that are remembered until it ends: a client has one or a few."""
 
 _INTRODUCTION = {"clientSoftwareName": "software", "clientSoftwareVersion": "software_version"}
-_HOW_IT_ENDED = ("opened", "closed", "how_closed", "software", "software_version")
+_HOW_IT_ENDED = tuple(field.name for field in CONNECTION_FACTS)
 
 
 class GroupsView:
@@ -113,12 +112,7 @@ class GroupsView:
 
 
 def _connection(group: str, connection: int, who: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "group_id": group,
-        "kind": "connection",
-        "connection": connection,
-        "request": json.dumps(facts),
-    } | who
+    return {"group_id": group, "connection": connection, "of_connection": facts} | who
 
 
 def histories(rows: pa.Table, known: Known) -> Iterator[tuple[GroupLog, GroupHistory]]:

@@ -318,11 +318,22 @@ FINDINGS = described(
     ],
 )
 
+# Who the client of a connection is, and how the connection ended. The first comes alone when a member is first heard.
+CONNECTION_FACTS = pa.struct(
+    [
+        ("opened", TIME),
+        ("closed", TIME),
+        ("how_closed", pa.string()),  # null: it goes on
+        ("software", pa.string()),
+        ("software_version", pa.string()),
+    ]
+)
+
 # What is known of a group by one connection: input of the analysis of groups, not a table for users.
 GROUP_MESSAGES = pa.schema(
     [
         ("group_id", pa.string()),
-        ("kind", pa.string()),  # exchange; connection: how it ended (request: JSON of opened, closed, how_closed, ...)
+        ("of_connection", CONNECTION_FACTS),  # null: the row is an exchange
         ("at", TIME),  # the request's first byte; the answer's if the capture lacks the request
         ("answered", TIME),
         ("connection", pa.int64()),

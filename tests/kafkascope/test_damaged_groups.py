@@ -43,7 +43,7 @@ def damaged(rows: pa.Table, random: Random) -> pa.Table:
             continue
         for side in ("request", "response"):
             chance = random.random()
-            if row["kind"] == "exchange" and row[side] is not None and chance < 0.1:
+            if row[side] is not None and chance < 0.1:
                 row[side] = None if chance < 0.03 else json.dumps(cut_short(json.loads(row[side]), random))
         if random.random() < 0.03:
             row |= {"client_id": None, "answered": None, "response_packet": None, "outcome": "unanswered"}

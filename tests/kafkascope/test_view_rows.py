@@ -18,9 +18,7 @@ NAME = "group_messages"
 
 
 def messages(groups: list[str]) -> pa.Table:
-    rows: list[dict[str, Any]] = [
-        {"group_id": group, "kind": "exchange", "at": i, "connection": i} for i, group in enumerate(groups)
-    ]
+    rows: list[dict[str, Any]] = [{"group_id": group, "at": i, "connection": i} for i, group in enumerate(groups)]
     return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
 
 

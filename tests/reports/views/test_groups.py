@@ -60,16 +60,17 @@ def test_exchanges_of_groups_and_the_ends_of_their_members_connections_are_rows(
         exchange(1, 3, "Heartbeat", "orders", error="REBALANCE_IN_PROGRESS"),
     ]
     rows = observed(groups, exchanges)
-    assert [(row["group_id"], row["kind"], row["api"], row["connection"]) for row in rows] == [
-        ("orders", "exchange", "JoinGroup", 1),
-        ("orders", "exchange", "OffsetFetch", 2),
-        ("orders", "exchange", "Heartbeat", 1),
+    assert [(row["group_id"], row["of_connection"], row["api"], row["connection"]) for row in rows] == [
+        ("orders", None, "JoinGroup", 1),
+        ("orders", None, "OffsetFetch", 2),
+        ("orders", None, "Heartbeat", 1),
     ]
     assert rows[0]["broker"] == "10.0.0.9:9092"
     assert [row["error"] for row in rows] == [None, None, "REBALANCE_IN_PROGRESS"]
     rows = observed(groups, None, [connection(1), connection(2), connection(3)])
-    assert [(row["group_id"], row["kind"], row["connection"]) for row in rows] == [("orders", "connection", 1)]
-    assert json.loads(rows[0]["request"]) == {
+    assert [(row["group_id"], row["connection"], row["api"]) for row in rows] == [("orders", 1, None)]
+    facts = rows[0]["of_connection"]
+    assert facts | {"opened": facts["opened"].value, "closed": facts["closed"].value} == {
         "opened": SECOND,
         "closed": 9 * SECOND,
         "how_closed": "fin",
