@@ -21,6 +21,7 @@ from kafkascope.reports.views.registry import VIEWS
 from kafkascope.sniffer.columns import Segments
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
+from tests.joined import joined
 from tests.paths import PCAPS
 
 FILE_HEADER, RECORD_HEADER = 24, 16
@@ -51,15 +52,6 @@ def read_file(path: Path) -> tuple[Tables, Reading]:
     with Reading([str(path)], OPTIONS) as reading:
         rows = joined(batch.tables for batch in reading.batches())
         return concluded(rows, reading.topic_names), reading
-
-
-def joined(parts: Iterable[Tables]) -> Tables:
-    """The rows of several steps."""
-    together: dict[str, list[pa.Table]] = {}
-    for tables in parts:
-        for name, rows in tables.items():
-            together.setdefault(name, []).append(rows)
-    return {name: pa.concat_tables(rows) for name, rows in together.items()}
 
 
 def concluded(rows: Tables, names: TopicNames) -> Tables:

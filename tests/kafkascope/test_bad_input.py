@@ -18,8 +18,10 @@ from kafkascope.engine import Engine, Tables
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.sources import SourceError
 from tests.decoders import written_batches
+from tests.joined import joined
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, PCAPS, Row, beginning, joined, record_offsets
+from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, Row, beginning, record_offsets
+from tests.paths import PCAPS
 from tests.sniffer.tcp_conversation import Conversation, Packet, segments
 from tests.steps import steps
 

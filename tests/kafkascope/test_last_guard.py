@@ -41,8 +41,8 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.spark import tasks, view_rows
+from tests.joined import joined
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.damaged_captures import joined
 from tests.kafkascope.test_bad_input import HEARTBEAT, MEMBER, ethernet, number, request, response
 from tests.kafkascope.test_parity import comparable
 from tests.paths import PCAPS

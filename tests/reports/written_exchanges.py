@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import struct
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from kafkascope.decoders import apis, schema
 from kafkascope.decoders.schema import Field, Message
@@ -184,15 +182,6 @@ def exchanges(*written: Written) -> Exchanges:
         data=np.frombuffer(bytes(data), np.uint8),
         **{name: np.array([row[name] for row in rows], kind) for name, kind in _column_types().items()},
     )
-
-
-def joined(pieces: Iterable[dict[str, pa.Table]]) -> dict[str, pa.Table]:
-    """The rows of several pieces, by table."""
-    together: dict[str, list[pa.Table]] = {}
-    for tables in pieces:
-        for name, rows in tables.items():
-            together.setdefault(name, []).append(rows)
-    return {name: pa.concat_tables(rows) for name, rows in together.items()}
 
 
 def _column_types() -> dict[str, Any]:

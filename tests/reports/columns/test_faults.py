@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_all_is_done_at_once_where_nothing_is_raised() -> None:
     calls: list[int] = []
     assert doubled(set(), calls) == [[2 * item for item in range(1000)]]
     assert calls == [1000]
-    assert list(isolated([], lambda _: pytest.fail("called"), lambda _, __: None)) == []
+    assert list(isolated([], lambda _: pytest.fail("called"), lambda _, __: pytest.fail("called"))) == []
 
 
 def test_of_very_many_the_rest_is_given_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +63,7 @@ def test_what_was_raised_is_named_by_its_place_in_our_code() -> None:
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError("disk")])
 def test_what_the_machine_lacks_is_no_fault_of_ours(error: Exception) -> None:
-    def work(_: Sequence[int]) -> None:
+    def work(_: Sequence[int]) -> NoReturn:
         raise error
 
     with pytest.raises(type(error)):
@@ -71,7 +72,7 @@ def test_what_the_machine_lacks_is_no_fault_of_ours(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_who_wants_to_end_it_ends_it(error: type[BaseException]) -> None:
-    def work(_: Sequence[int]) -> None:
+    def work(_: Sequence[int]) -> NoReturn:
         raise error
 
     with pytest.raises(error):

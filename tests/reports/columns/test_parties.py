@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -34,7 +36,7 @@ def test_rows_find_exchanges_of_far_connections_and_none_in_an_empty_batch() -> 
     assert ExchangePlaces(ours.slice(0, 0)).of(rows).tolist() == [-1] * 5
 
 
-def places(pairs: list[tuple[int, int | None]]) -> pa.Table:
+def places(pairs: Sequence[tuple[int, int | None]]) -> pa.Table:
     columns = {name: [pair[i] for pair in pairs] for i, name in enumerate(("connection", "number"))}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 

@@ -24,8 +24,7 @@ def test_every_key_comes_once_with_all_its_rows_in_order(keys: list[str | None],
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(views, "_ROWS_AT_ONCE", at_once)
         got = [(key, part.to_pylist()) for key, part in by_key(rows, "key")]
-    distinct: list[str | None] = sorted({key for key in keys if key is not None})
-    distinct += [None] * (None in keys)
+    distinct = [*sorted({key for key in keys if key is not None}), *[None] * (None in keys)]
     assert got == [(key, [{"key": k, "row": i} for i, k in enumerate(keys) if k == key]) for key in distinct]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,14 @@ SECOND = 1_000_000_000
 BROKER = "10.0.0.1:9092"
 
 
-def fact(kind: str, span: int = 0, **values: object) -> Fact:
+def fact(kind: str, span: int = 0, **values: Any) -> Fact:
     """A fact in the span that begins at so many seconds."""
     base = Fact("c (10.0.0.9)", kind, None, None, None, BROKER, span * SECOND, 1, None, None, None, 0, 0, 3)
-    given = {"first_at": span * SECOND, "last_at": span * SECOND} | values
+    given: dict[str, Any] = {"first_at": span * SECOND, "last_at": span * SECOND} | values
     return dataclasses.replace(base, **given)
 
 
-def sequence(span: int, producer: str = "1000/0", what: str = "t-0", **values: object) -> Fact:
+def sequence(span: int, producer: str = "1000/0", what: str = "t-0", **values: Any) -> Fact:
     """Sequence numbers that a producer sent in a span."""
     return fact("sequence", span, api=producer, what=what, **values)
 

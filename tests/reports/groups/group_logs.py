@@ -12,20 +12,20 @@ from kafkascope.reports.columns.views import by_key
 from kafkascope.reports.groups.history import GroupLog
 from kafkascope.reports.groups.messages import ConnectionEnd, Message, messages_of
 from kafkascope.reports.views.groups import GroupsView
-from tests.reports.captured_tables import PCAPS, captured
+from tests.paths import PCAPS
+from tests.reports.captured_tables import observed
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
+Members = dict[str, dict[str, Any]]  # what the answer to a leader says of each member, by member id
 
 
 @cache
 def captured_logs(capture: str) -> dict[str, GroupLog]:
     """The log of each group in a capture of pcaps/."""
     view = GroupsView()
-    tables, ends = captured(capture, view.needs)
-    rows = view.observe(tables, ends)
-    assert rows is not None
-    return {group: GroupLog(group, *messages_of(of_group), {}) for group, of_group in by_key(rows, view.key)}
+    rows = by_key(observed(view, capture), view.key)
+    return {group: GroupLog(group, *messages_of(of_group), {}) for group, of_group in rows}
 
 
 def truth_of(capture: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Conversation:
         *,
         generation: int | None = None,
         leader: str = "",
-        members: dict[str, Any] | None = None,
+        members: Members | None = None,
         took: float = 1,
         new: bool = False,
         instance: str | None = None,
@@ -116,7 +116,7 @@ class Conversation:
         user_data: str | None = None,
         **more: Any,
     ) -> Message:
-        """JoinGroup; members (metadata or instance id by member id) make it the leader's answer."""
+        """JoinGroup; members make it the leader's answer."""
         request = {
             "memberId": "" if new else member,
             "groupInstanceId": instance,
@@ -176,7 +176,7 @@ class Conversation:
         """A whole first round: everybody joins anew, the first leads, and gets its share."""
         leader = next(iter(shares))
         for place, member in enumerate(shares):
-            members = {each: {} for each in shares} if member == leader else None
+            members: Members | None = {each: {} for each in shares} if member == leader else None
             self.join(at + 10 * place, member, new=True, error="MEMBER_ID_REQUIRED")
             self.join(at + 10 * place + 5, member, generation=generation, leader=leader, members=members, took=3000)
         self.synced(at + 3100, generation, shares)
@@ -186,7 +186,7 @@ class Conversation:
         leader = leader or next(iter(shares))
         for member in shares:
             self.heartbeat(at - 5, member, generation - 1, "REBALANCE_IN_PROGRESS")
-            members = {each: {} for each in shares} if member == leader else None
+            members: Members | None = {each: {} for each in shares} if member == leader else None
             self.join(at, member, generation=generation, leader=leader, members=members, took=10)
         self.synced(at + 20, generation, shares, leader)
 

@@ -1,14 +1,11 @@
-"""What was moved, against the batches and requests themselves; and that sums do not hang on how they came."""
+"""What was moved, against the batches and requests themselves."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafkascope.reports.columns import series
 from kafkascope.reports.columns.series import OTHERS
@@ -16,19 +13,17 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.views.throughput import ThroughputView
 from kafkascope.reports.vocabulary.tables import THROUGHPUT
-from tests.reports.captured_tables import captured, cut
+from tests.reports.captured_tables import captured, observed
 
 MEASURES = ["batches", "records", "bytes", "bytes_uncompressed"]
 
 
-def observed(capture: str, cuts: Any = ()) -> pa.Table:
-    tables, ends = captured(capture, ThroughputView.needs)
-    view = ThroughputView()
-    return pa.concat_tables([rows for batch in cut(tables, cuts) if (rows := view.observe(batch, ends)) is not None])
-
-
 def table_of(rows: pa.Table) -> pa.Table:
     return ThroughputView().result(rows, Known())["throughput"]
+
+
+def of_capture(capture: str) -> pa.Table:
+    return table_of(observed(ThroughputView(), capture))
 
 
 @pytest.mark.parametrize("capture", ["transactions", "clients_codecs"])
@@ -36,7 +31,7 @@ def test_sums_are_those_of_the_batches(capture: str) -> None:
     tables, _ = captured(capture, ThroughputView.needs)
     batches = tables["batches"].to_pandas()
     batches = batches[batches.control != True]  # noqa: E712  (null is no marker)
-    table = table_of(observed(capture))
+    table = of_capture(capture)
     assert table.schema.equals(THROUGHPUT)
     table.validate(full=True)
     for by in (["direction"], ["topic", "direction"], ["codec"], ["topic", "codec"]):
@@ -56,40 +51,29 @@ def test_sums_are_those_of_the_batches(capture: str) -> None:
 def test_requests_are_counted_once_and_by_topic() -> None:
     tables, _ = captured("net_fetch_latency", ThroughputView.needs)
     exchanges = tables["exchanges"].to_pandas()
-    table = table_of(observed("net_fetch_latency"))
+    table = of_capture("net_fetch_latency")
     by_direction = throughput(table, "direction").set_index("direction")
     assert by_direction.requests.to_dict() == {
         "produce": (exchanges.api == "Produce").sum(),
         "fetch": (exchanges.api == "Fetch").sum(),
     }
-    by_client = throughput(table, ["client_id", "direction"]).set_index(["client_id", "direction"])
-    idle = by_client.loc["lat-idle-cons", "fetch"]
-    assert idle.empty_share == 1.0
-    assert (
-        idle.requests == idle["empty"] == (exchanges.client_id == "lat-idle-cons").mul(exchanges.api == "Fetch").sum()
-    )
+    by_client = throughput(table, ["client_id", "direction"]).set_index(["client_id", "direction"]).to_dict("index")
+    idle = by_client["lat-idle-cons", "fetch"]
+    assert idle["empty_share"] == 1.0
+    fetches = (exchanges.client_id == "lat-idle-cons").mul(exchanges.api == "Fetch").sum()
+    assert idle["requests"] == idle["empty"] == fetches
     # What a quota emptied is not idle: of the fetches of this client 11 were.
-    assert by_client.loc["lat-throttled", "fetch"]["empty"] <= 2
-    assert np.isnan(idle.records_per_batch)
-    sent = by_client.loc["lat-slow-prod", "produce"]
-    assert (sent.requests, sent.batches, sent.records, sent.records_per_batch) == (160, 160, 160, 1.0)
-    by_topic = throughput(table, ["topic", "direction"]).set_index(["topic", "direction"])
-    assert by_topic.loc["lat-slow", "produce"].requests == 160
-    assert by_topic.loc["lat-slow", "fetch"].records == 160
-
-
-@pytest.mark.parametrize("capture", ["net_fetch_latency", "transactions"])
-@settings(max_examples=8, deadline=None)
-@given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=8), seed=st.integers(0, 2**32 - 1))
-def test_sums_do_not_hang_on_batches_nor_on_their_order(capture: str, cuts: list[float], seed: int) -> None:
-    whole = table_of(observed(capture))
-    rows = observed(capture, cuts)
-    order = np.random.default_rng(seed).permutation(rows.num_rows)
-    assert table_of(rows.take(pa.array(order))).equals(whole)
+    assert by_client["lat-throttled", "fetch"]["empty"] <= 2
+    assert math.isnan(idle["records_per_batch"])
+    sent = by_client["lat-slow-prod", "produce"]
+    assert [sent[name] for name in ("requests", "batches", "records", "records_per_batch")] == [160, 160, 160, 1.0]
+    by_topic = throughput(table, ["topic", "direction"]).set_index(["topic", "direction"]).to_dict("index")
+    assert by_topic["lat-slow", "produce"]["requests"] == 160
+    assert by_topic["lat-slow", "fetch"]["records"] == 160
 
 
 def test_series_beyond_the_cap_are_summed_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = observed("clients_codecs")
+    rows = observed(ThroughputView(), "clients_codecs")
     whole = throughput(table_of(rows), "direction")
     monkeypatch.setattr(series, "MOST_SERIES", 1)
     table = table_of(rows)
@@ -99,7 +83,7 @@ def test_series_beyond_the_cap_are_summed_as_others(monkeypatch: pytest.MonkeyPa
 
 
 def test_groupings() -> None:
-    table = table_of(observed("net_fetch_latency"))
+    table = of_capture("net_fetch_latency")
     over_time = throughput(table, ["from", "direction"])
     assert over_time["bytes"].sum() == throughput(table, [])["bytes"][0]
     assert over_time.bytes_per_second.sum() * 10 == pytest.approx(over_time["bytes"].sum())

@@ -23,8 +23,9 @@ from kafkascope.reports.rows.record_tables import record_table
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
+from tests.joined import joined
 from tests.reports.ends import Ends
-from tests.reports.written_exchanges import START, Written, batch, exchanges, joined, some
+from tests.reports.written_exchanges import START, Written, batch, exchanges, some
 
 ALL = frozenset(SCHEMAS)
 ID = "B" * 21 + "A"

@@ -16,7 +16,8 @@ def observe(positions: FetchPositions, events: list[tuple[int, int, int, int | N
     rows = [(*event[:3], time, event[3]) for time, event in enumerate(events)]
     asked = np.array([row for row in rows if row[4] is not None], np.int64).reshape(-1, 5).T
     wanted = np.array([row[:4] for row in rows if row[4] is None], np.int64).reshape(-1, 4).T
-    return positions.observe(asked, wanted).tolist()
+    told: list[int] = positions.observe(asked, wanted).tolist()
+    return told
 
 
 @given(EVENTS, st.integers(0, 30))
@@ -25,11 +26,11 @@ def test_the_last_offset_asked_for_holds_however_the_events_are_cut(
 ) -> None:
     last: dict[tuple[int, int, int], int] = {}
     expected = []
-    for *key, offset in events:
+    for connection, topic, partition, offset in events:
         if offset is None:
-            expected.append(last.get(tuple(key), int(UNKNOWN)))
+            expected.append(last.get((connection, topic, partition), int(UNKNOWN)))
         else:
-            last[tuple(key)] = offset
+            last[connection, topic, partition] = offset
     positions = FetchPositions()
     assert observe(positions, events[:cut]) + observe(positions, events[cut:]) == expected
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kafkascope.decoders import apis
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.vocabulary.tables import READY
-from tests.reports.written_exchanges import Written, batch, exchanges, joined, some
+from tests.joined import joined
+from tests.reports.written_exchanges import Written, batch, exchanges, some
 
 VERSION = 11
 

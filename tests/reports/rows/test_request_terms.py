@@ -7,9 +7,10 @@ import pytest
 from kafkascope.decoders import apis, schema
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.vocabulary.tables import TERMS
-from tests.reports.written_exchanges import Written, exchanges, joined
+from tests.joined import joined
+from tests.reports.written_exchanges import Written, exchanges
 
-SPOKEN_OF = {
+SPOKEN_OF: dict[int, dict[str, Any]] = {
     apis.FETCH: {"maxWaitMs": 500, "minBytes": 7, "maxBytes": 1000},
     apis.SHARE_FETCH: {"maxWaitMs": 500, "minBytes": 7, "maxBytes": 1000},
     apis.PRODUCE: {"acks": -1, "timeoutMs": 30000},
@@ -30,7 +31,8 @@ def terms_of(*written: Written) -> list[dict[str, Any]]:
     if "terms" not in tables:
         return []
     assert tables["terms"].schema.equals(TERMS)
-    return tables["terms"].to_pylist()
+    rows: list[dict[str, Any]] = tables["terms"].to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize("api_key", SPOKEN_OF)

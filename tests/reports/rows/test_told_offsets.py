@@ -11,8 +11,9 @@ import pytest
 from kafkascope.decoders import apis
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.vocabulary.tables import TOLD_OFFSETS
+from tests.joined import joined
 from tests.reports.captured_tables import captured
-from tests.reports.written_exchanges import Written, exchanges, joined
+from tests.reports.written_exchanges import Written, exchanges
 
 NEEDS = frozenset({"told_offsets", "exchanges"})
 LATEST = -1

@@ -1,4 +1,4 @@
-"""What exchanges were spent on, on captures of which it is known; and that counting does not hang on batches."""
+"""What exchanges were spent on, on captures of which it is known."""
 
 from __future__ import annotations
 
@@ -9,37 +9,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafkascope.reports.columns import series
-from kafkascope.reports.columns.series import FINEST, OTHERS
+from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.latency import parts
 from kafkascope.reports.measures.latency.counts import latency
 from kafkascope.reports.measures.latency.histogram import ERROR
 from kafkascope.reports.views.latency import LatencyView
 from kafkascope.reports.vocabulary.tables import LATENCY
-from tests.reports.captured_tables import PCAPS, captured, cut
+from tests.paths import PCAPS
+from tests.reports.captured_tables import captured, observed
 
 MILLISECOND = 1_000_000
 PHASES = json.loads((PCAPS / "net_fetch_latency" / "truth.json").read_text())["phases"]
 CAUSES = {"long_poll_wait": parts.WAITING, "throttled": parts.THROTTLED, "slow": parts.SLOW}
 
 
-def observed(capture: str, cuts: Any = (), span: int = FINEST) -> pa.Table:
-    tables, ends = captured(capture, LatencyView.needs)
-    view = LatencyView(span)
-    return pa.concat_tables([rows for batch in cut(tables, cuts) if (rows := view.observe(batch, ends)) is not None])
-
-
 def table_of(rows: pa.Table) -> pa.Table:
     return LatencyView().result(rows, Known())["latency"]
 
 
+def of_capture(capture: str) -> pa.Table:
+    return table_of(observed(LatencyView(), capture))
+
+
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase["name"])
 def test_each_phase_is_put_down_to_its_cause(phase: dict[str, Any]) -> None:
-    rows = observed("net_fetch_latency", span=5 * MILLISECOND).to_pandas()
+    rows = observed(LatencyView(span=5 * MILLISECOND), "net_fetch_latency").to_pandas()
     at = rows["from"].astype("int64")
     mine = rows[
         (rows.client_id == phase["client_id"])
@@ -64,29 +61,20 @@ def test_each_phase_is_put_down_to_its_cause(phase: dict[str, Any]) -> None:
         assert mine[mine.part == parts.WAITING].max_ns.max() == phase["fetch_max_wait_ms"] * MILLISECOND
 
 
-@pytest.mark.parametrize("capture", ["net_fetch_latency", "mixed-versions"])
-@settings(max_examples=8, deadline=None)
-@given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=8), seed=st.integers(0, 2**32 - 1))
-def test_counting_does_not_hang_on_batches_nor_on_their_order(capture: str, cuts: list[float], seed: int) -> None:
-    whole = table_of(observed(capture))
-    rows = observed(capture, cuts)
-    order = np.random.default_rng(seed).permutation(rows.num_rows)
-    assert table_of(rows.take(pa.array(order))).equals(whole)
-
-
 def test_parts_make_up_the_total() -> None:
-    whole = latency(table_of(observed("mixed-versions")), ["api", "part"]).pivot(index="api", columns="part")
-    sums = whole["sum_ms"].fillna(0)
-    of_totals = sums.drop(columns=[parts.TOTAL, parts.APPLICATION]).sum(axis=1)
+    whole = latency(of_capture("mixed-versions"), ["api", "part"])
+    sums, counts = (whole.pivot(index="api", columns="part", values=name) for name in ("sum_ms", "count"))
+    sums = sums.fillna(0)
+    of_totals = sums.drop(columns=[parts.TOTAL, parts.APPLICATION]).sum(axis="columns")
     assert np.allclose(of_totals, sums[parts.TOTAL])  # nothing was throttled here, so nothing lies between exchanges
-    assert (whole["count"][parts.SLOW] == whole["count"][parts.TOTAL]).all()
+    assert (counts[parts.SLOW] == counts[parts.TOTAL]).all()
 
 
 def test_members_who_wait_for_others_are_not_slow() -> None:
-    whole = latency(table_of(observed("mixed-versions")), ["api", "part"]).set_index(["api", "part"])
-    assert whole.loc[("JoinGroup", "waiting"), "sum_ms"] > 10 * whole.loc[("JoinGroup", "slow"), "sum_ms"]
-    assert whole.loc[("SyncGroup", "waiting"), "count"] > 0
-    assert ("Heartbeat", "waiting") not in whole.index
+    whole = latency(of_capture("mixed-versions"), ["api", "part"]).set_index(["api", "part"]).to_dict("index")
+    assert whole["JoinGroup", "waiting"]["sum_ms"] > 10 * whole["JoinGroup", "slow"]["sum_ms"]
+    assert whole["SyncGroup", "waiting"]["count"] > 0
+    assert ("Heartbeat", "waiting") not in whole
 
 
 def test_the_table_counts_what_the_exchanges_say() -> None:
@@ -94,7 +82,7 @@ def test_the_table_counts_what_the_exchanges_say() -> None:
     exchanges = tables["exchanges"].to_pandas()
     exchanges = exchanges[exchanges.request_done.notna() & exchanges.answered.notna()]
     took = (exchanges.response_done - exchanges.requested).dt.total_seconds() * 1000
-    table = table_of(observed("mixed-versions"))
+    table = of_capture("mixed-versions")
     assert table.schema.equals(LATENCY)
     for by in (["api"], ["api", "api_version"], ["client_id"], ["api", "client_id"]):
         found = latency(table, by).set_index(by)
@@ -107,7 +95,7 @@ def test_the_table_counts_what_the_exchanges_say() -> None:
 
 
 def test_groupings_of_the_table() -> None:
-    table = table_of(observed("net_fetch_latency"))
+    table = of_capture("net_fetch_latency")
     everything = latency(table, [])
     assert len(everything) == 1
     assert everything["count"][0] == latency(table, "api")["count"].sum() == latency(table, "from")["count"].sum()
@@ -125,7 +113,7 @@ def test_groupings_of_the_table() -> None:
 
 
 def test_series_beyond_the_cap_are_counted_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = observed("mixed-versions")
+    rows = observed(LatencyView(), "mixed-versions")
     whole = latency(table_of(rows), ["api"])
     monkeypatch.setattr(series, "MOST_SERIES", 2)
     table = table_of(rows)
@@ -137,7 +125,7 @@ def test_series_beyond_the_cap_are_counted_as_others(monkeypatch: pytest.MonkeyP
 
 
 def test_long_captures_have_longer_spans() -> None:
-    rows = observed("mixed-versions")
+    rows = observed(LatencyView(), "mixed-versions")
     day = 86_400_000_000_000
     again = rows.set_column(
         rows.schema.get_field_index("from"),

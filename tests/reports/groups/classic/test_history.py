@@ -11,7 +11,16 @@ from kafkascope.reports.groups.classic.history import classic
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Certainty
-from tests.reports.groups.group_logs import MS, START, Conversation, captured_logs, changed, truth_of, unanswered
+from tests.reports.groups.group_logs import (
+    MS,
+    START,
+    Conversation,
+    Members,
+    captured_logs,
+    changed,
+    truth_of,
+    unanswered,
+)
 
 STORIES = (
     "connect",
@@ -332,7 +341,7 @@ def test_member_that_does_not_join_again_is_a_rebalance_timeout_within_another_r
 
 def test_member_that_never_asks_for_its_assignment() -> None:
     said = Conversation()
-    members = {"a~1": {}, "b~1": {}}
+    members: Members = {"a~1": {}, "b~1": {}}
     for place, member in enumerate(members):
         said.join(place, member, new=True, error="MEMBER_ID_REQUIRED", rebalance=20_000)
         said.join(
@@ -385,7 +394,7 @@ def test_cooperative_member_that_joins_again_to_hand_over() -> None:
     said.join(6_000, "b~1", new=True, error="MEMBER_ID_REQUIRED")
     said.join(6_005, "b~1", generation=2, leader="a~1", took=1_000)
     said.heartbeat(6_990, "a~1", 1, "REBALANCE_IN_PROGRESS")
-    both = {"a~1": {}, "b~1": {}}
+    both: Members = {"a~1": {}, "b~1": {}}
     said.join(6_995, "a~1", generation=2, leader="a~1", members=both, owned={"t": [0, 1]}, took=10)
     said.synced(7_020, 2, {"a~1": {"t": [0]}, "b~1": {}})
     said.join(7_030, "a~1", generation=3, leader="a~1", members=both, owned={"t": [0]}, took=1_000)
@@ -607,12 +616,12 @@ def test_leader_whose_assignment_the_broker_never_took() -> None:
     said.heartbeat(12_300, "a~1", 1, "REBALANCE_IN_PROGRESS")
     said.heartbeat(12_310, "b~1", 1, "REBALANCE_IN_PROGRESS")
     said.join(12_350, "b~1", generation=2, leader="a~1", took=150)
-    three = {"a~1": {}, "b~1": {}, "c~1": {}}
+    three: Members = {"a~1": {}, "b~1": {}, "c~1": {}}
     said.join(12_400, "a~1", generation=2, leader="a~1", members=three, took=100)
     said.leave(12_505, "c~1", "the consumer is being closed")
     said.sync(12_510, "a~1", 2, gives={each: {"t": [0]} for each in three}, error="REBALANCE_IN_PROGRESS")
     said.sync(12_511, "b~1", 2, error="REBALANCE_IN_PROGRESS")
-    two = {"a~1": {}, "b~1": {}}
+    two: Members = {"a~1": {}, "b~1": {}}
     said.join(12_600, "a~1", generation=3, leader="a~1", members=two, took=50)
     said.join(12_610, "b~1", generation=3, leader="a~1", took=40)
     said.synced(12_700, 3, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})

@@ -41,7 +41,7 @@ DATA = {"brought_bytes": 1000, "brought_records": 10}
 
 def timed(**values: Any) -> Timed:
     given_values = USUAL | values
-    columns = {}
+    columns: dict[str, Any] = {}
     for field in dataclasses.fields(Timed):
         value = given_values.get(field.name, 0 if field.name in ZERO else ABSENT)
         if field.name in NANOSECONDS and value != ABSENT:

@@ -8,8 +8,9 @@ import pytest
 from kafkascope.decoders import apis
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.views.latency import LatencyView
+from tests.joined import joined
 from tests.reports.ends import Ends
-from tests.reports.written_exchanges import Written, exchanges, joined
+from tests.reports.written_exchanges import Written, exchanges
 
 MILLISECOND = 1_000_000
 

@@ -17,19 +17,14 @@ from kafkascope.reports.measures.progress.positions import SPAN, joined_commits,
 from kafkascope.reports.measures.progress.readers import groups_of
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.vocabulary.tables import FINDINGS, LAG, POSITIONS
-from tests.reports.captured_tables import captured
+from tests.reports.captured_tables import captured, observed
 from tests.steps import steps
 
 SECOND = 1_000_000_000
 
 
 def lag_of(capture: str) -> pa.Table:
-    tables, ends = captured(capture, ProgressView.needs)
-    view = ProgressView()
-    rows = view.observe(tables, ends)
-    assert rows is not None
-    assert rows.schema == POSITIONS
-    return view.result(rows, Known())["lag"]
+    return ProgressView().result(observed(ProgressView(), capture), Known())["lag"]
 
 
 def nanoseconds(table: pa.Table) -> list[dict[str, Any]]:

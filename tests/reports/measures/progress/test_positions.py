@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.progress.positions import SPAN, joined_commits, joined_ends, joined_fetches
-from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.vocabulary.tables import POSITIONS
-from tests.reports.captured_tables import captured, cut
 
 fetch = st.builds(
     lambda connection, partition, step, asked, brought, behind: {
@@ -32,7 +30,7 @@ fetch = st.builds(
 )
 
 
-def fetches(drawn: list[dict[str, int]]) -> pa.Table:
+def fetches(drawn: list[dict[str, Any]]) -> pa.Table:
     rows, at = [], 0
     for number, row in enumerate(drawn, 1):
         at += row.pop("step")
@@ -53,7 +51,7 @@ def in_parts(rows: pa.Table, cuts: list[int], join: Callable[[pa.Table], pa.Tabl
 
 @given(st.lists(fetch, max_size=30), st.lists(st.integers(0, 30), max_size=4), st.sampled_from([1, -1]))
 def test_fetches_join_to_the_same_however_they_are_cut(
-    drawn: list[dict[str, int]], cuts: list[int], order: int
+    drawn: list[dict[str, Any]], cuts: list[int], order: int
 ) -> None:
     rows = fetches(drawn)
     whole = joined_fetches(rows)
@@ -74,24 +72,6 @@ def test_reading_on_is_one_row_and_reading_again_another() -> None:
     ).to_pylist()
     told = ("first_offset", "last_offset", "position", "count", "same_since", "last_at")
     assert [tuple(row[name] for name in told) for row in rows] == [(0, 15, 15, 4, 3, 4), (12, 15, 16, 2, 6, 6)]
-
-
-@pytest.mark.parametrize("capture", ["killed-consumer", "transactions", "share-group", "zk-2.8.2"])
-def test_results_do_not_hang_on_batches_nor_on_the_order_of_rows(capture: str) -> None:
-    tables, ends = captured(capture, ProgressView.needs)
-
-    def results(cuts: list[float], order: int) -> dict[str, pa.Table]:
-        view = ProgressView()
-        parts = [rows for batch in cut(tables, cuts) if (rows := view.observe(batch, ends)) is not None]
-        return view.result(pa.concat_tables(parts[::order]), Known())
-
-    whole = results([], 1)
-    assert whole["lag"].num_rows > 10
-    for cuts in ([0.5], [0.1, 0.2, 0.35, 0.6, 0.61, 0.62, 0.9]):
-        for order in (1, -1):
-            again = results(cuts, order)
-            assert again.keys() == whole.keys()
-            assert all(again[name].equals(whole[name]) for name in whole)
 
 
 @pytest.mark.parametrize("join", [joined_fetches, joined_ends, joined_commits])

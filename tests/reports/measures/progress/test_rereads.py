@@ -12,7 +12,7 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.vocabulary.tables import LAG, REBALANCES, REREADS
-from tests.reports.captured_tables import captured
+from tests.reports.captured_tables import captured, observed
 from tests.reports.measures.progress.test_lag import SECOND, commit, fetch, nanoseconds, rows
 
 
@@ -28,12 +28,9 @@ def ranges(*given: dict[str, Any]) -> list[tuple[int, int, int, int]]:
 
 @pytest.mark.parametrize("capture", ["killed-consumer", "max-poll-exceeded", "kip848", "rebalance-storm"])
 def test_as_many_records_come_again_as_counted_one_by_one(capture: str) -> None:
-    tables, ends = captured(capture, ProgressView.needs)
-    view = ProgressView()
-    observed = view.observe(tables, ends)
-    assert observed is not None
+    tables, _ = captured(capture, ProgressView.needs)
     found: dict[Any, int] = defaultdict(int)
-    for row in view.result(observed, Known())["rereads"].to_pylist():
+    for row in ProgressView().result(observed(ProgressView(), capture), Known())["rereads"].to_pylist():
         found[row["group_id"], row["topic"], row["partition"]] += row["records"]
 
     brought: dict[Any, int] = defaultdict(int)
@@ -50,11 +47,11 @@ def test_as_many_records_come_again_as_counted_one_by_one(capture: str) -> None:
         group = of_client.get(client_of[row["connection"], row["number"]])
         if group is None or row["fetch_offset"] is None:
             continue
-        key = group, row["topic"], row["partition"]
+        to = group, row["topic"], row["partition"]
         position = brought.get((row["connection"], row["number"], row["topic"], row["partition"]), row["fetch_offset"])
-        if (again := min(position, reached.get(key, 0)) - row["fetch_offset"]) > 0:
-            expected[key] += again
-        reached[key] = max(reached.get(key, 0), position)
+        if (again := min(position, reached.get(to, 0)) - row["fetch_offset"]) > 0:
+            expected[to] += again
+        reached[to] = max(reached.get(to, 0), position)
     assert dict(found) == dict(expected)
     assert sum(found.values()) > 50
 

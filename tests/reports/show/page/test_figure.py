@@ -6,10 +6,8 @@ from tests.reports.show.page.made_tables import group_tables
 
 
 def test_the_figure_has_a_lane_a_member_and_a_mark_a_rebalance() -> None:
-    rebalances, events = (
-        read(table) for read, table in zip((rebalances_of, events_of), group_tables(1, 9, 4), strict=True)
-    )
-    figure = timeline(rebalances, events)
+    rebalances, events = group_tables(1, 9, 4)
+    figure = timeline(rebalances_of(rebalances), events_of(events))
     bars = [trace for trace in figure.data if trace.type == "bar"]
     assert [bar.y[0] for bar in bars] == ["orders-0", "orders-1", "orders-2", "orders-3", "nobody owns"]
     assert all(len(bar.base) == 9 for bar in bars[:4])

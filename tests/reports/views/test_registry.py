@@ -1,0 +1,38 @@
+"""What holds of every view."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.views.registry import VIEWS
+from tests.reports.captured_tables import observed
+
+CAPTURES = {
+    "group_messages": ["killed-consumer", "kip848"],
+    "client_facts": ["clients_sasl", "zk-2.8.2"],
+    "positions": ["killed-consumer", "transactions", "share-group", "zk-2.8.2"],
+    "latency_counts": ["net_fetch_latency", "mixed-versions"],
+    "throughput_counts": ["net_fetch_latency", "transactions"],
+    "error_counts": ["clients_admin", "rebalance-storm", "zk-2.8.2"],
+}
+
+
+@pytest.mark.parametrize(("view", "capture"), [(view, capture) for view in VIEWS for capture in CAPTURES[view]])
+@settings(max_examples=8)
+@given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=8), seed=st.integers(0, 2**32 - 1))
+def test_results_do_not_hang_on_batches_nor_on_the_order_of_rows(
+    view: str, capture: str, cuts: list[float], seed: int
+) -> None:
+    make = VIEWS[view]
+    whole = make().result(observed(make(), capture), Known())
+    assert sum(table.num_rows for table in whole.values()) > 3
+    rows = observed(make(), capture, cuts)
+    order = np.random.default_rng(seed).permutation(rows.num_rows)
+    again = make().result(rows.take(pa.array(order)), Known())
+    assert again.keys() == whole.keys()
+    assert all(again[name].equals(whole[name]) for name in whole)
