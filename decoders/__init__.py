@@ -40,6 +40,8 @@ __all__ = [
     "to_json",
 ]
 
+Memory = bytes | bytearray | memoryview
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -54,19 +56,19 @@ class Frame:
     rest: bytes  # bytes of the frame behind the body; empty if all is well
 
 
-def decode_body(api_key: int, api_version: int, body: bytes, *, response: bool) -> tuple[dict[str, Any], bytes]:
+def decode_body(api_key: int, api_version: int, body: Memory, *, response: bool) -> tuple[dict[str, Any], bytes]:
     """A body by field name, and the bytes behind it (none if all is well). Raises DecodeError."""
     body = bytes(body)
     decoded, end = _decode_body(_readings(api_key, api_version, body, 0, response=response), body, 0)
     return decoded, body[end:]
 
 
-def decode_request(api_key: int, api_version: int, body: bytes) -> dict[str, Any]:
+def decode_request(api_key: int, api_version: int, body: Memory) -> dict[str, Any]:
     """The body of a request (what follows its header) by field name. Raises DecodeError."""
     return decode_body(api_key, api_version, body, response=False)[0]
 
 
-def decode_response(api_key: int, api_version: int, body: bytes) -> dict[str, Any]:
+def decode_response(api_key: int, api_version: int, body: Memory) -> dict[str, Any]:
     """The body of a response (what follows its header) by field name; api_version is the request's. Raises DecodeError.
 
     A broker that does not know the version of an ApiVersions request answers in version 0, which the error code tells.
@@ -74,7 +76,7 @@ def decode_response(api_key: int, api_version: int, body: bytes) -> dict[str, An
     return decode_body(api_key, api_version, body, response=True)[0]
 
 
-def decode_frame(frame: bytes, *, response_to: tuple[int, int] | None = None) -> Frame:
+def decode_frame(frame: Memory, *, response_to: tuple[int, int] | None = None) -> Frame:
     """A whole frame: four bytes of size, header, body.
 
     response_to: (api key, api version) of the request if the frame is a response; the frame itself does not say.

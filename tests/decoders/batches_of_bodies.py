@@ -95,6 +95,13 @@ def reference(body: Body) -> tuple[dict[str, Any], int] | DecodeError:
         return error
 
 
+def value_of(body: Body) -> dict[str, Any]:
+    """The dict that the interpreter makes of a whole body."""
+    found = reference(body)
+    assert not isinstance(found, DecodeError)
+    return found[0]
+
+
 def canonical(value: object) -> object:
     """A value to compare by: NaN equals itself, and the order of members does not count."""
     return json.dumps(json.loads(decoders.to_json(value)), sort_keys=True)

@@ -63,7 +63,7 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
 def _exchange(sample: Sample) -> Iterator[str]:
     response = sample["dir"] != "request"
     key = sample["key"]
-    version = sample.get("requested_version", sample["version"])
+    version = sample["requested_version"] if "requested_version" in sample else sample["version"]
     body = bytes.fromhex(sample["hex"])
     decode = decoders.decode_response if response else decoders.decode_request
     decoded = decode(key, version, body)
@@ -293,7 +293,9 @@ def _coordinator(sample: Sample) -> Iterator[str]:
         payload = payloads.decode_coordinator_value(topic, record_type, wire)
         version = sample["version"]
     old = record_type == payloads.OLD_OFFSET_COMMIT and topic == "__consumer_offsets"
-    name = OLD_OFFSET_COMMIT_NAMES.get(sample["api"], sample["api"]) if old else sample["api"]
+    name: str = sample["api"]
+    if old:
+        name = OLD_OFFSET_COMMIT_NAMES.get(name, name)
     yield from _payload_differences(sample, payload, schema.data_message(name), version)
 
 

@@ -29,7 +29,7 @@ def xerial(data: bytes, block: int = 32768) -> bytes:
 
 
 def raw_snappy(data: bytes) -> bytes:
-    return snappy.compress(data)
+    return bytes(snappy.compress(data))
 
 
 def lz4_frame(data: bytes, **options: object) -> bytes:

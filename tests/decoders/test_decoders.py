@@ -8,12 +8,9 @@ import pytest
 
 from kafkascope import decoders
 from kafkascope.decoders import DecodeError
+from tests.decoders.written_messages import framed
 
 HEARTBEAT = bytes.fromhex("000c00000000000700026d65") + bytes.fromhex("00016700000001000161")
-
-
-def framed(content: bytes) -> bytes:
-    return len(content).to_bytes(4, "big") + content
 
 
 def test_a_request_frame() -> None:

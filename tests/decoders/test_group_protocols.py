@@ -1,8 +1,11 @@
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkascope.decoders import DecodeError, group_protocols
+from kafkascope.decoders.payloads import Payload
 from tests.decoders import oracle
 from tests.paths import DATA
 
@@ -111,7 +114,9 @@ def test_a_count_of_tasks_beyond_the_bytes_is_refused() -> None:
 
 
 @given(st.sampled_from(DECODERS), st.binary(max_size=120), st.integers(0, 11))
-def test_any_bytes_give_a_value_or_a_decode_error(decoder, data: bytes, version: int) -> None:  # type: ignore[no-untyped-def]
+def test_any_bytes_give_a_value_or_a_decode_error(
+    decoder: Callable[[bytes], Payload], data: bytes, version: int
+) -> None:
     for prefix in (b"", bytes([0, version]), bytes([0, 0, 0, version])):
         try:
             decoder(prefix + data)

@@ -1,4 +1,5 @@
 import struct
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from kafkascope import decoders
 from kafkascope.decoders import apis
 from kafkascope.decoders.nested import Knowledge, decode_nested, decode_nested_record
 from kafkascope.decoders.sasl import REDACTED
+from tests.decoders.written_messages import request_header
 
 SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
 ASSIGNMENT = bytes.fromhex("0000000000010001740000000100000002ffffffff")
@@ -15,7 +17,7 @@ ASSIGNED = [{"topic": "t", "partitions": [2]}]
 
 def test_join_group_of_a_consumer_with_the_protocol_it_names() -> None:
     sticky = SUBSCRIPTION[:-4] + bytes.fromhex("0000000400000009")
-    body = {
+    body: dict[str, Any] = {
         "protocolType": "consumer",
         "protocols": [{"name": "range", "metadata": SUBSCRIPTION}, {"name": "cooperative-sticky", "metadata": sticky}],
     }
@@ -56,13 +58,13 @@ def test_tokens_are_shown_without_their_secrets_unless_asked_for() -> None:
     assert decode_nested(apis.SASL_AUTHENTICATE, body, response=False, known=known)["authBytes"]["password"] == "pw"
 
 
-def envelope(request: bytes) -> dict[str, object]:
+def envelope(request: bytes) -> dict[str, Any]:
     principal = bytes.fromhex("0000055573657203626f0000")
     return {"requestData": request, "requestPrincipal": principal, "clientHostAddress": b"\x7f\0\0\1"}
 
 
 def test_a_forwarded_request_is_decoded_and_its_secrets_are_not_shown() -> None:
-    header = struct.pack(">hhih", 39, 1, 7, -1)  # RenewDelegationToken
+    header = request_header(7, 39, 1, None)  # RenewDelegationToken
     request = header + struct.pack(">i", 6) + b"secret" + struct.pack(">q", 5)
     shown = decode_nested(apis.ENVELOPE, envelope(request), response=False)
     assert shown["requestData"]["header"]["correlationId"] == 7
@@ -73,15 +75,15 @@ def test_a_forwarded_request_is_decoded_and_its_secrets_are_not_shown() -> None:
 
 
 def test_a_forwarded_request_that_cannot_be_read_is_not_shown() -> None:
-    for request in (b"\0\x27\0\1secret", b"secret", struct.pack(">hhih", apis.ENVELOPE, 0, 7, -1) + b"secret"):
+    for request in (b"\0\x27\0\1secret", b"secret", request_header(7, apis.ENVELOPE, 0, None) + b"secret"):
         assert decode_nested(apis.ENVELOPE, envelope(request), response=False)["requestData"] == REDACTED
     assert decode_nested(apis.ENVELOPE, {"responseData": b"secret"}, response=True)["responseData"] == REDACTED
 
 
 def test_what_brokers_do_not_pass_on_is_not_shown() -> None:
-    produce = struct.pack(">hhih", apis.PRODUCE, 3, 7, -1) + struct.pack(">hhii", -1, 1, 1, 0)
+    produce = request_header(7, apis.PRODUCE, 3, None) + struct.pack(">hhii", -1, 1, 1, 0)
     assert decode_nested(apis.ENVELOPE, envelope(produce), response=False)["requestData"] == REDACTED
-    for principal in (b"secret", envelope(b"")["requestPrincipal"] + b"secret"):  # type: ignore[operator]
+    for principal in (b"secret", envelope(b"")["requestPrincipal"] + b"secret"):
         body = envelope(b"") | {"requestPrincipal": principal}
         assert decode_nested(apis.ENVELOPE, body, response=False)["requestPrincipal"] == REDACTED
         revealed = decode_nested(apis.ENVELOPE, body, response=False, known=Knowledge(reveal_secrets=True))
@@ -121,8 +123,9 @@ def test_members_of_a_stored_group() -> None:
 
 @given(st.sampled_from([(11, 2), (14, 3), (15, 4), (36, 1), (58, 0), (32, 3)]), st.binary(max_size=200), st.booleans())
 def test_whatever_a_body_holds_nothing_raises(api: tuple[int, int], data: bytes, response: bool) -> None:
+    body: Any
     try:
         body = (decoders.decode_response if response else decoders.decode_request)(*api, data)
     except decoders.DecodeError as error:
-        body = error.partial  # type: ignore[assignment]
+        body = error.partial
     assert decode_nested(api[0], body, response=response).keys() == body.keys()

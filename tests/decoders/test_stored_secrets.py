@@ -11,16 +11,11 @@ from kafkascope.decoders import payloads, redaction
 from kafkascope.decoders.redaction import is_secret_config
 from kafkascope.decoders.sasl import REDACTED
 from kafkascope.decoders.stored_secrets import redact_stored
-
-
-def compact(text: str | None) -> bytes:
-    content = (text or "").encode()
-    size = 0 if text is None else len(content) + 1
-    return bytes([size] if size < 128 else [size & 127 | 128, size >> 7]) + content
+from tests.decoders.written_messages import log_record
 
 
 def config_record(resource: str, name: str, value: str | None) -> bytes:
-    return b"\1\4\0\4" + compact(resource) + compact(name) + compact(value) + b"\0"
+    return log_record("ConfigRecord", {"resourceType": 4, "resourceName": resource, "name": name, "value": value})
 
 
 def stored(*values: bytes | None, in_log: bool = True, keys: list[bytes | None] | None = None) -> list[bool | None]:
@@ -34,8 +29,9 @@ def stored(*values: bytes | None, in_log: bool = True, keys: list[bytes | None] 
 
 
 def test_of_the_metadata_log_only_records_without_secrets_are_shown() -> None:
-    user = b"\1\x0b\0" + compact("bo") + b"\1" + compact("salt") * 3 + b"\0\0\0\0\0"
-    topic = b"\1\2\0" + compact("orders") + bytes(16) + b"\0"
+    hashed = dict.fromkeys(("salt", "storedKey", "serverKey"), b"salt")
+    user = log_record("UserScramCredentialRecord", {"name": "bo", "mechanism": 1} | hashed)
+    topic = log_record("TopicRecord", {"name": "orders"})
     config = config_record("", "retention.ms", "1")
     assert stored(user, topic, None, config) == [True, False, None, False]
     assert stored(config_record("1", "ssl.key.password", "p"), config_record("1", "my.code", "p")) == [True, True]
@@ -57,7 +53,7 @@ def test_of_the_metadata_log_only_records_without_secrets_are_shown() -> None:
     )
 )
 def test_stored_configurations_are_hidden_as_others_are(configs: list[tuple[str, str, str | None, int]]) -> None:
-    values = [config_record(*config)[:cut] for *config, cut in configs]
+    values = [config_record(resource, name, value)[:cut] for resource, name, value, cut in configs]
     for value, (resource, name, content, _), is_hidden in zip(values, configs, stored(*values), strict=True):
         whole = config_record(resource, name, content)
         fields = payloads.decode_typed_value("__cluster_metadata", whole).as_dict()

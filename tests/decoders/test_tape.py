@@ -3,7 +3,6 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +33,7 @@ from tests.decoders.batches_of_bodies import (
     reference,
     small_bodies,
     tape_of,
+    value_of,
 )
 from tests.paths import ROOT
 
@@ -280,8 +280,7 @@ def test_columns_of_the_partitions_of_fetch_responses() -> None:
     bodies, tape = fetch_responses()
     expected: list[tuple[int, str | None, str | None, int, int]] = []
     for frame, body in enumerate(bodies):
-        value: Any = reference(body)[0]  # type: ignore[index]
-        for topic in value["responses"]:
+        for topic in value_of(body)["responses"]:
             for partition in topic["partitions"]:
                 offset = partition.get("logStartOffset", -7)
                 expected.append((frame, topic.get("topic"), topic.get("topicId"), partition["highWatermark"], offset))
@@ -332,8 +331,7 @@ def test_top_level_fields_of_frames() -> None:
     bodies, tape = fetch_responses()
     frames = np.arange(len(bodies))
     throttle = tape.numbers(tape.top(frames, programs().field_id(1, True, "throttleTimeMs")), -1)
-    values: list[Any] = [reference(body)[0] for body in bodies]  # type: ignore[index]
-    assert throttle.tolist() == [value.get("throttleTimeMs", -1) for value in values]
+    assert throttle.tolist() == [value_of(body).get("throttleTimeMs", -1) for body in bodies]
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.text(max_size=6).map(str.encode)), max_size=8))

@@ -80,7 +80,7 @@ def compress(codec: int, clear: bytes) -> bytes:
     if codec == GZIP:
         return gzip.compress(clear, mtime=0)
     if codec == SNAPPY:
-        return snappy.compress(clear)
+        return bytes(snappy.compress(clear))
     if codec == LZ4:
         return bytes(lz4.frame.compress(clear, store_size=False))
     return bytes(zstandard.ZstdCompressor().compress(clear)) if codec == ZSTD else clear

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
 from tests.joined import joined
 from tests.paths import PCAPS
+from tests.sniffer.tcp_conversation import cut
 
 FILE_HEADER, RECORD_HEADER = 24, 16
 OPTIONS = EngineOptions(tables=ALL_TABLES)
@@ -95,7 +96,7 @@ COLUMNS = tuple(field.name for field in fields(Segments) if field.name not in ("
 @cache
 def pieces_of(name: str, packets: int) -> tuple[Piece, ...]:
     """The TCP packets among the first packets of a capture, all of which it must hold whole."""
-    found = []
+    found: list[Piece] = []
     for batch in open_capture(str(PCAPS / name)):
         segments = dissect(batch).segments
         for row in range(len(segments.number)):
@@ -137,14 +138,6 @@ _types = {
 }
 
 
-def rows_of(segments: Segments, begin: int, end: int) -> Segments:
-    """Some rows, with the bytes of all."""
-    chosen = {
-        field.name: getattr(segments, field.name)[begin:end] for field in fields(Segments) if field.name != "data"
-    }
-    return replace(segments, **chosen)
-
-
 def analyze(segments: Segments, sizes: Iterable[int] = ()) -> Tables:
     """All tables of segments, fed in batches of the given sizes, the rest at once."""
     engine = Engine(OPTIONS)
@@ -152,10 +145,10 @@ def analyze(segments: Segments, sizes: Iterable[int] = ()) -> Tables:
     def steps() -> Iterator[Tables]:
         begin = 0
         for size in sizes:
-            yield from engine.feed(rows_of(segments, begin, begin + size))
+            yield from engine.feed(cut(segments, begin, begin + size))
             begin += size
         if begin < len(segments.number):
-            yield from engine.feed(rows_of(segments, begin, len(segments.number)))
+            yield from engine.feed(cut(segments, begin, len(segments.number)))
         yield from engine.finish()
 
     tables = concluded(joined(steps()), engine.topic_names)

@@ -6,7 +6,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from kafkascope.engine import Engine, EngineOptions
+from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.reports.columns.views import Known
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
@@ -18,7 +18,7 @@ from tests.paths import PCAPS
 def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     """The rows in the order in which they become known, and the names of topics by id."""
     engine = Engine(EngineOptions(tables=frozenset(), views=frozenset({ROWS})))
-    tables = []
+    tables: list[Tables] = []
     (file,) = (PCAPS / story).glob("capture.pcap*")
     with open_capture([str(file)], batch_bytes=20_000) as capture:
         for packets in capture:
@@ -28,4 +28,4 @@ def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     return pa.concat_tables([batch[ROWS] for batch in tables if ROWS in batch]), names
 
 
-__all__ = ["PCAPS", "ROWS", "rows_of"]
+__all__ = ["ROWS", "rows_of"]

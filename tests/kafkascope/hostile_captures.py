@@ -6,16 +6,15 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from kafkascope.decoders import apis, schema
-from tests.kafkascope.damaged_captures import FILE_HEADER, beginning
-from tests.reports.written_exchanges import batch, body
-from tests.sniffer.tcp_conversation import START, Conversation
+from kafkascope.decoders import apis
+from tests.decoders.written_messages import exchange
+from tests.reports.written_exchanges import batch
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import MILLISECOND, Conversation
 
 STEERING = "\x1b[2J\x9b31m\x7f\u202e\u2066\u200f\u061c\u200b\u2028\ufeff</script>|`=1"
 """What steers a terminal, turns the direction of writing, hides, or is markup."""
 LONGEST = 32_000  # a string of the protocol has at most 32,767 bytes
-MILLISECOND, SECOND = 1_000_000, 1_000_000_000
-_SEGMENT = 60_000
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,13 @@ class Names:
     @classmethod
     def steering(cls, client_id: str = "client") -> Names:
         """Names that would take hold of a terminal."""
-        return cls(*(f"={kind}{STEERING}" for kind in ("group", "topic")), client_id, "-m" + STEERING, *[STEERING] * 2)
+        return cls(f"=group{STEERING}", f"=topic{STEERING}", client_id, "-m" + STEERING, STEERING, STEERING)
 
     @classmethod
     def long(cls, letter: str = "a") -> Names:
         """Names as long as can be."""
-        return cls(*(kind + letter * LONGEST for kind in ("g", "t")), "c" * 1000, *(k + letter * LONGEST for k in "mh"))
+        tail = letter * LONGEST
+        return cls("g" + tail, "t" + tail, "c" * 1000, "m" + tail, "h" + tail)
 
 
 def capture(names: Names, clients: int = 2) -> bytes:
@@ -51,15 +51,10 @@ def capture(names: Names, clients: int = 2) -> bytes:
     def say(number: int, key: int, version: int, request: dict[str, Any], response: dict[str, Any]) -> None:
         nonlocal clock
         clock += 50 * MILLISECOND
-        line, api = lines[number], schema.apis()[key]
+        line = lines[number]
         line.at = max(line.at, clock)
-        client_id = names.client_id.encode()
-        head = struct.pack(">hhih", key, version, 7, len(client_id)) + client_id
-        frames = (head + body(api.request, version, request), b"\0\0\0\7" + body(api.response, version, response))
-        for side, frame in enumerate(frames):
-            sized = struct.pack(">i", len(frame)) + frame
-            for begin in range(0, len(sized), _SEGMENT):
-                line.send(side, sized[begin : begin + _SEGMENT])
+        for side, frame in enumerate(exchange(7, key, version, request, response, names.client_id.encode())):
+            line.write(side, frame)
 
     topic = names.topic.encode()
     subscription = struct.pack(">hih", 0, 1, len(topic)) + topic + b"\0\0\0\0"
@@ -98,18 +93,4 @@ def capture(names: Names, clients: int = 2) -> bytes:
     for number in range(clients):
         say(number, apis.LEAVE_GROUP, 1, {"groupId": names.group, "memberId": members[number]}, {})
         lines[number].close()
-    return _file(sorted((packet for line in lines for packet in line.packets), key=lambda packet: packet.at))
-
-
-def _file(packets: list[Any]) -> bytes:
-    """A capture file of packets, as raw IP."""
-    content = [beginning("net_vlan/capture.pcap", 1)[: FILE_HEADER - 4] + struct.pack("<I", 101)]
-    for packet in packets:
-        ends = [bytes(map(int, address.split("."))) for address, _ in (packet.source, packet.target)]
-        ports = (packet.source[1], packet.target[1])
-        tcp = struct.pack(">HHIIBBHHH", *ports, packet.seq, packet.ack, 0x50, packet.flags, 1000, 0, 0)
-        size = 40 + len(packet.payload)
-        ip = struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + b"".join(ends)
-        seconds, rest = divmod(START + packet.at, SECOND)
-        content.append(struct.pack("<IIII", seconds, rest // 1000, size, size) + ip + tcp + packet.payload)
-    return b"".join(content)
+    return capture_of(sorted((packet for line in lines for packet in line.packets), key=lambda packet: packet.at))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from tests.patience import PATIENCE_S
 
@@ -24,11 +24,12 @@ def main() -> None:
         sys.stdin.readline()
     produced = []
 
-    def delivered(error: object, message: object) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         assert error is None, error
-        produced.append(
-            [message.topic(), message.partition(), message.offset(), message.key().decode(), message.value().decode()]
-        )
+        key, value = message.key(), message.value()
+        assert key is not None
+        assert value is not None
+        produced.append([message.topic(), message.partition(), message.offset(), key.decode(), value.decode()])
 
     for number in range(RECORDS):
         producer.produce("orders", key=f"k{number}", value=f"value {number}", on_delivery=delivered)

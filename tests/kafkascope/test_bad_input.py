@@ -13,48 +13,31 @@ import pytest
 import zstandard
 
 import kafkascope
+from kafkascope.decoders.apis import HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
 from kafkascope.decoders.tape import MOST_ELEMENTS
 from kafkascope.engine import Engine, Tables
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.sources import SourceError
 from tests.decoders import written_batches
+from tests.decoders.written_messages import HEARTBEAT_0, request, response
 from tests.joined import joined
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import FILE_HEADER, OPTIONS, Row, beginning, record_offsets
 from tests.paths import PCAPS
-from tests.sniffer.tcp_conversation import Conversation, Packet, segments
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import Conversation, Packet, segments, talk
 from tests.steps import steps
-
-HEARTBEAT, METADATA, PRODUCE, OFFSET_COMMIT = 12, 3, 0, 8
-MEMBER = b"\0\1g" + bytes(4) + b"\0\1m"
 
 
 def number(size: int, value: int) -> bytes:
     return value.to_bytes(size, "big", signed=True)
 
 
-def request(
-    key: int, version: int, body: bytes, correlation: int = 2, tags: bytes = b"", size: int | None = None
-) -> bytes:
-    header = number(2, key) + number(2, version) + number(4, correlation) + b"\0\1c" + tags
-    return number(4, len(header) + len(body) if size is None else size) + header + body
-
-
-def response(body: bytes, correlation: int = 2, tags: bytes = b"", size: int | None = None) -> bytes:
-    return number(4, 4 + len(tags) + len(body) if size is None else size) + number(4, correlation) + tags + body
-
-
-def talk(*parts: bytes) -> tuple[list[Row], list[Row]]:
-    """Exchanges and issues of a connection whose sides send the parts in turn, between two sound exchanges."""
-    sound = [(request(HEARTBEAT, 0, MEMBER, at), response(b"\0\0", at)) for at in (1, 3)]
-    conversation = Conversation()
-    conversation.open()
-    for side, part in enumerate((*sound[0], *parts, *sound[1])):
-        for begin in range(0, len(part), 60_000):
-            conversation.send(side % 2, part[begin : begin + 60_000])
-    conversation.close()
+def told_of(*parts: bytes) -> tuple[list[Row], list[Row]]:
+    """Of a connection whose sides send the parts in turn, between two sound exchanges: exchanges 2, and all issues."""
+    before, after = ((request(at, HEARTBEAT, 0, HEARTBEAT_0), response(at)) for at in (1, 3))
     engine = Engine(OPTIONS)
-    tables = joined([*engine.feed(segments(conversation.packets)), *engine.finish()])
+    tables = joined([*engine.feed(segments(talk(*before, *parts, *after))), *engine.finish()])
     rows = tables["exchanges"].to_pylist()
     around = [row for row in rows if row["correlation_id"] in (1, 3)]
     assert [(row["outcome"], row["decoded"], row["issue"]) for row in around] == [("answered", "full", None)] * 2
@@ -65,30 +48,30 @@ def talk(*parts: bytes) -> tuple[list[Row], list[Row]]:
 
 FLEXIBLE = b"\0"
 BAD_BODIES = {
-    "array of 2^31 - 1": (request(METADATA, 0, number(4, 2**31 - 1) + bytes(30)), "2147483647", "undecodable_body"),
-    "array of -2^31": (request(METADATA, 0, number(4, -(2**31))), "-2147483648", "undecodable_body"),
+    "array of 2^31 - 1": (request(2, METADATA, 0, number(4, 2**31 - 1) + bytes(30)), "2147483647", "undecodable_body"),
+    "array of -2^31": (request(2, METADATA, 0, number(4, -(2**31))), "-2147483648", "undecodable_body"),
     "compact array of 2^32 - 2": (
-        request(METADATA, 9, b"\xff\xff\xff\xff\x0f" + bytes(30), tags=FLEXIBLE),
+        request(2, METADATA, 9, b"\xff\xff\xff\xff\x0f" + bytes(30), tags=FLEXIBLE),
         "4294967294",
         "undecodable_body",
     ),
-    "endless varint": (request(METADATA, 9, b"\xff" * 200, tags=FLEXIBLE), "at most 5 bytes", "undecodable_body"),
-    "endless varint in the header": (request(METADATA, 9, b"\xff" * 200), "inside the header", "undecodable_header"),
-    "string beyond the frame": (request(HEARTBEAT, 0, number(2, 32767) + MEMBER), "32767", "undecodable_body"),
-    "string of -30": (request(HEARTBEAT, 0, number(2, -30) + MEMBER), "-30", "undecodable_body"),
-    "cut body": (request(HEARTBEAT, 0, MEMBER[:3]), "generationId", "undecodable_body"),
-    "bytes left over": (request(HEARTBEAT, 0, MEMBER + b"more"), "4 bytes left over", "bytes_left_over"),
-    "unknown API": (request(150, 3, b"abc"), "API key 150", "unknown_api"),
-    "unknown API far off": (request(31_000, 3, b"abc"), "API key 31000", "unknown_api"),
-    "unknown version": (request(METADATA, 99, b"abc"), "version 99 of Metadata", "unknown_version"),
-    "unknown version far off": (request(METADATA, 999, b"abc"), "version 999 of Metadata", "unknown_version"),
+    "endless varint": (request(2, METADATA, 9, b"\xff" * 200, tags=FLEXIBLE), "at most 5 bytes", "undecodable_body"),
+    "endless varint in the header": (request(2, METADATA, 9, b"\xff" * 200), "inside the header", "undecodable_header"),
+    "string beyond the frame": (request(2, HEARTBEAT, 0, number(2, 32767) + HEARTBEAT_0), "32767", "undecodable_body"),
+    "string of -30": (request(2, HEARTBEAT, 0, number(2, -30) + HEARTBEAT_0), "-30", "undecodable_body"),
+    "cut body": (request(2, HEARTBEAT, 0, HEARTBEAT_0[:3]), "generationId", "undecodable_body"),
+    "bytes left over": (request(2, HEARTBEAT, 0, HEARTBEAT_0 + b"more"), "4 bytes left over", "bytes_left_over"),
+    "unknown API": (request(2, 150, 3, b"abc"), "API key 150", "unknown_api"),
+    "unknown API far off": (request(2, 31_000, 3, b"abc"), "API key 31000", "unknown_api"),
+    "unknown version": (request(2, METADATA, 99, b"abc"), "version 99 of Metadata", "unknown_version"),
+    "unknown version far off": (request(2, METADATA, 999, b"abc"), "version 999 of Metadata", "unknown_version"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_BODIES)
 def test_a_bad_body_is_paired_timed_and_told_of(name: str) -> None:
     asked, expected, kind = BAD_BODIES[name]
-    (row,), issues = talk(asked, response(b"\0\0"))
+    (row,), issues = told_of(asked, response(2))
     assert (row["outcome"], row["latency_ms"], row["client_id"]) == ("answered", 1.0, "c")
     assert row["api_key"] == int.from_bytes(asked[4:6], "big")
     assert expected in row["issue"]
@@ -100,9 +83,9 @@ def test_a_bad_body_is_paired_timed_and_told_of(name: str) -> None:
 @pytest.mark.parametrize("size", [2**31 - 1, -5, 0])
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_size_that_cannot_be_costs_one_frame(size: int, side: int) -> None:
-    parts = [request(HEARTBEAT, 0, MEMBER), response(b"\0\0")]
-    parts[side] = (request(HEARTBEAT, 0, MEMBER, size=size), response(b"\0\0", size=size))[side]
-    rows, issues = talk(*parts)
+    parts = [request(2, HEARTBEAT, 0, HEARTBEAT_0), response(2)]
+    parts[side] = (request(2, HEARTBEAT, 0, HEARTBEAT_0, size=size), response(2, b"\0\0", size=size))[side]
+    rows, issues = told_of(*parts)
     assert all(row["outcome"] in ("unanswered", "orphan") for row in rows)
     told = {issue["kind"]: issue for issue in issues}
     assert str(size) in told["implausible_size"]["detail"]
@@ -115,7 +98,7 @@ def batch(codec: int, content: bytes, records: int = 1) -> bytes:
 
 def produce(records: bytes) -> bytes:
     body = number(2, -1) + number(2, 1) + number(4, 1000) + number(4, 1) + b"\0\1t" + number(4, 1) + number(4, 0)
-    return request(PRODUCE, 3, body + number(4, len(records)) + records)
+    return request(2, PRODUCE, 3, body + number(4, len(records)) + records)
 
 
 def zeros_in_gzip(size: int) -> bytes:
@@ -157,7 +140,7 @@ def _zstd_zeros(size: int) -> bytes:
 def test_a_bomb_is_an_issue_and_no_outage(name: str) -> None:
     asked = produce(BOMBS[name]())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    (row,), issues = talk(asked, response(number(4, 0) + number(4, 0)))
+    (row,), issues = told_of(asked, response(2, number(4, 0) + number(4, 0)))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
     assert (row["api"], row["outcome"]) == ("Produce", "answered")
     assert {issue["kind"] for issue in issues} & {"compression_bomb", "bad_batch"}, issues
@@ -167,8 +150,8 @@ def test_a_bomb_is_an_issue_and_no_outage(name: str) -> None:
 def test_a_body_of_very_many_empty_topics_is_read_in_part() -> None:
     head = b"\0\1g" + number(4, 0) + b"\0\1m" + number(8, -1)
     topics = MOST_ELEMENTS + 100_000
-    asked = request(OFFSET_COMMIT, 2, head + number(4, topics) + bytes(6) * topics)
-    (row,), issues = talk(asked, response(number(4, 0)))
+    asked = request(2, OFFSET_COMMIT, 2, head + number(4, topics) + bytes(6) * topics)
+    (row,), issues = told_of(asked, response(2, number(4, 0)))
     assert (row["outcome"], row["decoded"], row["group_id"]) == ("answered", "header", "g")
     assert (row["request"], row["response"]) == (None, '{"topics": []}')
     assert row["issue"].startswith(f"request: too large: its first {3 * MOST_ELEMENTS + 5:,} values are read")
@@ -179,37 +162,15 @@ def test_a_body_of_very_many_empty_topics_is_read_in_part() -> None:
 def test_a_first_request_in_two_packets_is_no_other_protocol(size: int) -> None:
     of = Conversation()
     of.open()
-    asked = request(METADATA, 0, number(4, 1) + b"\0\1t")  # begins as a startup message of PostgreSQL does
+    asked = request(2, METADATA, 0, number(4, 1) + b"\0\1t")  # begins as a startup message of PostgreSQL does
     of.send(0, asked[:size])
     of.send(0, asked[size:])
-    of.send(1, response(number(4, 0) + number(4, 0)))
+    of.send(1, response(2, number(4, 0) + number(4, 0)))
     engine = Engine(OPTIONS)
     sent = ((at, packet) for at, packet in enumerate(of.packets, 1) if packet.payload or at < 4)
     rows = [tables for at, packet in sent for tables in engine.feed(segments([packet], at))]
     (row,) = joined([*rows, *engine.finish()])["exchanges"].to_pylist()
     assert (row["api"], row["decoded"]) == ("Metadata", "full")
-
-
-def ethernet(packets: list[Packet]) -> bytes:
-    """A capture file of these packets, as raw IP."""
-    content = [beginning("net_vlan/capture.pcap", 1)[: FILE_HEADER - 4] + struct.pack("<I", 101)]
-    for packet in packets:
-        ends = [bytes(map(int, address.split("."))) for address, _ in (packet.source, packet.target)]
-        ports = (packet.source[1], packet.target[1])
-        tcp = struct.pack(">HHIIBBHHH", *ports, packet.seq, packet.ack, 0x50, packet.flags, 1000, 0, 0)
-        size = 40 + len(packet.payload)
-        ip = struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + b"".join(ends)
-        content.append(struct.pack("<IIII", 1_700_000_000, packet.at // 1000, size, size) + ip + tcp + packet.payload)
-    return b"".join(content)
-
-
-def conversation(asked: bytes, answer: bytes) -> list[Packet]:
-    of = Conversation()
-    of.open()
-    of.send(0, asked)
-    of.send(1, answer)
-    of.close()
-    return of.packets
 
 
 CAPTURE = beginning("net_vlan/capture.pcap", 300)
@@ -220,8 +181,8 @@ def with_word(at: int, value: int) -> bytes:
     return CAPTURE[:at] + struct.pack("<I", value) + CAPTURE[at + 4 :]
 
 
-TLS = ethernet(conversation(bytes.fromhex("1603010200010001fc0303") + bytes(500), bytes.fromhex("160303007a02000076")))
-HTTP = ethernet(conversation(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"))
+TLS = capture_of(talk(bytes.fromhex("1603010200010001fc0303") + bytes(500), bytes.fromhex("160303007a02000076")))
+HTTP = capture_of(talk(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"))
 NOTHING = {
     "no file": (None, ("no such file", "Check the name")),
     "empty": (b"", ("the file is empty", "Check how it was made")),
@@ -342,7 +303,7 @@ def test_connections_on_a_port_of_kafka_that_are_not_taken_for_it_are_told(comma
 
 def test_connections_of_one_packet_cost_the_same_however_many_there_are() -> None:
     def steps_for(count: int) -> int:
-        asked = request(HEARTBEAT, 0, MEMBER)
+        asked = request(2, HEARTBEAT, 0, HEARTBEAT_0)
         batch = segments([Packet(("10.0.0.2", 1000 + i), ("10.0.0.1", 9092), 7, asked, at=i) for i in range(count)])
         engine = Engine(OPTIONS)
         found: list[Tables] = []

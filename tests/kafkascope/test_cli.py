@@ -223,13 +223,13 @@ def test_a_locale_without_most_characters_ends_nothing(locale: dict[str, str]) -
 
 def test_compiling_is_told_and_an_interrupt_ends_it(tmp_path: Path) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([f"{BIN}/sniff", "-r", JOINS], env=environment, **streams) as sniff:
-        assert sniff.stderr is not None
-        assert b"compiling kernels" in sniff.stderr.readline()
-        sniff.send_signal(signal.SIGINT)
-        assert sniff.communicate() == (b"", b"")
-    assert sniff.returncode == 130
+    sniff = [f"{BIN}/sniff", "-r", JOINS]
+    with subprocess.Popen(sniff, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"compiling kernels" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate() == (b"", b"")
+    assert process.returncode == 130
 
 
 def test_a_capture_without_kafka_says_what_it_holds(command: Command, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import kafkascope
+from kafkascope.decoders.apis import HEARTBEAT
+from tests.decoders.written_messages import HEARTBEAT_0, request, response
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.test_bad_input import HEARTBEAT, MEMBER, conversation, ethernet, request, response
-from tests.sniffer.tcp_conversation import Conversation, Packet
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import Conversation, Packet, talk
 
 PORT = 9092
 
@@ -25,21 +27,21 @@ def from_the_middle(*parts: tuple[int, bytes]) -> list[Packet]:
 
 NEW = 99  # a version that no release knows
 CAPTURES = {  # packets; outcome, API and decoded of the exchanges there are if the port is said to be Kafka's
-    "one answer": (from_the_middle((1, response(b"\0\0", 5))), [("orphan", None, "none")]),
+    "one answer": (from_the_middle((1, response(5))), [("orphan", None, "none")]),
     "one request that nobody knows": (
-        from_the_middle((0, request(HEARTBEAT, NEW, MEMBER, 5))),
+        from_the_middle((0, request(5, HEARTBEAT, NEW, HEARTBEAT_0))),
         [("unanswered", "Heartbeat", "header")],
     ),
     "a request that nobody knows, and its answer": (
-        from_the_middle((0, request(HEARTBEAT, NEW, MEMBER, 5)), (1, response(b"\0\0", 5))),
+        from_the_middle((0, request(5, HEARTBEAT, NEW, HEARTBEAT_0)), (1, response(5))),
         [("answered", "Heartbeat", "header")],
     ),
-    "answers without requests": (conversation(b"", response(b"\0\0", 5)), [("orphan", None, "none")]),
+    "answers without requests": (talk(b"", response(5)), [("orphan", None, "none")]),
     "two requests that nobody knows in a packet, behind half a one": (
         from_the_middle(
-            (0, request(HEARTBEAT, NEW, MEMBER, 4)[9:]),
-            (0, request(HEARTBEAT, NEW, MEMBER, 5) + request(HEARTBEAT, NEW, MEMBER, 6)),
-            (1, response(b"\0\0", 5)),
+            (0, request(4, HEARTBEAT, NEW, HEARTBEAT_0)[9:]),
+            (0, request(5, HEARTBEAT, NEW, HEARTBEAT_0) + request(6, HEARTBEAT, NEW, HEARTBEAT_0)),
+            (1, response(5)),
         ),
         [("answered", "Heartbeat", "header"), ("unanswered", "Heartbeat", "header")],
     ),
@@ -56,7 +58,7 @@ def plain(rows: list[dict[str, Any]]) -> Found:
 def test_it_is_kafka_only_where_that_is_said(name: str, command: Command, tmp_path: Path) -> None:
     packets, expected = CAPTURES[name]
     path = tmp_path / "capture.pcap"
-    path.write_bytes(ethernet(packets))
+    path.write_bytes(capture_of(packets))
     for said, found in (([], []), ([PORT + 1], []), ([PORT], expected)):
         tables = kafkascope.read(path, decode_as=said)
         assert plain(tables.arrow("exchanges").to_pylist()) == found
@@ -70,7 +72,7 @@ def test_it_is_kafka_only_where_that_is_said(name: str, command: Command, tmp_pa
 
 def test_bytes_that_are_no_frames_are_told_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(ethernet(from_the_middle((0, b"hello"), (1, b"world, this is no frame"))))
+    path.write_bytes(capture_of(from_the_middle((0, b"hello"), (1, b"world, this is no frame"))))
     tables = kafkascope.read(path, decode_as=[PORT])
     assert tables.exchanges.empty
     assert tables.issues.kind.tolist() == ["bytes_skipped"]

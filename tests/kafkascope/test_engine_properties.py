@@ -29,11 +29,11 @@ from tests.kafkascope.damaged_captures import (
     pieces_of,
     read_file,
     record_offsets,
-    rows_of,
     segments_of,
     told,
     with_issue,
 )
+from tests.sniffer.tcp_conversation import cut
 
 # Groups, SASL, transactions, old clients; by name and number of packets.
 CAPTURES = (
@@ -79,12 +79,12 @@ def test_rows_that_are_complete_stay_what_they_are_wherever_the_capture_ends(nam
     engine = Engine(OPTIONS)
     complete = []
     for row in range(len(segments.number)):
-        complete += _exchanges(engine.feed(rows_of(segments, row, row + 1)))
+        complete += _exchanges(engine.feed(cut(segments, row, row + 1)))
     everything = complete + _exchanges(engine.finish())
     assert len(everything) > 20
     for size in range(1, len(segments.number), 11):
         engine = Engine(OPTIONS)
-        early = _exchanges(engine.feed(rows_of(segments, 0, size)))
+        early = _exchanges(engine.feed(cut(segments, 0, size)))
         assert early == complete[: len(early)]
         late = _exchanges(engine.finish())
         assert all(row in everything for row in late if (row["outcome"], row["decoded"]) == ("answered", "full"))
@@ -181,7 +181,7 @@ def _nothing_is_invented(found: Told, expected: Told) -> None:
 def _cuts_do_not_matter(capture: tuple[str, int], seed: int) -> None:
     random = Random(seed)
     segments = segments_of(_disordered(pieces_of(*capture), random))
-    sizes = []
+    sizes: list[int] = []
     while sum(sizes) < len(segments.number):
         sizes.append(min(random.choice([1, 1, 2, 17, 100]), len(segments.number) - sum(sizes)))
     at_once, in_parts = analyze(segments), analyze(segments, sizes)

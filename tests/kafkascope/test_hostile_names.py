@@ -29,7 +29,8 @@ from tests.kafkascope.hostile_captures import LONGEST, Names, capture
 SNIFF = [[], ["-v"], ["-V"], ["--records"], ["--json", "--records"], ["--groups"], ["--groups", "--json"]]
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 STEERING, LONG = Names.steering(), Names.long()
-SPACED = Names(*(f"{kind} " * (LONGEST // 2) for kind in ("g", "t")), "c d " * 250, *["m " * (LONGEST // 2)] * 2)
+MANY = LONGEST // 2
+SPACED = Names("g " * MANY, "t " * MANY, "c d " * 250, "m " * MANY, "m " * MANY)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def kernels_as_compiled_here(package: Path) -> None:
 
 def test_installed_it_takes_no_name_but_its_own(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    build = ["wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    build: list[str | Path] = ["wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path]
     (tmp_path / "project").mkdir()
     run(*pip, *build, project(tmp_path / "project"))
     (wheel,) = tmp_path.glob("*.whl")

@@ -38,7 +38,7 @@ def test_what_work_gives_or_raises_comes_back() -> None:
         "kafkascope-stoppable",
     )
     with pytest.raises(KeyError, match="x"):
-        stoppable(lambda stop: {}["x"], nothing)
+        stoppable(lambda stop: dict[str, int]()["x"], nothing)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
+from kafkascope.capture import Capture
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.comparison import compare_files
 from tests.kafkascope.conftest import Command
@@ -20,6 +21,7 @@ from tests.kafkascope.test_parity import comparable
 
 NET_FORMATS = ROLLING.parent / "net_formats"
 MILLISECOND = 1_000_000
+Taken = dict[str, tuple[bytes, list[Record]]]  # header and packets of each file
 # Numbers of packets, and so of connections, differ with the files; times with the place.
 PLACES = ["connection", "at", "packet", "request_packet", "response_packet", "latency_ms"]
 SHIFTS = {
@@ -32,7 +34,7 @@ SHIFTS = {
 
 
 @pytest.fixture(scope="module")
-def taken() -> dict[str, tuple[bytes, list[Record]]]:
+def taken() -> Taken:
     """What was captured at the brokers and at the switch while all captured, from one quiet moment to another."""
     found = {name: records(name) for name in (*BROKERS, "capture.pcap")}
     begin = max(packets[0][0] for _, packets in found.values())
@@ -46,15 +48,13 @@ def taken() -> dict[str, tuple[bytes, list[Record]]]:
     }
 
 
-def at_brokers(
-    taken: dict[str, tuple[bytes, list[Record]]], folder: Path, shifts: dict[int, tuple[int, float]] | None = None
-) -> list[str]:
+def at_brokers(taken: Taken, folder: Path, shifts: dict[int, tuple[int, float]] | None = None) -> list[str]:
     return [
         write(folder / f"k{i}.pcap", *taken[name], *(shifts or {}).get(i, (0, 0.0))) for i, name in enumerate(BROKERS)
     ]
 
 
-def named(capture: Any, table: str) -> pd.DataFrame:
+def named(capture: Capture, table: str) -> pd.DataFrame:
     """Rows of a table with both ends of their connection, sorted by them: the number is that of a packet in a file."""
     columns = ["client", "client_port", "broker", "broker_port", "bytes_up"]
     connections = capture.connections.set_index("connection", drop=False)[columns].add_prefix("of_")
@@ -64,7 +64,7 @@ def named(capture: Any, table: str) -> pd.DataFrame:
     return rows.sort_values(keys, kind="stable", ignore_index=True)
 
 
-def assert_same(one: Any, other: Any, within: int) -> None:
+def assert_same(one: Capture, other: Capture, within: int) -> None:
     """The same connections, exchanges, errors and partitions, at times that differ by so many nanoseconds at most."""
     for table in ("connections", "exchanges", "errors", "partitions", "batches"):
         mine, theirs = named(one, table), named(other, table)
@@ -79,7 +79,7 @@ def assert_same(one: Any, other: Any, within: int) -> None:
     assert one.summary["packets"] == other.summary["packets"]
 
 
-def test_three_brokers_joined_are_the_switch(taken: Any, tmp_path: Path) -> None:
+def test_three_brokers_joined_are_the_switch(taken: Taken, tmp_path: Path) -> None:
     switch = kafkascope.read(write(tmp_path / "switch.pcap", *taken["capture.pcap"]))
     paths = at_brokers(taken, tmp_path)
     joined = kafkascope.read(paths)
@@ -97,7 +97,7 @@ def test_three_brokers_joined_are_the_switch(taken: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", SHIFTS)
-def test_clocks_that_differ_make_no_difference(name: str, taken: Any, tmp_path: Path) -> None:
+def test_clocks_that_differ_make_no_difference(name: str, taken: Taken, tmp_path: Path) -> None:
     (right := tmp_path / "right").mkdir()
     expected = kafkascope.read(at_brokers(taken, right))
     paths = at_brokers(taken, tmp_path, SHIFTS[name])
@@ -116,7 +116,7 @@ def test_clocks_that_differ_make_no_difference(name: str, taken: Any, tmp_path: 
     assert issue["count"] == sum(clock["corrected"] for clock in found.summary["clocks"])
 
 
-def test_what_one_file_lacks_another_one_fills(taken: Any, tmp_path: Path) -> None:
+def test_what_one_file_lacks_another_one_fills(taken: Taken, tmp_path: Path) -> None:
     seed = 8
     print("seed", seed)
     chance = np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def test_what_one_file_lacks_another_one_fills(taken: Any, tmp_path: Path) -> No
                 assert mine[column].equals(theirs[column]), (table, column)
 
 
-def test_pieces_of_one_capture_are_left_alone(taken: Any, tmp_path: Path) -> None:
+def test_pieces_of_one_capture_are_left_alone(taken: Taken, tmp_path: Path) -> None:
     rotated = sorted(str(path) for path in NET_FORMATS.glob("rotated-*.pcap"))
     assert compare_files(rotated) is None
     whole, pieces = kafkascope.read(NET_FORMATS / "capture.pcap.gz"), kafkascope.read(rotated)
@@ -161,15 +161,15 @@ def test_pieces_of_one_capture_are_left_alone(taken: Any, tmp_path: Path) -> Non
     assert found.summary["copies"] == both.summary["copies"]
 
 
-def test_a_file_and_its_copy_count_once(taken: Any, tmp_path: Path) -> None:
+def test_a_file_and_its_copy_count_once(taken: Taken, tmp_path: Path) -> None:
     once = kafkascope.read(write(tmp_path / "one.pcap", *taken[BROKERS[0]]))
-    write(tmp_path / "other.pcap", *taken[BROKERS[0]], 7 * SECOND)
+    write(tmp_path / "other.pcap", *taken[BROKERS[0]], ahead=7 * SECOND)
     twice = kafkascope.read(tmp_path / "*.pcap")
     assert_same(twice, once, 0)
     assert twice.summary["copies"] == once.summary["packets"]
 
 
-def test_spark_joins_as_one_process_does(spark: Any, taken: Any, tmp_path: Path) -> None:
+def test_spark_joins_as_one_process_does(spark: Any, taken: Taken, tmp_path: Path) -> None:
     from kafkascope.spark import analyze
 
     paths = at_brokers(taken, tmp_path, SHIFTS["all of it"])
@@ -187,7 +187,7 @@ def test_spark_joins_as_one_process_does(spark: Any, taken: Any, tmp_path: Path)
             assert not different, (name, split_bytes, partitions, different)
 
 
-def test_the_correction_is_said(command: Command, taken: Any, tmp_path: Path) -> None:
+def test_the_correction_is_said(command: Command, taken: Taken, tmp_path: Path) -> None:
     paths = at_brokers(taken, tmp_path, SHIFTS["behind"])
     done = command("sniff", *(word for path in paths for word in ("-r", path)))
     assert done.stdout.count("\n") == len(kafkascope.read(paths).exchanges)

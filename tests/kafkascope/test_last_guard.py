@@ -24,11 +24,13 @@ from rich.console import Console
 import kafkascope
 from kafkascope import sniffing
 from kafkascope.decoders import apis
-from kafkascope.engine import Engine, EngineOptions
+from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.reports.answers import answers
+from kafkascope.reports.answers.progress import lag
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups import live
+from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.rows import bodies_as_text, builder
 from kafkascope.reports.show.answers_terminal import show
 from kafkascope.reports.views.clients import FactsView
@@ -41,12 +43,13 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.spark import tasks, view_rows
+from tests.decoders.written_messages import HEARTBEAT_0, framed, request, response
 from tests.joined import joined
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.test_bad_input import HEARTBEAT, MEMBER, ethernet, number, request, response
 from tests.kafkascope.test_parity import comparable
 from tests.paths import PCAPS
-from tests.sniffer.tcp_conversation import Conversation, cut
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import cut, talk
 
 CAPTURE = PCAPS / "removed-and-timeouts" / "capture.pcap"
 
@@ -66,20 +69,15 @@ def with_token(claims: bytes, port: int = 40000) -> bytes:
     """A capture: OAUTHBEARER with these claims, answered with an error in the same JSON, then a heartbeat."""
     token = b"n,,\x01auth=Bearer aGk." + base64.urlsafe_b64encode(claims).rstrip(b"=") + b".x\x01\x01"
     name = b"\0\x0bOAUTHBEARER"
-    refused = b"\0\0" + number(2, -1) + number(4, len(claims)) + claims
-    talk = Conversation(port=port)
-    talk.open()
-    for at, (key, version, asked, answer) in enumerate(
-        [
-            (apis.SASL_HANDSHAKE, 1, name, b"\0\0" + number(4, 1) + name),
-            (apis.SASL_AUTHENTICATE, 0, number(4, len(token)) + token, refused),
-            (HEARTBEAT, 0, MEMBER, b"\0\0"),
-        ]
-    ):
-        talk.send(0, request(key, version, asked, at))
-        talk.send(1, response(answer, at))
-    talk.close()
-    return ethernet(talk.packets)
+    frames = (
+        request(0, apis.SASL_HANDSHAKE, 1, name),
+        response(0, bytes(2) + b"\0\0\0\1" + name),
+        request(1, apis.SASL_AUTHENTICATE, 0, framed(token)),
+        response(1, bytes(2) + b"\xff\xff" + framed(claims)),
+        request(2, apis.HEARTBEAT, 0, HEARTBEAT_0),
+        response(2),
+    )
+    return capture_of(talk(*frames, port=port))
 
 
 @pytest.mark.parametrize("claims", TOKENS)
@@ -89,8 +87,8 @@ def test_a_token_of_odd_json_is_read_in_every_way(claims: str, command: Command,
     read = kafkascope.read(path)
     assert read.exchanges.api.tolist() == ["SaslHandshake", "SaslAuthenticate", "Heartbeat"]
     assert read.issues.empty
-    assert read.exchange(1).request["authBytes"]["mechanism"] == "OAUTHBEARER"  # type: ignore[index]
-    assert read.exchange(1).response["authBytes"]["message"] == "server-error"  # type: ignore[index]
+    assert read.exchange(1).request["authBytes"]["mechanism"] == "OAUTHBEARER"
+    assert read.exchange(1).response["authBytes"]["message"] == "server-error"
     lines = [json.loads(line) for line in command("sniff", "-r", str(path), "--json").stdout.splitlines()]
     assert lines[1]["request"] == read.exchange(1).request
     shown = command("sniff", "-r", str(path), "-V")
@@ -113,7 +111,7 @@ def test_tokens_of_odd_json_beside_a_healthy_file_on_spark(spark: Any, tmp_path:
 def test_one_message_alone(command: Command, tmp_path: Path) -> None:
     token = b"n,,\x01auth=Bearer aGk.eyJzdWIiOiJcdWQ4MDAifQ.x\x01\x01"
     path = tmp_path / "body"
-    path.write_bytes(number(4, len(token)) + token)
+    path.write_bytes(framed(token))
     done = command("kafkascope", "decode", "--api", "SaslAuthenticate", "--version", "0", str(path))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["authBytes"]["claims"] == {"sub": r"\ud800"}
@@ -204,7 +202,7 @@ def test_it_is_the_same_however_the_capture_is_cut(guarded: None) -> None:
     with faults():
         expected = read_all()
         engine = Engine(EngineOptions())
-        parts = []
+        parts: list[Tables] = []
         with open_capture([str(CAPTURE)]) as capture:
             for packets in capture:
                 segments = dissect(packets).segments
@@ -280,7 +278,7 @@ def test_an_exchange_that_cannot_be_shown_is_one_line(guarded: None, command: Co
 
 def test_of_groups_that_are_watched_the_others_are_told(guarded: None, command: Command) -> None:
     healthy = command("sniff", "-r", str(CAPTURE), "--groups").stdout.splitlines()
-    with patch.object(live, "analyze_group", raising(live.analyze_group, lambda log: log.group_id == "adm")):
+    with patch.object(live, "analyze_group", raising(analyze_group, lambda log: log.group_id == "adm")):
         done = command("sniff", "-r", str(CAPTURE), "--groups")
     assert done.stdout.splitlines() == [line for line in healthy if line.split()[1] != "adm"]
     (told,) = done.stderr.splitlines()
@@ -291,7 +289,7 @@ def test_an_answer_that_cannot_be_made_leaves_the_others(guarded: None) -> None:
     read = kafkascope.read(CAPTURE)
     tables = {name: ds.dataset(read.arrow(name)) for name in read.tables}
     healthy = answers.answers(tables, read.summary)
-    with patch.object(answers, "lag", raising(answers.lag, lambda table: True)):
+    with patch.object(answers, "lag", raising(lag, lambda table: True)):
         hurt = answers.answers(tables, read.summary)
     assert hurt.lag is None
     assert (hurt.groups, hurt.errors, hurt.findings) == (healthy.groups, healthy.errors, healthy.findings)

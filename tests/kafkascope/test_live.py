@@ -89,8 +89,9 @@ class Host:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, *command: str, **more: Any) -> subprocess.Popen[bytes]:
-        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         # ip netns exec becomes the command: signals reach it.
+        process: subprocess.Popen[bytes]
         process = subprocess.Popen(["ip", "netns", "exec", self.name, *command], **(streams | more))
         self.processes.append(process)
         return process
@@ -232,7 +233,7 @@ def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path:
     sniff = host.sniff("--iface", "lo", "--json", "--records")
     clients, done = host.clients()
     # Shown while traffic goes on: the last of the consumer's requests, before anything is ended.
-    lines = []
+    lines: list[dict[str, Any]] = []
     while not lines or lines[-1]["api"] != "LeaveGroup":
         lines.append(json.loads(line_of(sniff.stdout)))
     assert clients.poll() is None
@@ -256,6 +257,7 @@ def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
     assert not ports[0] & ports[1]
     every = host.sniff("--iface", "lo", "--json", env=os.environ | {"PYTHONUNBUFFERED": "1"})
     # Its pipe is full, and a write not done, when the signal comes: nothing may be lost.
+    assert every.stdout is not None
     fcntl.fcntl(every.stdout, fcntl.F_SETPIPE_SZ, 4096)
     one = host.sniff("--iface", "lo", "--json", *(word for port in sorted(ports[0]) for word in ("--port", port)))
     for cluster in (first, second):
@@ -305,7 +307,7 @@ def test_tcpdump_through_a_pipe_shows_exchanges_while_it_is_open(host: Host) -> 
     sniff.stdin.close()
     sniff.stdin = None
     clients, done = host.clients()
-    lines = []
+    lines: list[dict[str, Any]] = []
     while not lines or lines[-1]["api"] != "LeaveGroup":
         lines.append(json.loads(line_of(sniff.stdout)))
     assert tcpdump.poll() is None

@@ -106,7 +106,7 @@ def as_stored(run: Any, draw: bool = True) -> Any:
 
 
 def without_images(cell: Any) -> list[Any]:
-    outputs = json.loads(json.dumps(cell.outputs))
+    outputs: list[Any] = json.loads(json.dumps(cell.outputs))
     for one in outputs:
         one.get("data", {}).pop(_IMAGE, None)
     return outputs

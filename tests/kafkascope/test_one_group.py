@@ -158,10 +158,10 @@ def test_explanations_have_trigger_certainty_packets_and_members(
 def test_every_rebalance_of_a_group_can_be_explained() -> None:
     for name in ("rebalance-storm", "killed-silent", "kip848"):
         capture = story(name)
-        for row in capture.rebalances.itertuples():
-            told = str(capture.group(row.group_id).explain(row.to_generation))
-            assert f"Trigger: {row.trigger}" in told
-            assert f"({row.certainty})" in told
+        for row in capture.rebalances.to_dict("records"):
+            told = str(capture.group(row["group_id"]).explain(row["to_generation"]))
+            assert f"Trigger: {row['trigger']}" in told
+            assert f"({row['certainty']})" in told
 
 
 def test_the_timeline_has_a_lane_for_each_member() -> None:

@@ -56,11 +56,12 @@ def compare(file: str, how_cut: list[tuple[int, int]], spark: Any, tmp_path: Pat
     here = kafkascope.read(path, records=True)
     for split_bytes, partitions in how_cut:
         out = tmp_path / f"{split_bytes}-{partitions}"
-        how = {"split_bytes": split_bytes, "partitions": partitions}
-        analyze([path], str(out), spark=spark, records=True, report=False, **how)
+        analyze(
+            [path], str(out), spark=spark, records=True, report=False, split_bytes=split_bytes, partitions=partitions
+        )
         for name in here.tables:
             mine = comparable(name, here.arrow(name))
             theirs = comparable(name, pq.read_table(out / "tables" / name).cast(ALL_SCHEMAS[name]))
-            assert mine.num_rows == theirs.num_rows, (name, how)
+            assert mine.num_rows == theirs.num_rows, (name, out.name)
             different = [c for c in mine.column_names if not mine[c].equals(theirs[c])]
-            assert not different, (name, how, different)
+            assert not different, (name, out.name, different)

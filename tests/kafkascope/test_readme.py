@@ -59,5 +59,7 @@ def test_the_readme_shows_how_right_the_answers_are(pytestconfig: pytest.Config)
     if pytestconfig.getoption("--golden"):
         README.write_text(ACCURACY.sub(lambda _: table.stdout, text))
     else:
-        assert ACCURACY.search(text)[0] == table.stdout
+        shown = ACCURACY.search(text)
+        assert shown is not None
+        assert shown[0] == table.stdout
     assert table.returncode == 0, "an answer is wrong: see make accuracy"

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
-from kafkascope.decoders import apis, schema
+from kafkascope.decoders import apis
 from tests.decoders.written_batches import GZIP, batch, record
+from tests.decoders.written_messages import exchange, log_record
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.test_bad_input import ethernet
 from tests.paths import PCAPS
-from tests.reports.written_exchanges import body, uvarint
-from tests.sniffer.tcp_conversation import Conversation
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import talk
 
 # Each is in one place of the capture; they have what JSON, URLs, HTML and Markdown escape.
 PLACES = (
@@ -70,18 +70,15 @@ def leaked(secrets: dict[str, bytes], shown: bytes) -> list[str]:
     return [place for place, secret in secrets.items() if any(form in shown for form in forms(secret))]
 
 
-def compact(text: str) -> bytes:
-    return uvarint(len(text.encode()) + 1) + text.encode()
-
-
 def stored_config(name: str, value: str) -> bytes:
-    return b"\1\4\0\4" + compact("1") + compact(name) + compact(value) + b"\0"
+    return log_record("ConfigRecord", {"resourceType": 4, "resourceName": "1", "name": name, "value": value})
 
 
 def made() -> bytes:
     """A capture file: a connection that authenticates, alters, fetches the metadata log, stores a connector."""
     s = SECRETS
-    user = b"\1\x0b\0" + compact("bo") + b"\1" + compact(s["stored user"]) * 3 + bytes(5)
+    hashed = dict.fromkeys(("salt", "storedKey", "serverKey"), s["stored user"].encode())
+    user = log_record("UserScramCredentialRecord", {"name": "bo", "mechanism": 1} | hashed)
     log = batch(record(value=user) + record(1, value=stored_config("ssl.key.password", s["stored config"])), 2)
     log += batch(record(value=stored_config("db.pin", s["stored config compressed"])), 1, codec=GZIP)
     snapshot = batch(record(value=stored_config("x", f"https://u:{s['snapshot']}@h")), 1)
@@ -96,8 +93,6 @@ def made() -> bytes:
     altered = [{"name": "my.code", "value": s["more names"]}]
     scram = {"name": "bo", "salt": s["scram salt"].encode(), "saltedPassword": s["scram salt"].encode()}
     bearer = f"n,,\x01auth=Bearer {s['token']}\x01traceId={s['extension']}\x01\x01".encode()
-    of = Conversation()
-    of.open()
     exchanges: list[tuple[int, int, dict[str, Any], dict[str, Any]]] = [
         (apis.METADATA, 1, {"topics": []}, {"brokers": [], "topics": []}),
         (apis.SASL_HANDSHAKE, 1, {"mechanism": "OAUTHBEARER"}, {"mechanisms": ["OAUTHBEARER"]}),
@@ -125,16 +120,8 @@ def made() -> bytes:
             {"responses": [{"name": "configs", "partitionResponses": [{"index": 0}]}]},
         ),
     ]
-    for correlation, (key, version, asked, told) in enumerate(exchanges, 1):
-        api = schema.apis()[key]
-        header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big") + b"\0\1c"
-        request = header + b"\0" * (apis.request_header_version(key, version) == 2) + body(api.request, version, asked)
-        response = correlation.to_bytes(4, "big") + b"\0" * (apis.response_header_version(key, version) == 1)
-        response += body(api.response, version, told)
-        of.send(0, len(request).to_bytes(4, "big") + request)
-        of.send(1, len(response).to_bytes(4, "big") + response)
-    of.close()
-    return ethernet(of.packets)
+    frames = [frame for number, said in enumerate(exchanges, 1) for frame in exchange(number, *said)]
+    return capture_of(talk(*frames))
 
 
 @lru_cache

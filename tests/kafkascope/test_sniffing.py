@@ -25,11 +25,8 @@ def records(*numbers: int) -> Batch:
 def shown(batches: list[Batch], most: int = 100) -> tuple[list[tuple[list[int], list[int]]], list[str]]:
     """Numbers of the exchanges and of their records, batch by batch, and what is remarked."""
     remarks: list[str] = []
-    found = [
-        tuple(batch.tables[name]["number"].to_pylist() for name in ("exchanges", "records"))
-        for batch in with_records(batches, remarks.append, most)
-    ]
-    return found, remarks  # type: ignore[return-value]
+    tables = [batch.tables for batch in with_records(batches, remarks.append, most)]
+    return [(of["exchanges"]["number"].to_pylist(), of["records"]["number"].to_pylist()) for of in tables], remarks
 
 
 END = Batch({}, {})

@@ -51,10 +51,11 @@ from kafkascope.spark import (
 from kafkascope.spark.jobs import StoppedError
 from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, resolve_part
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.test_bad_input import ethernet
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import cut
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 NAMES = ("connections", "issues")
@@ -100,10 +101,6 @@ def values(segments: Segments, rows: Any = slice(None)) -> list[tuple[Any, ...]]
     ]
     names = [f.name for f in fields(Segments) if f.name not in ("data", "start")]
     return list(zip(*(getattr(segments, name)[rows].tolist() for name in names), payloads, strict=True))
-
-
-def cut(segments: Segments, low: int, high: int) -> Segments:
-    return Segments(segments.data, *(getattr(segments, f.name)[low:high] for f in fields(Segments) if f.name != "data"))
 
 
 @given(
@@ -486,7 +483,7 @@ def test_parts_with_topics_by_id_are_written_anew_with_their_names(tmp_path: Pat
     (part,) = writer.finish()
     assert part.unresolved == {"id:a", "id:b"}
     new = resolve_part(staging, part, {"id:a": "orders"})
-    assert (new.unresolved, new.rows) == ({"id:b"}, 4)
+    assert (new.unresolved, new.rows) == (frozenset({"id:b"}), 4)
     output.commit([new], ["partitions"])
     assert pq.read_table(tmp_path / "out" / "tables" / "partitions")["topic"].to_pylist() == [
         "orders",
@@ -567,7 +564,7 @@ def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monk
             from pyspark import TaskContext
 
             written = list(work(*arguments))
-            mark = marks / f"{name}-{TaskContext.get().partitionId()}"  # type: ignore[union-attr]
+            mark = marks / f"{name}-{TaskContext.get().partitionId()}"
             if not mark.exists():
                 mark.touch()
                 raise RuntimeError("lost")
@@ -705,7 +702,7 @@ def test_several_files_are_one_capture(spark: Any, tmp_path: Path) -> None:
 def test_a_port_is_taken_for_kafkas_because_the_user_says_so(spark: Any, tmp_path: Path) -> None:
     packets, expected = CAPTURES["a request that nobody knows, and its answer"]
     path, out = tmp_path / "capture.pcap", tmp_path / "out"
-    path.write_bytes(ethernet(packets))
+    path.write_bytes(capture_of(packets))
     options = EngineOptions(session=SessionOptions(decode_as=frozenset({PORT})))
     kafkascope.spark.analyze([str(path)], str(out), spark=spark, options=options)
     assert plain(pq.read_table(out / "tables" / "exchanges").to_pylist()) == expected

@@ -18,14 +18,16 @@ NAMES = sorted(p.parent.name for p in PCAPS.glob("*/truth.json"))
 
 
 def truth_of(name: str) -> dict[str, Any]:
-    return json.loads((PCAPS / name / "truth.json").read_text())
+    truth: dict[str, Any] = json.loads((PCAPS / name / "truth.json").read_text())
+    return truth
 
 
 @cache
 def read(name: str) -> kafkascope.Capture:
     truth = truth_of(name)
     files = truth.get("analyse") or [path.name for path in (PCAPS / name).glob("capture.pcap*")]
-    return kafkascope.read([PCAPS / name / file for file in files], records=True)
+    capture: kafkascope.Capture = kafkascope.read([PCAPS / name / file for file in files], records=True)
+    return capture
 
 
 def fingerprint(data: bytes | None, digest: str | None = None) -> str | None:

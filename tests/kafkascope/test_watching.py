@@ -27,7 +27,8 @@ from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.views.groups import histories
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.groups_of_captures import PCAPS, rows_of
+from tests.kafkascope.groups_of_captures import rows_of
+from tests.paths import PCAPS
 
 STORIES = (
     "connect",

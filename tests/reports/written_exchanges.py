@@ -1,82 +1,20 @@
-"""Exchanges written by hand: bodies from dicts by the schemas, frames, and the columns the sniffer would make."""
+"""Exchanges written by hand, as the columns that the sniffer would make."""
 
 from __future__ import annotations
 
 import dataclasses
-import struct
-from base64 import urlsafe_b64decode
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kafkascope.decoders import apis, schema
-from kafkascope.decoders.schema import Field, Message
+from kafkascope.decoders import schema
 from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
 from tests.decoders import written_batches
+from tests.decoders.written_messages import body, header_tags, request_header, response_header
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
-
-_FORMATS = {
-    "int8": ">b",
-    "int16": ">h",
-    "int32": ">i",
-    "int64": ">q",
-    "uint16": ">H",
-    "uint32": ">I",
-    "bool": ">?",
-    "float64": ">d",
-}
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def body(message: Message, version: int, values: dict[str, Any]) -> bytes:
-    """A message of a version; fields that values lacks are zero, empty or null; no tagged fields."""
-    return _members(message.fields, version, version in message.flexible, values)
-
-
-def _members(fields: tuple[Field, ...], version: int, flexible: bool, values: dict[str, Any]) -> bytes:
-    written = [
-        _value(field, version, flexible, values.get(field.name))
-        for field in fields
-        if version in field.versions and version not in field.tagged
-    ]
-    return b"".join(written) + (b"\0" if flexible else b"")
-
-
-def _value(field: Field, version: int, flexible: bool, value: Any) -> bytes:
-    compact = flexible if field.flexible is None else version in field.flexible
-    if field.is_array:
-        if value is None:
-            value = []
-        one = dataclasses.replace(field, type=field.element_type)
-        count = uvarint(len(value) + 1) if compact else struct.pack(">i", len(value))
-        return count + b"".join(
-            _members(field.fields, version, flexible, element)
-            if field.is_struct
-            else _value(one, version, flexible, element)
-            for element in value
-        )
-    if field.is_struct:
-        return _members(field.fields, version, flexible, value or {})
-    if field.type in _FORMATS:
-        return struct.pack(_FORMATS[field.type], value or 0)
-    if field.type == "uuid":
-        return urlsafe_b64decode((value or "A" * 22) + "==")
-    content = value.encode() if isinstance(value, str) else value
-    if content is None and version not in field.nullable:
-        content = b""
-    size = -1 if content is None else len(content)
-    prefix = uvarint(size + 1) if compact else struct.pack(">h" if field.type == "string" else ">i", size)
-    return prefix + (content or b"")
 
 
 def batch(*values: bytes, base_offset: int = 0, timestamp: int = 1000, first_delta: int = 0) -> bytes:
@@ -138,19 +76,19 @@ def exchanges(*written: Written) -> Exchanges:
         for name, content, layout, cut, times, at in sides:
             header = b""
             if one.kind == Kind.KAFKA:
-                header = struct.pack(">i", one.correlation_id)
                 known = schema.apis().get(one.api_key)
+                tags = header_tags(
+                    one.api_key, one.version if name == "request" else version, response=name != "request"
+                )
                 if name == "request":
-                    client_id = b"" if one.client_id is None else one.client_id.encode()
-                    size = -1 if one.client_id is None else len(client_id)
-                    header = struct.pack(">hhih", one.api_key, one.version, one.correlation_id, size) + client_id
-                    header += b"\0" * (apis.request_header_version(one.api_key, one.version) == 2)
+                    client_id = None if one.client_id is None else one.client_id.encode()
+                    header = request_header(one.correlation_id, one.api_key, one.version, client_id) + tags
                     if isinstance(content, dict) and known:
                         content = body(known.request, layout, content)
-                    if content is not None and one.client_id is not None:
-                        row |= {"client_id_start": len(data) + 10, "client_id_length": size}
+                    if content is not None and client_id is not None:
+                        row |= {"client_id_start": len(data) + 10, "client_id_length": len(client_id)}
                 else:
-                    header += b"\0" * (apis.response_header_version(one.api_key, version) == 1)
+                    header = response_header(one.correlation_id) + tags
                     if isinstance(content, dict) and known:
                         content = body(known.response, layout, content)
             if content is None:

@@ -10,17 +10,18 @@ from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Session
 from kafkascope.sniffer.sources.files import open_capture
 from tests.paths import PCAPS
+from tests.sniffer.tcp_conversation import cut
 
 
 def segments_of(name: str) -> list[Segments]:
     return [dissect(packets).segments for packets in open_capture(str(PCAPS / name))]
 
 
-def cut(batches: Iterable[Segments], size: int) -> Iterator[Segments]:
-    names = [field.name for field in fields(Segments) if field.name != "data"]
+def in_batches(batches: Iterable[Segments], size: int) -> Iterator[Segments]:
+    """The segments in batches of a size."""
     for batch in batches:
         for low in range(0, len(batch.number), size):
-            yield Segments(data=batch.data, **{name: getattr(batch, name)[low : low + size] for name in names})
+            yield cut(batch, low, low + size)
 
 
 def exchanges_of(session: Session, batches: Iterable[Segments]) -> list[Exchanges]:

@@ -18,6 +18,7 @@ START = 1_700_000_000 * SECOND
 MAPPED = 0xFFFF_0000_0000
 CLIENT = ("10.0.0.2", 40000)
 BROKER = ("10.0.0.1", 9092)
+_LARGEST = 60_000  # bytes of payload; an IP packet has at most 65,535
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,11 @@ class Conversation:
         self.packets.append(packet)
         return packet
 
+    def write(self, side: int, data: bytes) -> None:
+        """Add data in as many packets as it takes."""
+        for begin in range(0, max(len(data), 1), _LARGEST):
+            self.send(side, data[begin : begin + _LARGEST])
+
     def open(self) -> None:
         self.send(0, flags=SYN)
         self.send(1, flags=SYN | ACK)
@@ -178,3 +184,13 @@ class Conversation:
         self.send(0, flags=FIN | ACK)
         self.send(1, flags=FIN | ACK)
         self.send(0)
+
+
+def talk(*parts: bytes, port: int = CLIENT[1]) -> list[Packet]:
+    """The packets of a connection whose sides, the client first, send the parts in turn."""
+    conversation = Conversation(port=port)
+    conversation.open()
+    for number, part in enumerate(parts):
+        conversation.write(number % 2, part)
+    conversation.close()
+    return conversation.packets

@@ -8,18 +8,9 @@ import pytest
 from kafkascope.sniffer.columns import Exchanges, Kind, Outcome, Runs
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue
+from tests.decoders.written_messages import framed, request, response
 from tests.sniffer.written_runs import Run, runs
 from tests.steps import steps
-
-
-def request(correlation: int, key: int = 12, version: int = 0, body: bytes = b"", client_id: bytes = b"c") -> bytes:
-    header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big")
-    header += len(client_id).to_bytes(2, "big") + client_id
-    return (len(header) + len(body)).to_bytes(4, "big") + header + body
-
-
-def response(correlation: int, body: bytes = b"\0\0") -> bytes:
-    return (4 + len(body)).to_bytes(4, "big") + correlation.to_bytes(4, "big") + body
 
 
 def talk(
@@ -100,17 +91,13 @@ def test_raw_sasl_tokens_are_paired_in_order() -> None:
     outcome, _, exchanges = talk(
         (0, request(1, 17, 0, b"\0\5PLAIN")),
         (1, response(1, b"\0\0\0\0\0\1\0\5PLAIN")),
-        (0, len(token).to_bytes(4, "big") + token),
+        (0, framed(token)),
         (1, bytes(4)),
         (0, request(2, 3, 1, bytes(4))),
         (1, response(2)),
     )
     assert outcome == [(1, Outcome.ANSWERED), (0, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
     assert exchanges.kind.tolist() == [0, 1, 0]
-
-
-def framed(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + data
 
 
 def handshake(correlation: int, mechanism: bytes) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
@@ -268,7 +255,7 @@ def test_requests_behind_raw_sasl_tokens_may_have_such_a_client_id() -> None:
     outcome, _, exchanges = talk(
         (0, request(1, 17, 0, b"\0\5PLAIN", NO_TEXT[0])),
         (1, response(1, b"\0\0\0\0\0\1\0\5PLAIN")),
-        (0, len(token).to_bytes(4, "big") + token),
+        (0, framed(token)),
         (1, bytes(4)),
         (0, request(2, 3, 1, ALL_TOPICS, NO_TEXT[0])),
         (1, response(2, NO_METADATA)),

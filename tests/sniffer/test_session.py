@@ -8,7 +8,8 @@ import pytest
 
 from kafkascope.sniffer.columns import Outcome, Segments
 from kafkascope.sniffer.session import Session, SessionOptions
-from tests.sniffer.capture_segments import PCAPS, cut, exchanges_of, plain, segments_of
+from tests.paths import PCAPS
+from tests.sniffer.capture_segments import exchanges_of, in_batches, plain, segments_of
 from tests.sniffer.tcp_conversation import Conversation, segments
 
 CAPTURES = sorted(str(path.relative_to(PCAPS)) for path in PCAPS.glob("*/*.pcap") if path.stat().st_size < 1 << 20)
@@ -20,7 +21,7 @@ def test_cuts_do_not_matter(name: str, size: int) -> None:
     batches = segments_of(name)
     whole, parts = Session(), Session()
     expected = plain(exchanges_of(whole, batches))
-    assert plain(exchanges_of(parts, cut(batches, size))) == expected
+    assert plain(exchanges_of(parts, in_batches(batches, size))) == expected
     assert sorted(map(str, parts.ended())) == sorted(map(str, whole.ended()))
     assert sorted(map(str, parts.issues)) == sorted(map(str, whole.issues))
 

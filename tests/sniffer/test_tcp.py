@@ -604,7 +604,7 @@ def test_noise_does_no_harm(seed: int) -> None:
             *((CLIENT, BROKER) if random.integers(2) else (BROKER, CLIENT)),
             seq=int(random.choice([random.integers(2**32), random.integers(100), 2**32 - random.integers(100)])),
             payload=bytes(int(random.integers(40))),
-            flags=int(random.choice([ACK, ACK, ACK, ACK, SYN, RST, FIN | ACK, SYN | ACK, random.integers(32)])),
+            flags=int(random.choice([ACK, ACK, ACK, ACK, SYN, RST, FIN | ACK, SYN | ACK, int(random.integers(32))])),
             ack=int(random.choice([random.integers(2**32), random.integers(100)])),
             at=int(random.integers(100 * SECOND)),
             captured=int(random.integers(60)),

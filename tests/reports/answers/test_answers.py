@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafkascope.reports.answers.answers import answers
+from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.answers.latency import latency
 from kafkascope.reports.measures.latency.histogram import ERROR
 from kafkascope.reports.vocabulary.tables import LATENCY
@@ -12,22 +12,24 @@ from tests.reports.show.page.made_tables import BEGIN, HOSTILE, SECOND, SUMMARY,
 
 
 @pytest.fixture(scope="module")
-def found():  # type: ignore[no-untyped-def]
+def found() -> Answers:
     return answers(everything(), SUMMARY)
 
 
-def test_findings_are_in_order_of_weight(found) -> None:  # type: ignore[no-untyped-def]
+def test_findings_are_in_order_of_weight(found: Answers) -> None:
+    assert found.findings is not None
     assert [one.severity for one in found.findings.shown] == ["critical", "critical", "warning", "warning", "info"]
     assert found.findings.shown[0].evidence[0].packet == 4711
     assert found.findings.shown[0].since == BEGIN
 
 
-def test_the_answers_span_the_capture(found) -> None:  # type: ignore[no-untyped-def]
+def test_the_answers_span_the_capture(found: Answers) -> None:
     assert found.begin == BEGIN
     assert found.end == BEGIN + 600 * SECOND
 
 
-def test_trouble_stands_apart_from_what_is_ordinary(found) -> None:  # type: ignore[no-untyped-def]
+def test_trouble_stands_apart_from_what_is_ordinary(found: Answers) -> None:
+    assert found.errors is not None
     assert [(one.error, one.count) for one in found.errors.trouble] == [
         ("NOT_LEADER_OR_FOLLOWER", 45),
         ("COORDINATOR_LOAD_IN_PROGRESS", 2),
@@ -41,7 +43,8 @@ def test_trouble_stands_apart_from_what_is_ordinary(found) -> None:  # type: ign
     assert ("client", HOSTILE, 18) in first.where()
 
 
-def test_lag_is_that_of_groups_and_of_clients_without_one(found) -> None:  # type: ignore[no-untyped-def]
+def test_lag_is_that_of_groups_and_of_clients_without_one(found: Answers) -> None:
+    assert found.lag is not None
     assert [group.name for group in found.lag.groups] == ["orders-app", "group-1", "no group known, client orders-1"]
     worst = found.lag.groups[0]
     assert worst.highest == 15 * 40 + 3
@@ -50,7 +53,8 @@ def test_lag_is_that_of_groups_and_of_clients_without_one(found) -> None:  # typ
     assert len(worst.times) == 30
 
 
-def test_throughput_counts_each_request_of_a_topic_once(found) -> None:  # type: ignore[no-untyped-def]
+def test_throughput_counts_each_request_of_a_topic_once(found: Answers) -> None:
+    assert found.throughput is not None
     assert {(one.topic, one.direction) for one in found.throughput.flows} == {
         (topic, direction) for topic in ("orders", "payments") for direction in ("produce", "fetch")
     }
@@ -61,7 +65,8 @@ def test_throughput_counts_each_request_of_a_topic_once(found) -> None:  # type:
     assert sum(found.throughput.rates[0].rates) * 10 == pytest.approx(flow.bytes)
 
 
-def test_issues_are_summed_by_kind_and_explained(found) -> None:  # type: ignore[no-untyped-def]
+def test_issues_are_summed_by_kind_and_explained(found: Answers) -> None:
+    assert found.issues is not None
     assert [(one.kind, one.count) for one in found.issues] == [("kernel_drops", 17), ("tcp_gap", 3)]
     assert found.issues[1].packet == 99
     assert found.issues[1].weakens
@@ -95,7 +100,8 @@ def test_percentiles_of_many_spans_are_those_of_all_values() -> None:
         assert found.row_ms(row) <= together.max()
 
 
-def test_the_slowest_are_named_without_what_was_waited_for(found) -> None:  # type: ignore[no-untyped-def]
+def test_the_slowest_are_named_without_what_was_waited_for(found: Answers) -> None:
+    assert found.latency is not None
     kinds = {(one.api, one.kind, one.name) for one in found.latency.slowest}
     assert ("Fetch", "topic", "orders") in kinds
     assert ("JoinGroup", "broker", "10.77.0.2:9092") in kinds

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.groups import GroupLimits, events_of, groups, rebalances_of, shortened, weight_ms
 from kafkascope.reports.groups.history import Member, Rebalance
@@ -10,7 +12,7 @@ from tests.reports.show.page.made_tables import BEGIN, group_tables, tables_of
 SMALL = GroupLimits(groups=2, rebalances=8, events=30, events_a_group=10, named=3)
 
 
-def made(count: int = 4, rebalances: int = 5):  # type: ignore[no-untyped-def]
+def made(count: int = 4, rebalances: int = 5) -> tuple[pa.Table, ds.Dataset, ds.Dataset]:
     rows, events = group_tables(count, rebalances, members=2)
     tables = tables_of(rebalances=rows, group_events=events)
     return rows, tables["rebalances"], tables["group_events"]

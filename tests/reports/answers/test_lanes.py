@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 from kafkascope.reports.answers.lanes import lanes
 from kafkascope.reports.groups.history import Member, Rebalance, Unowned
 
 
-def member(member_id: str, joined: int, synced: int | None, owns: list[str] | None, **known: str) -> Member:
-    return Member(member_id, joined=joined, synced=synced, assignment=owns, **known)  # type: ignore[arg-type]
+def member(member_id: str, joined: int, synced: int | None, owns: list[str] | None, **known: Any) -> Member:
+    return Member(member_id, joined=joined, synced=synced, assignment=owns, **known)
 
 
 def generation(number: int, at: int, *members: Member, unowned: tuple[str, ...] = ()) -> Rebalance:

@@ -81,9 +81,9 @@ def test_the_terminal_shows_it_and_no_control_characters() -> None:
     summary.observe(
         tables(4, 0) | {"batches": table(BATCHES, [{"topic": "a\x1b[2J", "direction": "fetch", "records": 1}])}
     )
-    console = Console(file=io.StringIO(), width=120)
-    terminal.summary(summary.result(), console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    stream = io.StringIO()
+    terminal.summary(summary.result(), Console(file=stream, width=120))
+    shown = stream.getvalue()
     assert "1 connection is encrypted with TLS, to port 9095: what is in it cannot be read" in shown
     assert "1 connection to a port of Kafka was not taken for Kafka: 1 to port 9092 (1 of HTTP)" in shown
     assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64decode
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +22,7 @@ from kafkascope.reports.rows.record_tables import record_table
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
+from tests.decoders.written_messages import log_record
 from tests.joined import joined
 from tests.reports.ends import Ends
 from tests.reports.written_exchanges import START, Written, batch, exchanges, some
@@ -377,7 +377,6 @@ def test_topic_ids_become_names_as_soon_as_they_are_known() -> None:
 
 
 def test_the_metadata_log_tells_the_names_of_topics() -> None:
-    topic_record = b"\1\2\0" + b"\6named" + urlsafe_b64decode(ID + "==") + b"\0"
     snapshot = Written(
         apis.FETCH,
         13,
@@ -386,7 +385,7 @@ def test_the_metadata_log_tells_the_names_of_topics() -> None:
             "responses": [
                 {
                     "topicId": "A" * 21 + "Q",
-                    "partitions": [{"partitionIndex": 0, "records": batch(b"\1\2", topic_record, b"\1\3\0")}],
+                    "partitions": [{"partitionIndex": 0, "records": batch(b"\1\2", TOPIC_RECORD, b"\1\3\0")}],
                 }
             ]
         },
@@ -461,9 +460,10 @@ SCRAM = [
 ]
 
 
-USER = b"\1\x0b\0" + b"\3bo" + b"\1" + b"\7secret" * 3 + bytes(5)  # a UserScramCredentialRecord
-TOPIC_RECORD = b"\1\2\0" + b"\6named" + urlsafe_b64decode(ID + "==") + b"\0"
-CONFIG = b"\1\4\0\4\2" + b"1" + b"\x08my.code" + b"\5code" + b"\0"
+HASHED = dict.fromkeys(("salt", "storedKey", "serverKey"), b"secret")
+USER = log_record("UserScramCredentialRecord", {"name": "bo", "mechanism": 1} | HASHED)
+TOPIC_RECORD = log_record("TopicRecord", {"name": "named", "topicId": ID})
+CONFIG = log_record("ConfigRecord", {"resourceType": 4, "resourceName": "1", "name": "my.code", "value": "code"})
 METADATA_LOG = {
     "by id": Written(
         apis.FETCH,
@@ -511,7 +511,7 @@ METADATA_LOG = {
 def test_records_of_the_metadata_log_show_no_secrets(way: str) -> None:
     def values(**options: Any) -> list[bytes]:
         found = tables_of(exchanges(METADATA_LOG[way]), frozenset({"records"}), **options)["records"]
-        return found.column("value").to_pylist()  # type: ignore[no-any-return]
+        return list(found.column("value").to_pylist())
 
     assert values() == [b"[redacted]", TOPIC_RECORD, CONFIG]
     assert values(secret_names=("^my.code$",)) == [b"[redacted]", TOPIC_RECORD, b"[redacted]"]

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from typing import Any
 
+from pyarrow import dataset as ds
 from rich.console import Console
 
 from kafkascope.reports.answers.answers import answers
@@ -9,7 +12,7 @@ from kafkascope.reports.show.answers_terminal import show
 from tests.reports.show.page.made_tables import SUMMARY, everything, finding_table, group_tables, tables_of
 
 
-def shown(tables, summary=SUMMARY) -> str:  # type: ignore[no-untyped-def]
+def shown(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any] = SUMMARY) -> str:
     stream = io.StringIO()
     show(answers(tables, summary), Console(file=stream, width=120, highlight=False))
     return stream.getvalue()

@@ -8,37 +8,34 @@ import random
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources import SourceError, open_capture
 from kafkascope.sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
+from tests.sniffer.sources.written_captures import pcap_header, pcap_record
 
 PCAPS = ROOT / "pcaps" / "net_formats"
 Row = tuple[int, int, bytes, int, int]
 
 
-def rows(source: object) -> list[Row]:
+def rows(source: Iterable[Packets]) -> list[Row]:
     """Number, time, bytes, size on the wire and link type of every packet."""
     found: list[Row] = []
-    for batch in source:  # type: ignore[attr-defined]
+    for batch in source:
         columns = (batch.number, batch.at, batch.start, batch.captured, batch.original, batch.link_type)
         for number, at, start, captured, original, link in zip(*(c.tolist() for c in columns), strict=True):
             found.append((number, at, batch.data[start : start + captured].tobytes(), original, link))
     return found
 
 
-def record(at: int, data: bytes) -> bytes:
-    return struct.pack("<IIII", at, 0, len(data), len(data)) + data
-
-
-HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
 EXPECTED = rows(open_capture(str(PCAPS / "capture.pcap.zst")))
 
 
@@ -71,9 +68,9 @@ def test_batches_and_splits_of_any_size_give_the_same_packets(tmp_path: Path, na
 
 
 def test_a_capture_inside_packets_does_not_fool_splits(tmp_path: Path) -> None:
-    inner = b"".join(record(50 + n, bytes(60)) for n in range(15))
+    inner = b"".join(pcap_record(50 + n, 0, bytes(60)) for n in range(15))
     path = tmp_path / "nested.pcap"
-    path.write_bytes(HEADER + b"".join(record(9 + n, b"\xff" * 30 + inner) for n in range(200)))
+    path.write_bytes(pcap_header() + b"".join(pcap_record(9 + n, 0, b"\xff" * 30 + inner) for n in range(200)))
     expected = rows(open_capture(str(path)))
     assert len(expected) == 200
     splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), 1000)])
@@ -88,11 +85,11 @@ def test_overlapping_files_are_merged_by_time_whatever_the_batches(tmp_path: Pat
     for index in range(3):
         times = [100 + index] + [chance.randint(100, 160) for _ in range(50)]
         paths.append(str(tmp_path / f"{index}.pcap"))
-        Path(paths[-1]).write_bytes(HEADER + b"".join(record(at, bytes([index]) * 40) for at in times))
+        Path(paths[-1]).write_bytes(pcap_header() + b"".join(pcap_record(at, 0, bytes([index]) * 40) for at in times))
     expected = rows(open_capture(paths))
     assert rows(open_capture(paths[::-1], batch_bytes=100)) == expected
     assert sorted(row[0] for row in expected) == list(range(1, 154))
-    keys = []
+    keys: list[tuple[int, int]] = []
     for index in range(3):
         own = [row for row in expected if row[2][0] == index]
         assert [row[0] for row in own] == list(range(51 * index + 1, 51 * index + 52))
@@ -112,7 +109,7 @@ def cut(path: Path) -> None:
 
 def replaced(path: Path) -> None:
     path.unlink()
-    path.write_bytes(HEADER + record(1, bytes(60)) * 20_000)
+    path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 20_000)
 
 
 def written_over(path: Path) -> None:
@@ -170,7 +167,7 @@ def test_splits_of_a_file_that_grew_since_it_was_cut_into_ranges_are_those_of_th
 
 def test_a_file_that_is_shorter_than_its_ranges_is_not_indexed(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(HEADER + record(1, bytes(60)) * 100)
+    path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 100)
     (piece,) = ranges(str(path), 10**9)
     cut(path)
     with pytest.raises(SourceError, match="shorter"):
@@ -179,10 +176,10 @@ def test_a_file_that_is_shorter_than_its_ranges_is_not_indexed(tmp_path: Path) -
 
 def test_a_file_that_grows_while_it_is_read_is_read_up_to_its_first_end(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(HEADER + record(1, bytes(60)) * 100)
+    path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 100)
     capture = open_capture(str(path))
     with path.open("ab") as file:
-        file.write(record(2, bytes(60)) * 10)
+        file.write(pcap_record(2, 0, bytes(60)) * 10)
     assert len(rows(capture)) == 100
     (issue,) = capture.issues
     assert (issue.kind, f"{path}: grew" in issue.detail, "the 760 behind" in issue.detail) == ("file_grew", True, True)
@@ -192,11 +189,11 @@ def test_a_file_that_grows_while_it_is_read_is_read_up_to_its_first_end(tmp_path
 def test_who_reads_files_again_gets_what_was_read_or_an_error(tmp_path: Path, change: Callable[[Path], None]) -> None:
     paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
     for path in paths:
-        path.write_bytes(HEADER + b"".join(record(at, path.name.encode() * 20) for at in range(100)))
+        path.write_bytes(pcap_header() + b"".join(pcap_record(at, 0, path.name.encode() * 20) for at in range(100)))
     first = open_capture(map(str, paths))
     expected = rows(first)
     with paths[1].open("ab") as file:
-        file.write(record(2, bytes(60)))
+        file.write(pcap_record(2, 0, bytes(60)))
     assert rows(open_capture(map(str, paths), expected=first.contents)) == expected
     change(paths[0])
     with pytest.raises(SourceError, match=r"a\.pcap"):
@@ -205,7 +202,7 @@ def test_who_reads_files_again_gets_what_was_read_or_an_error(tmp_path: Path, ch
 
 def test_another_reading_in_the_midst_of_one_finds_the_same(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(HEADER + b"".join(record(at, bytes(60)) for at in range(100)))
+    path.write_bytes(pcap_header() + b"".join(pcap_record(at, 0, bytes(60)) for at in range(100)))
     with open_capture(str(path), batch_bytes=500) as capture, open_capture(str(path)) as again:
         under_way = iter(capture)
         next(under_way)
@@ -258,7 +255,12 @@ def test_a_lying_record_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "lies.pcap"
     for size in (0xFFFFFFFF, 300 << 20, 900_000):
         bad = struct.pack("<IIII", 5, 0, size, size) + bytes(50)
-        path.write_bytes(HEADER + record(1, b"a" * 40) + bad + b"".join(record(9, b"b" * 40) for _ in range(4)))
+        path.write_bytes(
+            pcap_header()
+            + pcap_record(1, 0, b"a" * 40)
+            + bad
+            + b"".join(pcap_record(9, 0, b"b" * 40) for _ in range(4))
+        )
         capture = open_capture(str(path))
         assert [row[2][:1] for row in rows(capture)] == [b"a", b"b", b"b", b"b", b"b"]
         (issue,) = capture.issues

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
+
+from tests.sniffer.tcp_conversation import SECOND, START, Packet
 
 END_OF_OPTIONS = (0, b"")
 
@@ -57,3 +61,16 @@ def pcap_header(order: str = "<", magic: int = 0xA1B2C3D4, link_type: int = 1) -
 def pcap_record(seconds: int, fraction: int, data: bytes, order: str = "<", more: bytes = b"") -> bytes:
     """A record; more: what a patched format has in its header behind the four usual words."""
     return struct.pack(order + "IIII", seconds, fraction, len(data), len(data)) + more + data
+
+
+def capture_of(packets: Iterable[Packet]) -> bytes:
+    """A pcap file of TCP packets, as raw IP, with times in microseconds."""
+    content = [pcap_header(link_type=101)]
+    for packet in packets:
+        ends = b"".join(ip_address(address).packed for address, _ in (packet.source, packet.target))
+        ports = (packet.source[1], packet.target[1])
+        tcp = struct.pack(">HHIIBBHHH", *ports, packet.seq, packet.ack, 0x50, packet.flags, 1000, 0, 0)
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(packet.payload), 0, 0, 64, 6, 0) + ends
+        seconds, rest = divmod(START + packet.at, SECOND)
+        content.append(pcap_record(seconds, rest // 1000, ip + tcp + packet.payload))
+    return b"".join(content)
