@@ -21,6 +21,7 @@ import lz4.frame
 import snappy
 import zstandard
 
+from tests.decoders.written_messages import uvarint
 from tests.paths import DATA
 
 SAMPLES = DATA / "records.ndjson.gz"
@@ -51,12 +52,7 @@ def _unhex(text: str | None) -> bytes | None:
 
 
 def varint(value: int) -> bytes:
-    value = (value << 1 ^ value >> 63) & (1 << 64) - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
+    return uvarint((value << 1 ^ value >> 63) & (1 << 64) - 1)
 
 
 def sized(content: bytes | None) -> bytes:

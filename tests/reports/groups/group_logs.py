@@ -9,9 +9,10 @@ from functools import cache
 from typing import Any
 
 from kafkascope.reports.columns.views import by_key
-from kafkascope.reports.groups.history import GroupLog
+from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
 from kafkascope.reports.groups.messages import ConnectionEnd, Message, messages_of
 from kafkascope.reports.views.groups import GroupsView
+from kafkascope.reports.vocabulary.events import EventKind
 from tests.paths import PCAPS
 from tests.reports.captured_tables import observed
 
@@ -26,6 +27,18 @@ def captured_logs(capture: str) -> dict[str, GroupLog]:
     view = GroupsView()
     rows = by_key(observed(view, capture), view.key)
     return {group: GroupLog(group, *messages_of(of_group), {}) for group, of_group in rows}
+
+
+def of(history: GroupHistory) -> dict[int, Rebalance]:
+    """The rebalances of a group, by the generation or epoch that each made."""
+    return {rebalance.to_generation: rebalance for rebalance in history.rebalances}
+
+
+def fit_the_tables(history: GroupHistory) -> None:
+    """Check that events have names that are explained, and that rows fit the tables."""
+    assert {event.event for event in history.events} <= set(EventKind)
+    assert event_table(history.events).num_rows == len(history.events)
+    assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)
 
 
 def truth_of(capture: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 
 from kafkascope.reports.groups.classic.history import classic
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
-from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.group_logs import (
     MS,
@@ -18,6 +17,8 @@ from tests.reports.groups.group_logs import (
     Members,
     captured_logs,
     changed,
+    fit_the_tables,
+    of,
     truth_of,
     unanswered,
 )
@@ -44,10 +45,6 @@ STORIES = (
 _BETTER_NAMES = {"leader_rejoined", "member_metadata_changed"}
 
 
-def of(rebalances: list[Rebalance]) -> dict[int, Rebalance]:
-    return {rebalance.to_generation: rebalance for rebalance in rebalances}
-
-
 def logged(capture: str) -> list[dict[str, Any]]:
     """What the broker logged of groups of the classic protocol."""
     return [each for each in truth_of(capture)["rebalances"] if each.get("protocol", "classic").split()[0] == "classic"]
@@ -56,7 +53,7 @@ def logged(capture: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("story", STORIES)
 def test_generations_are_those_that_the_broker_logged(story: str) -> None:
     logs = captured_logs(story)
-    found = {group: of(classic(log).rebalances) for group, log in logs.items()}
+    found = {group: of(classic(log)) for group, log in logs.items()}
     wanted: dict[str, set[int]] = {}
     for truth in logged(story):
         number = truth["generation_or_epoch"]
@@ -91,9 +88,7 @@ def test_generations_are_those_that_the_broker_logged(story: str) -> None:
 def test_events_have_names_that_are_explained_and_rows_fit_the_tables(story: str) -> None:
     for log in captured_logs(story).values():
         history = classic(log)
-        assert {event.event for event in history.events} <= set(EventKind)
-        assert event_table(history.events).num_rows == len(history.events)
-        assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)
+        fit_the_tables(history)
         assert [event.at for event in history.events] == sorted(event.at for event in history.events)
 
 
@@ -164,7 +159,7 @@ def thinned(body: Any, chance: random.Random) -> Any:
 
 def history_of(conversation: Conversation) -> tuple[GroupHistory, dict[int, Rebalance]]:
     history = classic(conversation.log())
-    return history, of(history.rebalances)
+    return history, of(history)
 
 
 def two_static_members() -> Conversation:

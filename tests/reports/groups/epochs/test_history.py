@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.epochs.history import epochs
-from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
+from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.groups.migration import by_protocol, phases_of
-from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.captured_tables import captured
 from tests.reports.groups.group_logs import (
@@ -25,7 +24,9 @@ from tests.reports.groups.group_logs import (
     Conversation,
     captured_logs,
     changed,
+    fit_the_tables,
     hash_of,
+    of,
     truth_of,
     unanswered,
 )
@@ -71,10 +72,6 @@ def rebalances(story: str) -> dict[tuple[str, int], Rebalance]:
     keys = [(each.group_id, each.to_generation) for each in found]
     assert len(keys) == len(set(keys)), "an epoch is told once"
     return dict(zip(keys, found, strict=True))
-
-
-def of(history: GroupHistory) -> dict[int, Rebalance]:
-    return {each.to_generation: each for each in history.rebalances}
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -127,10 +124,7 @@ def test_times_are_those_of_the_broker(story: str) -> None:
 @pytest.mark.parametrize("story", STORIES)
 def test_events_have_names_that_are_explained(story: str) -> None:
     for log in logs_of(story).values():
-        history = by_protocol(log)
-        assert {each.event for each in history.events} <= set(EventKind)
-        assert event_table(history.events).num_rows == len(history.events)
-        assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)
+        fit_the_tables(by_protocol(log))
 
 
 def cut(log: GroupLog, how: str, dice: random.Random) -> GroupLog:
