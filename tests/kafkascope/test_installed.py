@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -85,6 +86,7 @@ def test_without_pyspark_analyze_says_what_brings_it(tmp_path: Path) -> None:
 
 def test_without_plotly_a_timeline_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     group = kafkascope.read(PCAPS / "killed-silent" / "capture.pcap").group("pay")
+    importlib.import_module("plotly.graph_objects")  # known, so that plotly itself is what cannot be imported
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.delitem(sys.modules, "kafkascope.reports.show.page.figure", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafkascope\[notebook\]'"):
