@@ -159,6 +159,7 @@ def test_a_member_of_any_protocol_that_falls_silent_is_lost_unless_it_left(group
     if group is classic:
         talk.again(11_000 if leaves else 29_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
     else:
+        assert isinstance(talk, Epochs)
         talk.beat(11_000 if leaves else 29_000, [*others][-1], 2, 3, given=[0, 1, 2, 3])
     history = by_protocol(talk.log())
     last = history.rebalances[-1]
