@@ -34,7 +34,7 @@ from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ISSUES, SCHEMAS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
-from kafkascope.sniffer.sources.files import STANDARD_INPUT
+from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.spool import Spool
 
 
@@ -279,7 +279,7 @@ def read(
         return read_on_spark(paths, spark=spark, options=options)
     # Who asks for tables alone does not wait for what answers need: that takes another pass, when one is asked for.
     # What can be read only once is read for both.
-    once = any(path == STANDARD_INPUT or Path(path).is_fifo() for path in paths)
+    once = any(map(is_stream, paths))
     reading = Reading(paths, options if once else replace(options, views=frozenset()))
     spool, summary = Spool(spool_bytes), Summary()
     with reading:

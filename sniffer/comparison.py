@@ -10,7 +10,6 @@ middle is taken, which is right if both ways are equally fast at their fastest (
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -22,7 +21,7 @@ from kafkascope.sniffer.capture_points import PLAUSIBLE, RIGHT, CapturePoint, Cl
 from kafkascope.sniffer.columns import I64, U64, Bool, Segments
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, first_time, is_uri
+from kafkascope.sniffer.sources.files import FileReader, find_files, first_time, is_stream
 from kafkascope.sniffer.sources.split import last_time
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -134,12 +133,12 @@ def compare_files(paths: Iterable[str]) -> Joined | None:
     Reads each to the end. Files that cannot be read are left out.
     """
     files = find_files(paths)
-    if len(files) < 2 or any(file == STANDARD_INPUT or _is_pipe(file) for file in files):
+    if len(files) < 2 or any(map(is_stream, files)):
         return None
     sizes = {}
     for file in files:
         try:
-            reader = PacketReader(file)
+            reader = FileReader(file)
             reader.close()
             sizes[file] = reader.size or 0
         except SourceError:
@@ -149,7 +148,7 @@ def compare_files(paths: Iterable[str]) -> Joined | None:
     most = most_sampled(len(sizes))
     samples, contents = {}, {}
     for file in sizes:
-        reader, sampler = PacketReader(file), Sampler(most)
+        reader, sampler = FileReader(file), Sampler(most)
         for packets in reader:
             sampler.feed(dissect(packets).segments, len(packets.number))
         samples[file] = sampler.sample()
@@ -157,10 +156,6 @@ def compare_files(paths: Iterable[str]) -> Joined | None:
             contents[file] = reader.content
     joined = compare(samples)
     return joined and replace(joined, contents=contents)
-
-
-def _is_pipe(file: str) -> bool:
-    return not is_uri(file) and os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file)
 
 
 def _span(file: str) -> tuple[int, int] | None:

@@ -35,7 +35,7 @@ from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, 
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
-from kafkascope.sniffer.sources.files import STANDARD_INPUT, PacketReader, find_files, growth
+from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter, WriteError
@@ -386,7 +386,7 @@ class _Run:
             yield pickle.loads(row.answer)
 
     def _partitions(self, splits: Sequence[Split]) -> int:
-        size = sum((split.end - split.begin) * (_COMPRESSION if split.format == "whole" else 1) for split in splits)
+        size = sum((split.end - split.begin) * (_COMPRESSION if split.is_compressed else 1) for split in splits)
         return max(min(self._cores(), -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
 
     def _cores(self) -> int:
@@ -415,8 +415,8 @@ def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks
 
 def _grown(splits: Sequence[Split]) -> Iterator[Issue]:
     """What is to be said of files that are larger now than when they were indexed."""
-    for path, size in {split.path: split.content.size for split in splits if split.format != "whole"}.items():
-        with suppress(SourceError), closing(PacketReader(path)) as now:
+    for path, size in {split.path: split.content.size for split in splits if not split.is_compressed}.items():
+        with suppress(SourceError), closing(FileReader(path)) as now:
             yield from growth(path, size, now.size or 0)
 
 

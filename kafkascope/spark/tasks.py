@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -25,7 +25,7 @@ from kafkascope.sniffer.comparison import Sample, Sampler
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import running_maximum
-from kafkascope.sniffer.sources.split import Split, SplitIndex, index_split, read_split
+from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
 from kafkascope.spark import parcels
 from kafkascope.spark.output import WITH_SECRETS, Part, PartWriter, resolve_part, rewrite_part, stored
 
@@ -63,9 +63,9 @@ class Range:
 
 
 def index(ranges: Iterable[Range]) -> Iterator[SplitIndex]:
-    """What chaining the splits of a file needs to know of each; comments, which can be many, stay behind."""
+    """What chaining the splits of a file needs to know of each."""
     for one in ranges:
-        yield replace(index_split(one.path, one.start, one.end, one.of), notes=(), secrets=())
+        yield index_split(one.path, one.start, one.end, one.of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def sample(ranges: Iterable[SampleRange]) -> Iterator[Sample]:
     """What comparing files needs to know of each split."""
     for one in ranges:
         sampler = Sampler(one.most, one.packets)
-        for packets in read_split(one.split):
+        for packets in SplitReader(one.split):
             sampler.feed(dissect(packets).segments, len(packets.number))
         yield sampler.sample()
 
@@ -101,7 +101,7 @@ def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
     other: Counter[str] = Counter()
     packets_read = 0
     latest = split.running_maximum
-    reader = read_split(split, batch_bytes)
+    reader = SplitReader(split, batch_bytes)
     for packets in reader:
         if not len(packets.number):
             continue

@@ -24,8 +24,9 @@ from kafkascope.sniffer.columns import I64, NO_TIME, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.pcap import FILE_HEADER, PcapReader, is_pcap, parse_header
-from kafkascope.sniffer.sources.pcapng import Interface, Note, PcapngReader, Secret, is_pcapng
+from kafkascope.sniffer.sources.formats import Context, FormatReader, Interface, Note, Secret
+from kafkascope.sniffer.sources.pcap import FILE_HEADER, is_pcap, parse_header
+from kafkascope.sniffer.sources.pcapng import SECTION_HEADER, is_pcapng, parse_section
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Window
 
 STANDARD_INPUT = "-"
@@ -51,7 +52,7 @@ class CaptureFile:
     secrets: tuple[Secret, ...]
 
 
-class PacketReader:
+class FileReader:
     """One file, opened: a reader of its format with what it has read so far."""
 
     def __init__(
@@ -78,7 +79,7 @@ class PacketReader:
         self._bytes = 0
         live = False
         try:
-            if path == STANDARD_INPUT or not _is_regular(path):
+            if is_stream(path):
                 live, batch_bytes = True, min(batch_bytes, PIPE_BATCH_BYTES)
             else:
                 self.size = checked_size(path, self._raw, expected.size if expected else None)
@@ -155,10 +156,9 @@ class PacketReader:
     def describe(self) -> CaptureFile:
         """Return what is known now."""
         reader = self._reader
-        pcapng = isinstance(reader, PcapngReader)
         return CaptureFile(
             path=self.path,
-            format="pcapng" if pcapng else "pcap",
+            format=reader.format,
             compression=self._stream.compression,
             size=self.size,
             first_number=self.first_number,
@@ -166,9 +166,9 @@ class PacketReader:
             first_time=self.first_time,
             last_time=self.last_time,
             link_types=reader.link_types,
-            interfaces=reader.context.interfaces if isinstance(reader, PcapngReader) else (),
-            notes=tuple(reader.notes) if isinstance(reader, PcapngReader) else (),
-            secrets=tuple(reader.secrets) if isinstance(reader, PcapngReader) else (),
+            interfaces=reader.context.interfaces,
+            notes=tuple(reader.notes),
+            secrets=tuple(reader.secrets),
         )
 
     def close(self) -> None:
@@ -177,14 +177,21 @@ class PacketReader:
             self._raw.close()
 
 
-def _reader(name: str, stream: Stream, first_number: int, batch_bytes: int, live: bool) -> PcapReader | PcapngReader:
+def first_context(name: str, stream: Stream) -> Context | None:
+    """What the beginning of a file says of its packets; None if it is no capture."""
     head = stream.peek(FILE_HEADER)
     if is_pcapng(head):
-        return PcapngReader(name, Window(stream, batch_bytes, live=live), first_number)
-    if is_pcap(head):
-        header = parse_header(name, head)
-        stream.read(FILE_HEADER)
-        return PcapReader(name, header, Window(stream, batch_bytes, offset=FILE_HEADER, live=live), first_number)
+        return parse_section(name, stream.peek(SECTION_HEADER))
+    return parse_header(name, head) if is_pcap(head) else None
+
+
+def _reader(name: str, stream: Stream, first_number: int, batch_bytes: int, live: bool) -> FormatReader:
+    context = first_context(name, stream)
+    if context:
+        stream.read(context.begins)
+        window = Window(stream, batch_bytes, offset=context.begins, live=live)
+        return context.reader(name, window, first_number)
+    head = stream.peek(FILE_HEADER)
     if stream.damage and not head:
         raise SourceError(name, 0, stream.damage, "Check how it was made or copied")
     if all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
@@ -223,8 +230,10 @@ def is_uri(path: str) -> bool:
     return "://" in path
 
 
-def _is_regular(path: str) -> bool:
-    return is_uri(path) or os.path.isfile(path)
+def is_stream(path: str) -> bool:
+    """Whether a path can be read only once, and may grow while it is read: standard input, a pipe."""
+    is_special = not is_uri(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    return path == STANDARD_INPUT or is_special
 
 
 def _size(file: Any) -> int:
@@ -296,7 +305,7 @@ def looks_like_capture(path: str) -> bool:
     if not os.path.isfile(path):
         return False
     try:
-        PacketReader(path).close()
+        FileReader(path).close()
     except SourceError:
         return False
     return True
@@ -306,7 +315,7 @@ class Capture:
     """Packets of one or several files in order; issues and descriptions fill up while they are read."""
 
     def __init__(
-        self, readers: Sequence[PacketReader], issues: Iterable[Issue], batch_bytes: int, joined: Joined | None = None
+        self, readers: Sequence[FileReader], issues: Iterable[Issue], batch_bytes: int, joined: Joined | None = None
     ) -> None:
         """With joined, the numbers of all files must be known."""
         self._readers = list(readers)
@@ -348,21 +357,6 @@ class Capture:
     def bytes_read(self) -> int:
         """Bytes of all files on disk that were read so far: how far reading is."""
         return sum(reader.bytes_read for reader in self._readers)
-
-    @property
-    def link_types(self) -> frozenset[int]:
-        """Link types met."""
-        return frozenset().union(*(reader.describe().link_types for reader in self._readers))
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Comments met."""
-        return tuple(note for file in self.files for note in file.notes)
-
-    @property
-    def secrets(self) -> tuple[Secret, ...]:
-        """Decryption secrets met."""
-        return tuple(secret for file in self.files for secret in file.secrets)
 
     def locate(self, number: int) -> tuple[str, int]:
         """File of a packet that was read, and its number in that file; raises KeyError for other numbers."""
@@ -434,7 +428,7 @@ class _Piece:
 class _Head:
     """The batch of a file that the merge is in."""
 
-    def __init__(self, reader: PacketReader) -> None:
+    def __init__(self, reader: FileReader) -> None:
         self.last = NO_TIME  # greatest key of what was read
         self._delay = reader.delay
         self._latest = NO_TIME
@@ -515,17 +509,17 @@ def _join(found: list[_Piece | None]) -> Packets | None:
     return _rows(joined, np.argsort(np.concatenate([piece.key for piece in pieces]), kind="stable"))
 
 
-def _first(reader: PacketReader) -> int:
+def _first(reader: FileReader) -> int:
     return NO_TIME if reader.first_time is None else reader.first_time + reader.delay
 
 
-def _total(reader: PacketReader) -> int:
+def _total(reader: FileReader) -> int:
     """Packets of a file, counted by another reader if this one is still under way."""
     if reader.finished:
         return reader.packets
     if reader.total is not None:
         return reader.total
-    counter = PacketReader(reader.path, expected=reader.content)
+    counter = FileReader(reader.path, expected=reader.content)
     for _ in counter:
         pass
     if counter.content:
@@ -535,7 +529,7 @@ def _total(reader: PacketReader) -> int:
 
 def first_time(path: str) -> int | None:
     """Time of the first packet that has one, among those of the first batch; None: there is none."""
-    reader = PacketReader(path, batch_bytes=1 << 16)
+    reader = FileReader(path, batch_bytes=1 << 16)
     next(iter(reader), None)
     reader.close()
     return reader.first_time
@@ -561,15 +555,15 @@ def open_capture(
         message = "standard input cannot be merged with files"
         raise SourceError(STANDARD_INPUT, None, message, "Write it to a file first, or read it alone")
     if len(files) == 1:
-        return Capture([PacketReader(files[0], 1, batch_bytes, expected=expected.get(files[0]))], (), batch_bytes)
+        return Capture([FileReader(files[0], 1, batch_bytes, expected=expected.get(files[0]))], (), batch_bytes)
     issues: list[Issue] = []
     errors: list[SourceError] = []
-    opened: list[tuple[bool, int, PacketReader]] = []
+    opened: list[tuple[bool, int, FileReader]] = []
     for file in files:
         try:
             time = first_time(file)
             point = joined.points.get(file) if joined else None
-            reader = PacketReader(file, 0, batch_bytes, point, expected.get(file))
+            reader = FileReader(file, 0, batch_bytes, point, expected.get(file))
             if reader.clock and time is not None:
                 time = reader.clock.at(time)
             reader.first_time = time

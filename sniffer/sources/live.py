@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ SETTLED_MS = 2 * PROMPT_MS  # after which a packet has been handed over for cert
 BLOCK_BYTES = 1 << 20
 BLOCKS = 64
 BLOCK_HEADER_BYTES = 48
-MOST_PORTS = 100  # in the kernel's filter: its jumps reach 255 instructions; more ports: all of TCP
+MOST_PORTS = 57  # in the kernel's filter: its jumps reach 255 instructions; more ports: all of TCP
 
 # linux/if_packet.h, linux/if_ether.h, linux/if_arp.h, asm-generic/socket.h
 SOL_PACKET, ADD_MEMBERSHIP, RX_RING, STATISTICS, VERSION, TPACKET_V3 = 263, 1, 5, 6, 10, 2
@@ -52,6 +53,8 @@ PROTOCOL_OF_PACKET = 0x100000000 - 0x1000
 TYPE_OF_PACKET = PROTOCOL_OF_PACKET + 4
 TYPE_OF_HARDWARE = PROTOCOL_OF_PACKET + 28
 PACKET_OUTGOING = 4  # linux/if_packet.h
+
+_Instruction = tuple[int, int, str, str]  # opcode, value, blocks to go on with if it holds and if not (empty: next)
 
 int64: Any = np.int64
 
@@ -317,47 +320,58 @@ def filter_program(ports: Sequence[int] = ()) -> bytes:
     not: it comes a second time, as received.
     """
     ports = tuple(ports) if len(ports) <= MOST_PORTS else ()
-    accept, drop = "accept", "drop"
     net = NETWORK_HEADER
-    code: list[tuple[int, int, str, str] | str] = [(LOAD_WORD, TYPE_OF_HARDWARE, "", "")]
-    code += [(EQUAL, HARDWARE_LOOPBACK, "", "once"), (LOAD_WORD, TYPE_OF_PACKET, "", "")]
-    code += [(EQUAL, PACKET_OUTGOING, "", "once"), (RETURN, 0, "", "")]
-    code += ["once", (LOAD_WORD, PROTOCOL_OF_PACKET, "", "")]
-    code += [(EQUAL, 0x0800, "ipv4", ""), (EQUAL, 0x86DD, "ipv6", "")]
-    code += [(EQUAL, ether, accept, "") for ether in (0x8100, 0x88A8, 0x9100, 0x8847)]
-    code += [(EQUAL, 0x8864, accept, drop)]
-    code += ["ipv4", (LOAD_BYTE, net + 9, "", ""), (EQUAL, 6, "", drop)]
-    code += [(LOAD_HALF, net + 6, "", ""), (AND, 0x1FFF, "", ""), (EQUAL, 0, "", accept)]
-    code += [(LOAD_BYTE, net, "", ""), (AND, 15, "", ""), (SHIFT_LEFT, 2, "", ""), (TO_INDEX, 0, "", "")]
-    code += _ports(LOAD_HALF_INDEXED, net, ports)
-    code += ["ipv6", (LOAD_BYTE, net + 6, "", ""), (EQUAL, 6, "tcp6", "")]
-    code += [(EQUAL, header, accept, "") for header in (0, 43, 44, 51)]
-    code += [(EQUAL, 60, accept, drop), "tcp6", *_ports(LOAD_HALF, net + 40, ports)]
-    code += [accept, (RETURN, 0x7FFFFFFF, "", ""), drop, (RETURN, 0, "", "")]
-    places: dict[str, int] = {}
-    rows: list[tuple[int, int, str, str]] = []
-    for row in code:
-        if isinstance(row, str):
-            places[row] = len(rows)
-        else:
-            rows.append(row)
+    blocks: dict[str, list[_Instruction]] = {
+        "begin": [
+            (LOAD_WORD, TYPE_OF_HARDWARE, "", ""),
+            (EQUAL, HARDWARE_LOOPBACK, "", "once"),
+            (LOAD_WORD, TYPE_OF_PACKET, "", ""),
+            (EQUAL, PACKET_OUTGOING, "", "once"),
+            (RETURN, 0, "", ""),
+        ],
+        "once": [
+            (LOAD_WORD, PROTOCOL_OF_PACKET, "", ""),
+            (EQUAL, 0x0800, "ipv4", ""),
+            (EQUAL, 0x86DD, "ipv6", ""),
+            *((EQUAL, ether, "accept", "") for ether in (0x8100, 0x88A8, 0x9100, 0x8847)),
+            (EQUAL, 0x8864, "accept", "drop"),
+        ],
+        "ipv4": [
+            (LOAD_BYTE, net + 9, "", ""),
+            (EQUAL, 6, "", "drop"),
+            (LOAD_HALF, net + 6, "", ""),
+            (AND, 0x1FFF, "", ""),
+            (EQUAL, 0, "", "accept"),
+            (LOAD_BYTE, net, "", ""),
+            (AND, 15, "", ""),
+            (SHIFT_LEFT, 2, "", ""),
+            (TO_INDEX, 0, "", ""),
+            *_ports(LOAD_HALF_INDEXED, net, ports),
+        ],
+        "ipv6": [
+            (LOAD_BYTE, net + 6, "", ""),
+            (EQUAL, 6, "tcp6", ""),
+            *((EQUAL, header, "accept", "") for header in (0, 43, 44, 51)),
+            (EQUAL, 60, "accept", "drop"),
+        ],
+        "tcp6": _ports(LOAD_HALF, net + 40, ports),
+        "accept": [(RETURN, 0x7FFFFFFF, "", "")],
+        "drop": [(RETURN, 0, "", "")],
+    }
+    places = dict(zip(blocks, accumulate(map(len, blocks.values()), initial=0), strict=False))
     return b"".join(
         struct.pack("HBBI", op, *(places[to] - at - 1 if to else 0 for to in (yes, no)), value)
-        for at, (op, value, yes, no) in enumerate(rows)
+        for at, (op, value, yes, no) in enumerate(chain.from_iterable(blocks.values()))
     )
 
 
-def _ports(load: int, offset: int, ports: Sequence[int]) -> list[tuple[int, int, str, str] | str]:
+def _ports(load: int, offset: int, ports: Sequence[int]) -> list[_Instruction]:
     """Compare source and target port, which stand at offset, with all ports; no ports: accept."""
     if not ports:
         return [(EQUAL, 0, "accept", "accept")]
-    rows: list[tuple[int, int, str, str] | str] = []
-    for field in (offset, offset + 2):
-        rows.append((load, field, "", ""))
-        rows += [(EQUAL, port, "accept", "") for port in ports]
-    last = rows[-1]
-    assert not isinstance(last, str)
-    return [*rows[:-1], (*last[:3], "drop")]
+    equal: list[_Instruction] = [(EQUAL, port, "accept", "") for port in ports]
+    fields: list[_Instruction] = [(load, offset, "", ""), *equal, (load, offset + 2, "", ""), *equal]
+    return [*fields[:-1], (EQUAL, ports[-1], "accept", "drop")]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from kafkascope.decoders.kernels import njit
 from kafkascope.sniffer.columns import I32, I64, U8, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.formats import Context, Interface, Note, Secret
 from kafkascope.sniffer.sources.window import Window
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -43,6 +44,8 @@ int64: Any = np.int64
 class PcapHeader:
     """What the file header says."""
 
+    begins: ClassVar[int] = FILE_HEADER
+    interfaces: ClassVar[tuple[Interface, ...]] = ()
     big_endian: bool
     unit: int  # nanoseconds
     record_header: int  # bytes
@@ -55,6 +58,29 @@ class PcapHeader:
         if not self.snap_length:
             return LARGEST_LIMIT
         return min(max(4 * self.snap_length, SMALLEST_LIMIT), LARGEST_LIMIT)
+
+    def reader(self, file: str, window: Window, first_number: int = 1, stop: int | None = None) -> PcapReader:
+        """Read from a record, at which the window stands; those that begin at offset stop or later are left out."""
+        return PcapReader(file, self, window, first_number, stop)
+
+    def search(self, window: Window) -> PcapHeader | None:
+        """Move a window to the first credible record at or behind it; None if there is none."""
+        return self if self.find(window, 1) else None
+
+    def find(self, window: Window, least: int) -> bool:
+        """Move a window to the first chain of credible records, as `_scan` has it; False if there is none."""
+        while True:
+            found, window.begin = _scan(
+                *(window.data, window.begin, window.end, window.finished),
+                *(self.big_endian, self.unit, self.record_header, least),
+            )
+            if found or window.finished:
+                return bool(found)
+            window.fill(window.left + 1)
+
+    def behind(self, before: Context) -> PcapHeader:
+        """It holds for the whole file."""
+        return self
 
 
 def is_pcap(head: bytes) -> bool:
@@ -84,29 +110,26 @@ def parse_header(file: str, head: bytes) -> PcapHeader:
 class PcapReader:
     """Packets of a file, batch by batch; issues fill up while they are read."""
 
-    def __init__(
-        self,
-        file: str,
-        header: PcapHeader,
-        window: Window,
-        first_number: int = 1,
-        stop: int | None = None,
-    ) -> None:
-        """Window stands at a record; records that begin at offset stop or later are left to others."""
+    format = "pcap"
+
+    def __init__(self, file: str, header: PcapHeader, window: Window, first_number: int, stop: int | None) -> None:
         self.file = file
-        self.header = header
+        self.context = header
         self.window = window
         self.number = first_number  # of the packet that comes next
         self.issues = IssueLog()
+        self.notes: list[Note] = []  # the format has none, nor what follows
+        self.secrets: list[Secret] = []
+        self.latest_raw: dict[int, int] = {}
         self._stop = stop
 
     @property
     def link_types(self) -> frozenset[int]:
         """Link types of the packets."""
-        return frozenset((self.header.link_type,))
+        return frozenset((self.context.link_type,))
 
     def __iter__(self) -> Iterator[Packets]:
-        header, window = self.header, self.window
+        header, window = self.context, self.window
         settings = (header.big_endian, header.unit, header.record_header, header.limit)
         need = header.record_header
         while self._stop is None or window.offset < self._stop:
@@ -143,12 +166,7 @@ class PcapReader:
         """Go to the next credible record; cut is the size of a record that the file's end cuts, or 0."""
         window, origin, begin = self.window, self.window.offset, self.window.begin
         window.begin += 1
-        settings = (self.header.big_endian, self.header.unit, self.header.record_header, CHAIN if cut else 1)
-        while True:
-            found, window.begin = _scan(window.data, window.begin, window.end, window.finished, *settings)
-            if found or window.finished:
-                break
-            window.fill(window.left + 1)
+        found = self.context.find(window, CHAIN if cut else 1)
         if cut and not found:
             window.begin = begin  # still right: the file had ended, so the buffer is the same
             self._truncated(cut)
@@ -157,7 +175,7 @@ class PcapReader:
         outcome = "reading goes on behind them" if found else "no packet was found behind"
         detail = f"{self.file}: no credible packet record at offset {origin}: passed over {skipped} bytes, {outcome}"
         self.issues.add(Issue("damaged_packet_record", detail, packet=self.number))
-        return bool(found)
+        return found
 
     def _truncated(self, need: int) -> None:
         window = self.window
@@ -173,24 +191,6 @@ def truncated(file: str, window: Window, need: int, number: int) -> Issue:
     ends = window.offset + window.left
     detail = f"{file}: the record at offset {window.offset} lacks its last {need - window.left} bytes, the file ends at"
     return Issue("truncated_capture", f"{detail} {ends}; packets before it were read", packet=number)
-
-
-def find_record(header: PcapHeader, window: Window) -> bool:
-    """Move a window that stands anywhere to the first credible record at or behind it; False if there is none."""
-    while True:
-        found, window.begin = _scan(
-            window.data,
-            window.begin,
-            window.end,
-            window.finished,
-            header.big_endian,
-            header.unit,
-            header.record_header,
-            1,
-        )
-        if found or window.finished:
-            return bool(found)
-        window.fill(window.left + 1)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ from kafkascope.decoders.kernels import njit
 from kafkascope.sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.formats import Context, Interface, Note, Secret
 from kafkascope.sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
 from kafkascope.sniffer.sources.window import Window
 from kafkascope.sniffer.units import SECOND_NS
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 6, 10
 BYTE_ORDER = 0x1A2B3C4D
+SECTION_HEADER = 28  # bytes without options
 BLOCK_LIMIT = 16 << 20
 SCAN_LIMIT = 1 << 20
 NOTES = 10_000  # comments kept of a file
@@ -39,38 +41,34 @@ int64: Any = np.int64
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A comment in a capture; packet 0: of the file or of an interface."""
+class Section:
+    """What the blocks of a section before a place say about packets behind it."""
 
-    packet: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """Content of a decryption secrets block; kind as in the format, 0x544c534b being a TLS key log."""
-
-    kind: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """What an interface description says that matters for its packets."""
-
-    link_type: int
-    snap_length: int  # bytes; 0: no limit
-    resolution: int  # if_tsresol as it stands: 10 to the minus n, or with the top bit 2 to the minus n
-    offset: int  # seconds to add
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the blocks before a place say about packets behind it."""
-
+    begins: ClassVar[int] = 0
     big_endian: bool
     interfaces: tuple[Interface, ...] = ()
+    is_whole: bool = True  # whether it is known from its beginning; else interfaces are those described since a place
+
+    def reader(self, file: str, window: Window, first_number: int = 1, stop: int | None = None) -> PcapngReader:
+        """Read from a block, at which the window stands; those that begin at offset stop or later are left out."""
+        return PcapngReader(file, self, window, first_number, stop)
+
+    @staticmethod
+    def search(window: Window) -> Section | None:
+        """Move a window to the first credible block at or behind it; None if there is none."""
+        while True:
+            found, window.begin, big_endian = _scan(window.data, window.begin, window.end, window.finished)
+            if found:
+                return Section(bool(big_endian), is_whole=False)
+            if window.finished:
+                return None
+            window.fill(window.left + 1)
+
+    def behind(self, before: Context) -> Section:
+        """What holds behind a part of the file at whose end this is known, where before holds at its beginning."""
+        if self.is_whole:
+            return self
+        return Section(self.big_endian, (before.interfaces + self.interfaces)[:MOST_INTERFACES])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,50 +91,54 @@ def is_pcapng(head: bytes) -> bool:
     return head[:4] == b"\n\r\r\n"
 
 
-class PcapngReader:
-    """Packets of a file, batch by batch; issues, notes, secrets and interfaces fill up while they are read."""
+def parse_section(file: str, head: bytes) -> Section:
+    """Read the first 28 bytes of a file, the least of a section header; raises SourceError where they are no such."""
+    order = _byte_order(head)
+    if order is None:
+        raise SourceError(file, 0, "not a pcapng file", "Give a file written by tcpdump or Wireshark")
+    if len(head) < SECTION_HEADER:
+        message = f"the section header is cut: {len(head)} of {SECTION_HEADER} bytes"
+        raise SourceError(file, len(head), message, "Copy the file again; it holds no packet")
+    return Section(order == ">")
 
-    def __init__(
-        self,
-        file: str,
-        window: Window,
-        first_number: int = 1,
-        stop: int | None = None,
-        context: Context | None = None,
-    ) -> None:
-        """Window stands at a block; without context that is a section header (else SourceError)."""
-        if context is None:
-            head = window.peek(28)
-            order = _byte_order(head)
-            if order is None:
-                raise SourceError(file, 0, "not a pcapng file", "Give a file written by tcpdump or Wireshark")
-            if len(head) < 28:
-                message = f"the section header is cut: {len(head)} of 28 bytes"
-                raise SourceError(file, len(head), message, "Copy the file again; it holds no packet")
+
+class PcapngReader:
+    """Packets of a file, batch by batch; issues, notes, secrets and interfaces fill up while they are read.
+
+    Where a section is not known from its beginning, its packets are counted and left out.
+    """
+
+    format = "pcapng"
+
+    def __init__(self, file: str, section: Section, window: Window, first_number: int, stop: int | None) -> None:
         self.file = file
         self.window = window
         self.number = first_number  # of the packet that comes next
         self.issues = IssueLog()
         self.notes: list[Note] = []
         self.secrets: list[Secret] = []
+        self.latest_raw: dict[int, int] = {}
         self.link_types: frozenset[int] = frozenset()
-        self.sections = 0  # section headers seen
         self._stop = stop
-        self._big_endian = context.big_endian if context else order == ">"
-        self._interfaces = list(context.interfaces) if context else []
+        self._big_endian = section.big_endian
+        self._interfaces = list(section.interfaces)
+        self._is_whole = section.is_whole
         self._secret_bytes = 0
 
     @property
-    def context(self) -> Context:
+    def context(self) -> Section:
         """What holds for the blocks to come."""
-        return Context(self._big_endian, tuple(self._interfaces))
+        return Section(self._big_endian, tuple(self._interfaces), self._is_whole)
 
     def __iter__(self) -> Iterator[Packets]:
         pieces: list[Packets] = []  # of one buffer: sections may be as short as one packet
-        for raw in self.raw():
+        for raw in self._raw():
+            if not self._is_whole:
+                self._leave_out(raw)
+                continue
             if not raw.described.all():
                 self._undescribed(raw)
-            packets = self.interpret(raw)
+            packets = self._interpret(raw)
             self.link_types |= frozenset(np.unique(packets.link_type).tolist())
             if pieces and pieces[0].data is not packets.data:
                 yield _joined(pieces)
@@ -149,8 +151,15 @@ class PcapngReader:
         if pieces:
             yield _joined(pieces)
 
-    def interpret(self, raw: RawPackets) -> Packets:
-        """Packets that `raw` gave last, with times and link types; those of interfaces not described are left out."""
+    def _leave_out(self, raw: RawPackets) -> None:
+        used, place = np.unique(raw.interface, return_inverse=True)
+        newest = np.full(len(used), NO_RAW_TIME, np.int64)
+        np.maximum.at(newest, place, raw.raw)
+        for interface, time in zip(used.tolist(), newest.tolist(), strict=True):
+            self.latest_raw[interface] = max(self.latest_raw.get(interface, NO_RAW_TIME), time)
+
+    def _interpret(self, raw: RawPackets) -> Packets:
+        """Packets that `_raw` gave last, with times and link types; those of interfaces not described are left out."""
         known = raw.described
         at = np.full(len(raw.raw), NO_TIME, np.int64)
         timed = known & (raw.raw != NO_RAW_TIME)
@@ -162,7 +171,7 @@ class PcapngReader:
         packets = Packets(raw.data, number, at, raw.start, raw.captured, raw.original, link_type)
         return packets if known.all() else _map_columns([packets], lambda columns: columns[0][known])
 
-    def raw(self) -> Iterator[RawPackets]:
+    def _raw(self) -> Iterator[RawPackets]:
         """Walk the blocks; packets come out before a section header that would change their meaning is looked at."""
         window = self.window
         need = 12
@@ -228,20 +237,19 @@ class PcapngReader:
         """Read a block that is whole; None if it was good, 0 if it is damaged, its length if the file cuts it."""
         window = self.window
         if not length:  # a section header, whose length is in its own byte order
-            head = window.peek(28)
+            head = window.peek(SECTION_HEADER)
             order = _byte_order(head)
-            if order is None or len(head) < 28:
-                return 0 if order is None else 28
+            if order is None or len(head) < SECTION_HEADER:
+                return 0 if order is None else SECTION_HEADER
             length = struct.unpack(order + "I", head[4:8])[0]
-            if length < 28 or length % 4 or length > BLOCK_LIMIT:
+            if length < SECTION_HEADER or length % 4 or length > BLOCK_LIMIT:
                 return 0
             if not window.fill(length):
                 return length
             body = window.peek(length)
             if body[-4:] != body[4:8] or struct.unpack(order + "H", head[12:14])[0] != 1:
                 return 0
-            self._big_endian, self._interfaces = order == ">", []
-            self.sections += 1
+            self._big_endian, self._interfaces, self._is_whole = order == ">", [], True
             self._options(body[24:-4], 0)
         else:
             body = window.peek(length)
@@ -309,7 +317,7 @@ class PcapngReader:
         """Go to the next credible block; cut is the size of a block that the file's end cuts, or 0."""
         window, origin, begin = self.window, self.window.offset, self.window.begin
         window.begin += 1
-        found = find_block(window)
+        found = Section.search(window)
         if cut and found is None:
             window.begin = begin  # still right: the file had ended, so the buffer is the same
             self.issues.add(truncated(self.file, window, cut, self.number))
@@ -344,17 +352,6 @@ def _joined(pieces: list[Packets]) -> Packets:
 def _map_columns(pieces: list[Packets], change: Callable[[list[Any]], Any]) -> Packets:
     columns = [field.name for field in fields(Packets) if field.name != "data"]
     return Packets(pieces[0].data, *(change([getattr(piece, column) for piece in pieces]) for column in columns))
-
-
-def find_block(window: Window) -> bool | None:
-    """Move a window to the first credible block at or behind it; returns its byte order (big endian), None if none."""
-    while True:
-        found, window.begin, big_endian = _scan(window.data, window.begin, window.end, window.finished)
-        if found:
-            return bool(big_endian)
-        if window.finished:
-            return None
-        window.fill(window.left + 1)
 
 
 def _byte_order(head: bytes) -> str | None:

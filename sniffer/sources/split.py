@@ -10,7 +10,8 @@ was indexed, so whoever reads all splits has read one state of the file, althoug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,20 +21,9 @@ from kafkascope.sniffer.capture_points import CapturePoint, Clock, Content
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
-from kafkascope.sniffer.sources.files import PacketReader, _open, changed, checked_size
-from kafkascope.sniffer.sources.pcap import FILE_HEADER, PcapHeader, PcapReader, find_record, is_pcap, parse_header
-from kafkascope.sniffer.sources.pcapng import (
-    MOST_INTERFACES,
-    NO_RAW_TIME,
-    Context,
-    Interface,
-    Note,
-    PcapngReader,
-    Secret,
-    find_block,
-    is_pcapng,
-    times,
-)
+from kafkascope.sniffer.sources.files import FileReader, _open, changed, checked_size, first_context
+from kafkascope.sniffer.sources.formats import Context, FormatReader
+from kafkascope.sniffer.sources.pcapng import NO_RAW_TIME, times
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
 LAST_BYTES = 1 << 20  # at the end of a file hold its last packets
@@ -44,7 +34,6 @@ class SplitIndex:
     """What one byte range of a file holds, as far as it can be told from the range alone."""
 
     path: str
-    format: str  # pcap, pcapng, whole
     start: int  # the range
     end: int
     begin: int  # of the first record in it
@@ -52,13 +41,9 @@ class SplitIndex:
     packets: int
     first_time: int | None  # of those whose clock is known here
     last_time: int | None  # the latest
-    context: PcapHeader | Context | None  # at begin, as far as it is known
-    exact: bool  # whether begin and context are known, not found by searching
-    latest_raw: tuple[tuple[int, int], ...]  # pcapng: (interface, latest raw time) of packets before any section header
-    described: tuple[Interface, ...]  # pcapng: interfaces added before any section header
-    after: Context | None  # pcapng: what holds behind the range, if it has a section header
-    notes: tuple[Note, ...]  # packet numbers count from the range's first packet
-    secrets: tuple[Secret, ...]
+    context: Context | None  # at begin, as far as it is known here; None: of a compressed file
+    after: Context | None  # behind the range
+    latest_raw: tuple[tuple[int, int], ...]  # (interface, latest raw time) of packets whose clock is not known here
     content: Content  # size of the file; digest of the records
 
 
@@ -67,17 +52,21 @@ class Split:
     """A part of a file that can be read on its own, with what came before it."""
 
     path: str
-    format: str
     begin: int
     end: int  # records that begin here or later belong to the next split
     first_number: int
     packets: int
     running_maximum: int  # latest time of the file's packets before this split; NO_TIME if there are none
     last_time: int  # the same behind it
-    context: PcapHeader | Context | None
+    context: Context | None  # at begin; None: of a compressed file
     content: Content  # size of the file; digest of the records in this part
     clock: Clock | None = None  # has corrected the times above, is to correct those of the packets
     delay: int = 0  # nanoseconds by which its packets are merged later
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is a whole file, which cannot be read from the middle."""
+        return self.context is None
 
 
 def ranges(path: str, split_bytes: int) -> list[tuple[int, int, int]]:
@@ -85,7 +74,7 @@ def ranges(path: str, split_bytes: int) -> list[tuple[int, int, int]]:
 
     Raises SourceError if it is no capture.
     """
-    reader = PacketReader(path)
+    reader = FileReader(path)
     reader.close()
     size = reader.size or 0
     if reader.size is None or reader.describe().compression or size <= split_bytes:
@@ -94,105 +83,56 @@ def ranges(path: str, split_bytes: int) -> list[tuple[int, int, int]]:
 
 
 def index_split(
-    path: str, start: int, end: int, size: int, at: int | None = None, context: PcapHeader | Context | None = None
+    path: str, start: int, end: int, size: int, at: int | None = None, context: Context | None = None
 ) -> SplitIndex:
     """Index the records of a file that begin from start up to end, where the file has size bytes.
 
-    With at (and for pcapng context) the first record is known to begin there. Raises SourceError if it is no capture,
+    With at the first record is known to begin there, and context to hold there. Raises SourceError if it is no capture,
     or shorter.
     """
-    file = _open(path)
-    try:
+    with closing(_open(path)) as file:
         checked_size(path, file, size)
         stream = decompressed(path, file)
-        head = stream.peek(FILE_HEADER)
-        if stream.compression or not (is_pcap(head) or is_pcapng(head)):
+        first = None if stream.compression else first_context(path, stream)
+        if first is None:
             return _index_whole(path, start, end, size)
-        if is_pcap(head):
-            return _index_pcap(path, file, size, parse_header(path, head), start, end, at)
-        return _index_pcapng(path, file, size, start, end, at, context if isinstance(context, Context) else None)
-    finally:
-        file.close()
+        context = context or first
+        if at is None and start <= first.begins:
+            at = first.begins
+        window = _window(file, start if at is None else at, end, BATCH_BYTES, size)
+        if at is None:
+            found = first.search(window)
+            at, context = (window.offset, found) if found else (size, first)
+        window.mark()
+        reader = context.reader(path, window, stop=end)
+        first_time, last_time = _span(reader)
+        return SplitIndex(
+            *(path, start, end, at, window.offset if window.offset >= end else size, reader.number - 1),
+            *(first_time, last_time, context, reader.context, tuple(reader.latest_raw.items())),
+            Content(size, window.digest()),
+        )
 
 
 def _index_whole(path: str, start: int, end: int, size: int) -> SplitIndex:
-    reader = PacketReader(path, expected=Content(size, None))
-    if start == 0:
-        for _ in reader:
-            pass
+    reader = FileReader(path, expected=Content(size, None))
+    first_time, last_time = _span(reader) if start == 0 else (None, None)
     reader.close()
-    described = reader.describe()
     return SplitIndex(
-        *(path, "whole", start, end, start, end, reader.packets, reader.first_time, reader.last_time, None, True),
-        *((), (), None, described.notes, described.secrets, reader.content or Content(size, None)),
+        *(path, start, end, start, end, reader.packets, first_time, last_time, None, None, ()),
+        reader.content or Content(size, None),
     )
 
 
-def _index_pcap(
-    path: str, file: Any, size: int, header: PcapHeader, start: int, end: int, at: int | None
-) -> SplitIndex:
-    if at is None and start <= FILE_HEADER:
-        at = FILE_HEADER
-    window = _window(file, start if at is None else at, end, BATCH_BYTES, size)
-    begin = at if at is not None else window.offset if find_record(header, window) else size
-    window.mark()
-    packets, first, last, ends = 0, None, None, begin
-    if begin < end:
-        reader = PcapReader(path, header, window, stop=end)
-        for batch in reader:
-            first = int(batch.at[0]) if first is None else first
-            last = _latest(last, batch)
-        packets = reader.number - 1
-        ends = window.offset if window.offset >= end else size
-    return SplitIndex(
-        *(path, "pcap", start, end, begin, ends, packets, first, last, header, at is not None, (), (), None, (), ()),
-        Content(size, window.digest()),
-    )
-
-
-def _index_pcapng(
-    path: str, file: Any, size: int, start: int, end: int, at: int | None, context: Context | None
-) -> SplitIndex:
-    if at is None and start == 0:
-        at = 0
-    window = _window(file, start if at is None else at, end, BATCH_BYTES, size)
-    exact = at is not None
-    begin = at
-    if begin is None:
-        big_endian = find_block(window)
-        begin = size if big_endian is None else window.offset
-        context = Context(bool(big_endian))
-    window.mark()
-    if begin >= end:
-        return SplitIndex(
-            *(path, "pcapng", start, end, begin, begin, 0, *(None, None, context, exact), (), (), None, (), ()),
-            Content(size, window.digest()),
-        )
-    reader = PcapngReader(path, window, stop=end, context=context)
-    before = reader.context if context is None else context
+def _span(reader: Iterable[Packets]) -> tuple[int | None, int | None]:
+    """Read all packets: the time of the first that has one, and the latest."""
     first: int | None = None
-    last: int | None = None
-    latest: dict[int, int] = {}
-    for raw in reader.raw():
-        if exact or reader.sections:
-            batch = reader.interpret(raw)
-            timed = batch.at[batch.at != NO_TIME]
-            first = int(timed[0]) if first is None and timed.size else first
-            last = _latest(last, batch)
-        else:
-            used, place = np.unique(raw.interface, return_inverse=True)
-            newest = np.full(len(used), NO_RAW_TIME, np.int64)
-            np.maximum.at(newest, place, raw.raw)
-            for interface, time in zip(used.tolist(), newest.tolist(), strict=True):
-                latest[interface] = max(latest.get(interface, NO_RAW_TIME), time)
-    seen = reader.sections > 0
-    return SplitIndex(
-        *(path, "pcapng", start, end, begin, window.offset if window.offset >= end else size, reader.number - 1),
-        *(first, last, None if at == 0 else before, exact, tuple(latest.items())),
-        () if seen else reader.context.interfaces[len(before.interfaces) :],
-        reader.context if seen else None,
-        *(tuple(reader.notes), tuple(reader.secrets), Content(size, window.digest())),
-    )
+    last = NO_TIME
+    for packets in reader:
+        timed = packets.at[packets.at != NO_TIME]
+        if timed.size:
+            first = int(timed[0]) if first is None else first
+            last = max(last, int(timed.max()))
+    return first, None if first is None else last
 
 
 def chain(
@@ -209,26 +149,22 @@ def chain(
     number, running = first_number, NO_TIME
     for given in sorted(indexes, key=lambda index: index.start):
         index = given
-        if place is not None and place >= index.end:
+        if place is None:
+            context = index.context
+        elif place >= index.end:
             continue
-        if place is not None and not _follows(index, place, context):
+        elif not _follows(index, place, context):
             index = reindex(index.path, index.start, index.end, index.content.size, place, context)
-        at = index.context
         last = running if index.last_time is None else max(running, index.last_time)
-        if index.format == "pcapng":
-            if not index.exact and context is not None:
-                timed = [pair for pair in index.latest_raw if pair[1] != NO_RAW_TIME]
-                if timed:
-                    interface, newest = np.array(timed, np.int64).T
-                    last = max(last, int(times(newest, interface, context.interfaces).max()))
-            at = context
-            if index.after is not None:
-                context = index.after
-            elif context is not None:
-                context = replace(context, interfaces=(context.interfaces + index.described)[:MOST_INTERFACES])
+        timed = [pair for pair in index.latest_raw if pair[1] != NO_RAW_TIME]
+        if timed and context:
+            interface, newest = np.array(timed, np.int64).T
+            last = max(last, int(times(newest, interface, context.interfaces).max()))
         place = index.ends
-        known = (index.path, index.format, index.begin, index.end, number, index.packets, running, last, at)
+        known = (index.path, index.begin, index.end, number, index.packets, running, last, context)
         splits.append(Split(*known, index.content))
+        if index.after and context:
+            context = index.after.behind(context)
         number += index.packets
         running = last
     return splits
@@ -280,14 +216,14 @@ def time_span(file: Sequence[SplitIndex]) -> tuple[int, int] | None:
 
 def last_time(path: str) -> int | None:
     """Latest time of the packets at the end of a file; of all its packets where the end cannot be read alone."""
-    reader = PacketReader(path)
+    reader = FileReader(path)
     described = reader.describe()
     if reader.size is not None and described.format == "pcap" and not described.compression:
         reader.close()
         last = index_split(path, max(reader.size - LAST_BYTES, 0), reader.size, reader.size).last_time
         if last is not None:
             return last
-        reader = PacketReader(path)
+        reader = FileReader(path)
     for _ in reader:
         pass
     return reader.last_time
@@ -301,47 +237,31 @@ class SplitReader:
 
     def __init__(self, split: Split, batch_bytes: int = BATCH_BYTES) -> None:
         self._split = split
-        self._reader: PcapReader | PcapngReader | PacketReader
+        self._packets: FileReader | FormatReader
         self._file: Any = None
-        if split.format == "whole":
-            self._reader = PacketReader(split.path, split.first_number, batch_bytes, expected=split.content)
+        if split.context is None:
+            self._packets = FileReader(split.path, split.first_number, batch_bytes, expected=split.content)
         else:
             self._file = _open(split.path)
             checked_size(split.path, self._file, split.content.size)
-            window = _window(self._file, split.begin, split.end, batch_bytes, split.content.size)
-            if isinstance(split.context, PcapHeader):
-                self._reader = PcapReader(split.path, split.context, window, split.first_number, split.end)
-            else:
-                self._reader = PcapngReader(split.path, window, split.first_number, split.end, split.context)
-        self._clock = split.clock
-        self.issues: IssueLog = self._reader.issues
+            self._window = _window(self._file, split.begin, split.end, batch_bytes, split.content.size)
+            self._packets = split.context.reader(split.path, self._window, split.first_number, split.end)
+        self.issues: IssueLog = self._packets.issues
 
     def __iter__(self) -> Iterator[Packets]:
-        for packets in self._reader:
-            yield replace(packets, at=self._clock.corrected(packets.at)) if self._clock else packets
+        clock = self._split.clock
+        for packets in self._packets:
+            yield replace(packets, at=clock.corrected(packets.at)) if clock else packets
         if self._file is not None:
-            assert not isinstance(self._reader, PacketReader)
             self._file.close()
-            if self._reader.window.digest() != self._split.content.digest:
+            if self._window.digest() != self._split.content.digest:
                 raise changed(self._split.path, self._split.content.size)
-
-
-def read_split(split: Split, batch_bytes: int = BATCH_BYTES) -> SplitReader:
-    """Open a split for reading."""
-    return SplitReader(split, batch_bytes)
 
 
 def _window(file: Any, begin: int, end: int, batch_bytes: int, size: int) -> Window:
     """Window of a file of size bytes from begin on, which does not read much beyond end."""
     file.seek(begin)
     return Window(Stream(Bounded(file, size)), min(batch_bytes, max(end - begin, 0) + 65_536), offset=begin)
-
-
-def _latest(last: int | None, batch: Packets) -> int | None:
-    newest = int(batch.at.max()) if len(batch.at) else NO_TIME
-    if newest == NO_TIME:
-        return last
-    return newest if last is None else max(last, newest)
 
 
 def _first_time(indexes: Sequence[SplitIndex]) -> int | None:
@@ -351,14 +271,8 @@ def _first_time(indexes: Sequence[SplitIndex]) -> int | None:
 
 def _follows(index: SplitIndex, place: int, context: Context | None) -> bool:
     """Whether an index begins at a place, and nothing before that place makes it wrong."""
-    if index.begin != place:
-        return False
-    if index.exact or index.format != "pcapng":
-        return True
-    guessed = index.context
-    return (
-        isinstance(guessed, Context)
-        and context is not None
-        and guessed.big_endian == context.big_endian
-        and all(interface < len(context.interfaces) for interface, _ in index.latest_raw)
+    if index.begin != place or not (index.context and context):
+        return index.begin == place
+    return index.context.big_endian == context.big_endian and all(
+        interface < len(context.interfaces) for interface, _ in index.latest_raw
     )

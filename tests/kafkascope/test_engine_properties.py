@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafkascope.engine import Engine, Tables
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.sources import SourceError
-from kafkascope.sniffer.sources.files import PacketReader
+from kafkascope.sniffer.sources.files import FileReader
 from tests.kafkascope.damaged_captures import (
     FILE_HEADER,
     FIN,
@@ -64,9 +64,9 @@ def test_every_truncation_of_a_file_gives_the_packets_before_it(tmp_path: Path) 
         complete = sum(end <= size for end in ends)
         if size < FILE_HEADER:
             with pytest.raises(SourceError):
-                PacketReader(str(path))
+                FileReader(str(path))
             continue
-        reader = PacketReader(str(path))
+        reader = FileReader(str(path))
         packets = [number for batch in reader for number in batch.number.tolist()]
         assert packets == list(range(1, complete + 1)), size
         cut = size not in (FILE_HEADER, *ends)

@@ -17,7 +17,7 @@ import pytest
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources import SourceError, open_capture
-from kafkascope.sniffer.sources.split import chain, chain_files, index_split, ranges, read_split
+from kafkascope.sniffer.sources.split import SplitReader, chain, chain_files, index_split, ranges
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 from tests.sniffer.sources.written_captures import pcap_header, pcap_record
@@ -64,7 +64,7 @@ def test_batches_and_splits_of_any_size_give_the_same_packets(tmp_path: Path, na
     path.write_bytes(gzip.decompress((PCAPS / f"{name}.gz").read_bytes()))
     assert rows(open_capture(str(path), batch_bytes=size)) == EXPECTED
     splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), max(size, 5000))])
-    assert [row for split in splits for row in rows(read_split(split, size))] == EXPECTED
+    assert [row for split in splits for row in rows(SplitReader(split, size))] == EXPECTED
 
 
 def test_a_capture_inside_packets_does_not_fool_splits(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_capture_inside_packets_does_not_fool_splits(tmp_path: Path) -> None:
     expected = rows(open_capture(str(path)))
     assert len(expected) == 200
     splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), 1000)])
-    assert [row for split in splits for row in rows(read_split(split))] == expected
+    assert [row for split in splits for row in rows(SplitReader(split))] == expected
 
 
 def test_overlapping_files_are_merged_by_time_whatever_the_batches(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_overlapping_files_are_merged_by_time_whatever_the_batches(tmp_path: Pat
     rows(capture)
     assert capture.locate(60) == (paths[1], 9)
     splits = chain_files([[index_split(path, *piece) for piece in ranges(path, 500)] for path in paths])
-    found = [row for split in splits for row in rows(read_split(split))]
+    found = [row for split in splits for row in rows(SplitReader(split))]
     assert sorted(found) == sorted(expected)
 
 
@@ -142,7 +142,7 @@ def test_splits_of_a_file_that_changed_since_it_was_indexed_are_an_error(
     with pytest.raises(
         SourceError, match=f"{name}.*(shorter than when it was first read|not what it was|not a pcapng)"
     ):
-        _ = [rows(read_split(split)) for split in splits]
+        _ = [rows(SplitReader(split)) for split in splits]
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -159,7 +159,7 @@ def test_splits_of_a_file_that_grew_since_it_was_cut_into_ranges_are_those_of_th
         file.flush()
         splits = chain([index_split(str(path), *piece) for piece in pieces])
         file.write(rest[1000:])
-    readers = [read_split(split) for split in splits]
+    readers = [SplitReader(split) for split in splits]
     assert [row for reader in readers for row in rows(reader)] == expected
     found = [(issue.kind, issue.packet) for reader in readers for issue in reader.issues if issue.kind != "file_grew"]
     assert found == [(issue.kind, issue.packet) for issue in before.issues]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkascope.sniffer.sources import SourceError, open_capture
-from kafkascope.sniffer.sources.split import chain, index_split, ranges, read_split
+from kafkascope.sniffer.sources.split import SplitReader, chain, index_split, ranges
 from tests.sniffer.sources.test_files import rows
 from tests.sniffer.sources.written_captures import pcap_header, pcap_record
 
@@ -29,7 +29,7 @@ def test_all_magic_numbers(tmp_path: Path, order: str, magic: int, unit: int) ->
     assert rows(open_capture(str(path))) == expected
     assert rows(open_capture(str(path), batch_bytes=61)) == expected
     splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), 700)])
-    assert [row for split in splits for row in rows(read_split(split))] == expected
+    assert [row for split in splits for row in rows(SplitReader(split))] == expected
     # A record cut anywhere in its header or its bytes is told, and those before it are there.
     whole = path.read_bytes()
     for missing in (1, 100, 100 + len(more), 110 + len(more)):

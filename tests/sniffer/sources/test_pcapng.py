@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kafkascope.sniffer.columns import NO_TIME
 from kafkascope.sniffer.sources import open_capture, pcapng
-from kafkascope.sniffer.sources.pcapng import Secret
-from kafkascope.sniffer.sources.split import chain, index_split, ranges, read_split
+from kafkascope.sniffer.sources.formats import Secret
+from kafkascope.sniffer.sources.split import SplitReader, chain, index_split, ranges
 from tests.sniffer.sources.test_files import Row, rows
 from tests.sniffer.sources.written_captures import Pcapng
 
@@ -30,7 +30,7 @@ def read(path: Path, content: bytes) -> list[Row]:
     found = rows(open_capture(str(path)))
     assert rows(open_capture(str(path), batch_bytes=97)) == found
     splits = chain([index_split(str(path), *piece) for piece in ranges(str(path), 128)])
-    assert [row for split in splits for row in rows(read_split(split))] == found
+    assert [row for split in splits for row in rows(SplitReader(split))] == found
     return found
 
 
@@ -154,7 +154,7 @@ def test_secrets_are_kept_and_unknown_blocks_passed_over(tmp_path: Path, order: 
     capture = open_capture(str(path))
     rows(capture)
     expected = (Secret(0x544C534B, log), Secret(0x57474B4C, b"k=v"))
-    assert capture.secrets == capture.files[0].secrets == expected
+    assert capture.files[0].secrets == expected
     assert not list(capture.issues)
 
 
@@ -217,5 +217,5 @@ def test_notes_and_damage_are_told_in_their_order_however_the_file_is_cut(tmp_pa
     for batch_bytes in (97, 1 << 20):
         capture = open_capture(str(path), batch_bytes=batch_bytes)
         assert len(rows(capture)) == 2
-        assert [(note.packet, note.text) for note in capture.notes] == [(0, "first"), (0, "second")]
+        assert [(note.packet, note.text) for note in capture.files[0].notes] == [(0, "first"), (0, "second")]
         assert [(issue.kind, issue.packet) for issue in capture.issues] == [("damaged_packet_record", 2)]
