@@ -175,40 +175,36 @@ def sniff(
         from kafkascope.debugging import log_decisions
 
         log_decisions()
-    sources = [*(read or []), *(files or [])]
+    sources = (*(read or ()), *(files or ()))
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
-    view = sniffing.View(
-        style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
-        fields=tuple(fields.split(",")) if fields else (),
-        records=records,
-        payload=payload,
-        colour=_colour(colour),
-        limit=count,
-        groups=groups,
+    asked = sniffing.SniffOptions(
+        files=sources,
+        interfaces=tuple(iface or ()),
+        display=sniffing.Display(
+            style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+            fields=tuple(fields.split(",")) if fields else (),
+            records=records,
+            payload=payload,
+            colour=_colour(colour),
+            limit=count,
+            groups=groups,
+        ),
+        filters=sniffing.Filters(
+            apis=frozenset(api or ()),
+            topics=frozenset(topic or ()),
+            groups=frozenset(group or ()),
+            client_ids=frozenset(client_id or ()),
+            hosts=frozenset(host or ()),
+            errors=errors,
+            slower_than_ms=slower_than,
+        ),
+        ports=_ports(port),
+        decode_as=_ports(decode_as),
+        show_secrets=show_secrets,
+        secret_names=_secret_names(secret_name),
     )
-    wanted = sniffing.Filters(
-        apis=frozenset(api or []),
-        topics=frozenset(topic or []),
-        groups=frozenset(group or []),
-        client_ids=frozenset(client_id or []),
-        hosts=frozenset(host or []),
-        errors=errors,
-        slower_than_ms=slower_than,
-    )
-    raise typer.Exit(
-        sniffing.run(
-            sources,
-            iface or [],
-            view,
-            wanted,
-            _ports(port),
-            _ports(decode_as),
-            show_secrets,
-            _secret_names(secret_name),
-            remark,
-        )
-    )
+    raise typer.Exit(sniffing.run(asked, remark))
 
 
 @app.command()

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +27,7 @@ from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Endpoint
-from kafkascope.sniffer.sources.files import STANDARD_INPUT, Capture, open_capture
+from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
 from kafkascope.sniffer.sources.live import LiveSource
 
 BETWEEN_NEWS_S = 1
@@ -72,6 +72,40 @@ class FilesRead:
     joined: Joined | None
 
 
+class BatchSource(Protocol):
+    """Batches of rows out of files, a pipe or an interface, and what is to be said of them."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it goes on while it is read, for all one can know."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something that was to be read could not be read at all, or not to its end."""
+
+    @property
+    def topic_names(self) -> TopicNames:
+        """Names of topic ids, as far as they are known."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Rows as they become complete."""
+
+    def now(self) -> int:
+        """Time in nanoseconds that passes without packets too; 0 where packets alone tell the time."""
+
+    def look_ahead(self) -> None:
+        """Learn the names of topics that only a later part tells, if that can be read."""
+
+    def note(self, issues: Iterable[Issue]) -> None:
+        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+
+    def news(self) -> Iterable[str]:
+        """What has to be known at once."""
+
+    def remarks(self) -> Iterable[str]:
+        """What the reader of results should know about how they were come by."""
+
+
 class Reading:
     """Capture files, read once from begin to end. Raises ``sniffer.sources.SourceError`` if nothing can be read."""
 
@@ -81,14 +115,18 @@ class Reading:
         options: EngineOptions,
         names_ahead: bool = False,
         before: FilesRead | None = None,
+        progress_bar: bool = True,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
         before: what an earlier reading of these paths has read (its ``files``); the same is read again, or an error.
+        progress_bar: show on stderr, if that is a terminal, how far it is.
         """
         expected = before.contents if before else {}
         self._paths = list(expected) if before else list(paths)
+        self.is_stream = any(map(is_stream, self._paths))
         self._names_ahead = names_ahead and not self.is_stream
+        self._progress_bar = progress_bar
         self.joined = before.joined if before else None
         if not before:
             with ProgressBar("compare files", shown=len(self._paths) > 1):
@@ -101,11 +139,6 @@ class Reading:
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
 
     @property
-    def is_stream(self) -> bool:
-        """Whether it goes on while it is read, for all one can know: standard input, a named pipe."""
-        return any(path == STANDARD_INPUT or Path(path).is_fifo() for path in self._paths)
-
-    @property
     def files(self) -> FilesRead:
         """What is to be found again by who reads the same files again."""
         return FilesRead(self.capture.contents, self.joined)
@@ -115,12 +148,9 @@ class Reading:
         """Names of topic ids, as far as they are known."""
         return self._engine.topic_names
 
-    def batches(self, progress_bar: bool = True) -> Iterator[Batch]:
-        """Rows as they become complete. Reading, decoding and the caller's work go on side by side.
-
-        A bar on stderr, if that is a terminal, shows how far it is.
-        """
-        with ProgressBar("read", shown=progress_bar) as progress:
+    def batches(self) -> Iterator[Batch]:
+        """Rows as they become complete. Reading, decoding and the caller's work go on side by side."""
+        with ProgressBar("read", shown=self._progress_bar) as progress:
             for batch in ahead(self._batches()):
                 progress.update("read", self.capture.bytes_read, self.capture.size)
                 yield batch
@@ -183,6 +213,14 @@ class Reading:
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
+    def now(self) -> int:
+        """Packets alone tell the time."""
+        return 0
+
+    def news(self) -> Iterable[str]:
+        """Nothing that could not wait for `remarks`."""
+        return ()
+
     def remarks(self) -> Iterator[str]:
         """What the reader of results should know about how they were come by."""
         yield from map(unreadable_remark, self.capture.unreadable)
@@ -232,6 +270,8 @@ class Reading:
 class Listening:
     """Interfaces, listened to until ``stop`` is called."""
 
+    is_stream = True
+
     def __init__(
         self, source: LiveSource | Rehearsal, options: EngineOptions, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -267,6 +307,13 @@ class Listening:
     def is_partial(self) -> bool:
         """Whether an interface has gone for good, so that the capture ended before it was told to."""
         return self._source.is_partial
+
+    def now(self) -> int:
+        """The time of this machine, which is that of the packets."""
+        return time.time_ns()
+
+    def look_ahead(self) -> None:
+        """What is still to come cannot be read."""
 
     def stop(self) -> None:
         """End ``batches`` once what has been captured is read; for signal handlers and other threads."""

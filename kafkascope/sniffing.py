@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,12 @@ import pyarrow.compute as pc
 from kafkascope import watching
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
-from kafkascope.reading import Batch, Listening, Reading
+from kafkascope.reading import Batch, BatchSource, Listening, Reading
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.text import address, json_members
-from kafkascope.reports.groups.history import GroupHistory
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
@@ -38,7 +37,6 @@ from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.live import LiveSource
 
 Remark = Callable[[str], None]
-Part = TypeVar("Part")
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
 # Columns that a line shows; the bodies as JSON are far more work than all of them.
@@ -56,7 +54,7 @@ class WrongUse(Exception):  # noqa: N818 (it is said to a person, not raised at 
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Display:
     """How exchanges are shown."""
 
     style: str = LINES
@@ -118,27 +116,29 @@ class Filters:
         return exchanges.filter(masks[0]) if masks else exchanges
 
 
+@dataclass(frozen=True, slots=True)
+class SniffOptions:
+    """What is to be sniffed, and how it is shown."""
+
+    files: tuple[str, ...] = ()
+    interfaces: tuple[str, ...] = ()  # to listen on, instead of files
+    display: Display = Display()
+    filters: Filters = Filters()
+    ports: frozenset[int] = frozenset()
+    decode_as: frozenset[int] = frozenset()
+    show_secrets: bool = False
+    secret_names: tuple[str, ...] = ()
+
+
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
     """The one style that the flags ask for."""
     return JSON if as_json else FIELDS if fields else TREE if tree else VERBOSE if verbose else LINES
 
 
-def run(
-    files: list[str],
-    interfaces: list[str],
-    view: View,
-    filters: Filters,
-    ports: frozenset[int],
-    decode_as: frozenset[int],
-    show_secrets: bool,
-    secret_names: tuple[str, ...],
-    remark: Remark,
-) -> int:
+def run(options: SniffOptions, remark: Remark) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
-    show_all = _show_groups if view.groups else _show_exchanges
     try:
-        make_options = _group_options if view.groups else _options
-        options = replace(make_options(view, filters, ports, decode_as, show_secrets), secret_names=secret_names)
+        of_engine = engine_options(options)
     except WrongUse as error:
         remark(str(error))
         return 2
@@ -146,17 +146,19 @@ def run(
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
     try:
-        if interfaces:
-            of_ports = sorted(ports)
-            with LiveSource(interfaces, of_ports):
+        if options.interfaces:
+            ports = sorted(options.ports)
+            with LiveSource(options.interfaces, ports):
                 pass  # it can be captured: worth the time that kernels may take
             with _ended_at_once():
-                rehearse(view, options)
-            with Listening(LiveSource(interfaces, of_ports), options) as listening, _ended_by_signals(listening):
-                remark(f"listening on {', '.join(interfaces)}; Ctrl-C ends it")
-                return show_all(listening, view, filters, remark, out)
-        with Reading(files, options, names_ahead=True) as reading:
-            return show_all(reading, view, filters, remark, out)
+                rehearse(options)
+            with Listening(LiveSource(options.interfaces, ports), of_engine) as listening, _ended_by_signals(listening):
+                remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
+                return show(listening, options, out, remark)
+        # Lines that pass by on the terminal are progress enough.
+        progress_bar = options.display.groups or not sys.stdout.isatty()
+        with Reading(options.files, of_engine, names_ahead=True, progress_bar=progress_bar) as reading:
+            return show(reading, options, out, remark)
     except SourceError as error:
         out.flush()
         remark(str(error))
@@ -167,25 +169,43 @@ def run(
         return 0
 
 
-def rehearse(view: View, options: EngineOptions) -> None:
+def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
-    show_all = _show_groups if view.groups else _show_exchanges
-    listening = Listening(Rehearsal(), replace(options, session=SessionOptions()))
-    show_all(listening, replace(view, limit=None), Filters(), lambda _: None, io.BytesIO())
+    listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()))
+    everything = replace(options, display=replace(options.display, limit=None), filters=Filters())
+    show(listening, everything, io.BytesIO(), lambda _: None)
 
 
-def _show_exchanges(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
-    # Lines that pass by on the terminal are progress enough.
-    batches = source.batches() if isinstance(source, Listening) else source.batches(not sys.stdout.isatty())
-    if view.records:
-        batches = with_records(batches, remark)
+def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Remark) -> int:
+    """Write what comes of a source as it comes, then the remarks; returns the exit status."""
+    display = options.display
+    left = sys.maxsize if display.limit is None else display.limit
+    for part in _parts(source, options, remark):
+        if display.groups:
+            texts = watching.lines(part, display.style == JSON, display.colour)[:left]
+            out.writelines(texts)
+            left -= len(texts)
+        else:
+            count, faults = _write_exchanges(part, options, out, left)
+            source.note(faults)
+            left -= count
+        out.flush()
+        if not left:
+            break
+        for line in source.news():
+            remark(line)
+        if source.is_stream and _output_is_closed():
+            return 0
+    for line in source.remarks():
+        remark(line)
+    return 1 if source.is_partial else 0
 
-    def write(batch: Batch, limit: int | None) -> int:
-        count, issues = show(batch, view, filters, out, limit)
-        source.note(issues)
-        return count
 
-    return _show(source, batches, write, view.limit, remark, out)
+def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
+    """What is written one after the other: what happened to groups, or batches of exchanges."""
+    if options.display.groups:
+        return watching.histories(source, options.filters.groups)
+    return with_records(source.batches(), remark) if options.display.records else source.batches()
 
 
 def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_SHOWN) -> Iterator[Batch]:
@@ -224,38 +244,6 @@ def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_S
         remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
 
 
-def _show_groups(source: Reading | Listening, view: View, filters: Filters, remark: Remark, out: BinaryIO) -> int:
-    def write(history: GroupHistory, limit: int | None) -> int:
-        return watching.write(history, view.style == JSON, view.colour, limit, out)
-
-    return _show(source, watching.histories(source, filters.groups), write, view.limit, remark, out)
-
-
-def _show(
-    source: Reading | Listening,
-    parts: Iterable[Part],
-    write: Callable[[Part, int | None], int],
-    limit: int | None,
-    remark: Remark,
-    out: BinaryIO,
-) -> int:
-    """Write parts as they come, at most so many lines, then the remarks; returns the exit status."""
-    shown = 0
-    for part in parts:
-        shown += write(part, None if limit is None else limit - shown)
-        out.flush()
-        if limit is not None and shown >= limit:
-            break
-        if isinstance(source, Listening):
-            for line in source.news():
-                remark(line)
-            if _reader_is_gone():
-                return 0
-    for line in source.remarks():
-        remark(line)
-    return 1 if source.is_partial else 0
-
-
 @contextmanager
 def _ended_at_once() -> Iterator[None]:
     """Ctrl-C ends the program as the shell expects, without waiting for the compiler to hand control back."""
@@ -282,20 +270,14 @@ def _ended_by_signals(listening: Listening) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _reader_is_gone() -> bool:
+def _output_is_closed() -> bool:
     """Whether stdout is a pipe that nobody reads any more: without traffic no write would tell."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def show(
-    batch: Batch,
-    view: View,
-    filters: Filters,
-    out: BinaryIO,
-    limit: int | None = None,
-) -> tuple[int, list[Issue]]:
+def _write_exchanges(batch: Batch, options: SniffOptions, out: BinaryIO, most: int | None) -> tuple[int, list[Issue]]:
     """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
 
     For an exchange that cannot be shown because of one there is a line that says so.
@@ -303,20 +285,20 @@ def show(
     exchanges = batch.tables.get("exchanges")
     if exchanges is None or not len(exchanges):
         return 0, []
-    exchanges = filters.choose(_with_endpoints(exchanges, batch.endpoints))
-    exchanges = exchanges.slice(0, limit)
+    exchanges = options.filters.choose(_with_endpoints(exchanges, batch.endpoints)).slice(0, most)
     if not len(exchanges):
         return 0, []
-    records = batch.tables["records"] if view.records else None
+    display = options.display
+    records = batch.tables["records"] if display.records else None
     issues: list[Issue] = []
 
     def as_text(places: Sequence[int]) -> list[Any]:
-        return [_texts(exchanges.slice(places[0], len(places)), records, view)]
+        return [_texts(exchanges.slice(places[0], len(places)), records, display)]
 
     def without(places: Sequence[int], said: str) -> list[Any]:
         of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
         issues.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
-        if view.style == JSON:
+        if display.style == JSON:
             texts = [json.dumps(row | {"issue": said}) for row in of]
         else:
             texts = [f"conn={row['connection']} number={row['number']}: {said}" for row in of]
@@ -327,17 +309,17 @@ def show(
     return len(exchanges), issues
 
 
-def _texts(exchanges: pa.Table, records: pa.Table | None, view: View) -> Any:
-    if view.style == FIELDS:
-        return field_lines(exchanges.select(view.fields))
-    if view.style == JSON:
-        return json_lines(exchanges, records, view.payload)
-    texts = lines(exchanges, view.colour, verbose=view.style == VERBOSE)
-    if view.style == TREE:
+def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display) -> Any:
+    if display.style == FIELDS:
+        return field_lines(exchanges.select(display.fields))
+    if display.style == JSON:
+        return json_lines(exchanges, records, display.payload)
+    texts = lines(exchanges, display.colour, verbose=display.style == VERBOSE)
+    if display.style == TREE:
         texts = pa.array(list(_trees(texts, exchanges)), pa.large_string())
     if records is None:
         return texts
-    below = joined(records, exchanges, _record_lines(records, view.payload), "")
+    below = joined(records, exchanges, _record_lines(records, display.payload), "")
     return glued(texts, below)
 
 
@@ -378,38 +360,41 @@ def _branches(value: Any, indent: int) -> Iterator[str]:
             yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
 
 
-def _group_options(
-    view: View, filters: Filters, ports: frozenset[int], decode_as: frozenset[int], show_secrets: bool
-) -> EngineOptions:
-    if filters != Filters(groups=filters.groups) or view.style not in (LINES, JSON) or view.records:
-        raise WrongUse("--groups shows groups, not exchanges: of other options only --group, --json and -c go with it")
-    return watching.options(ports, decode_as, show_secrets)
-
-
-def _options(
-    view: View, filters: Filters, ports: frozenset[int], decode_as: frozenset[int], show_secrets: bool
-) -> EngineOptions:
-    """No more work than what is shown needs."""
+def engine_options(options: SniffOptions) -> EngineOptions:
+    """No more work than what is shown needs; raises WrongUse where options do not go together."""
+    display, filters = options.display, options.filters
+    least = EngineOptions(
+        tables=frozenset(),
+        exchange_columns=frozenset(),
+        session=SessionOptions(ports=options.ports, decode_as=options.decode_as),
+        reveal_secrets=options.show_secrets,
+        secret_names=options.secret_names,
+        views=frozenset(),
+    )
+    if display.groups:
+        if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
+            raise WrongUse(
+                "--groups shows groups, not exchanges: of other options only --group, --json and -c go with it"
+            )
+        return replace(least, views=frozenset({watching.ROWS}))
     known = (*EXCHANGES.names, *_MORE_COLUMNS)
-    unknown = [name for name in view.fields if name not in known]
+    unknown = [name for name in display.fields if name not in known]
     if unknown:
         raise WrongUse(f"--fields: there is no column {unknown[0]!r}; columns are {', '.join(known)}")
-    if view.style == FIELDS and view.records:
+    if display.style == FIELDS and display.records:
         raise WrongUse(
             "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
         )
-    if view.style == FIELDS:
-        columns = frozenset(view.fields)
-    elif view.style in (JSON, TREE):
+    if display.style == FIELDS:
+        columns = frozenset(display.fields)
+    elif display.style in (JSON, TREE):
         columns = frozenset(known)
     else:
         columns = _LINE_COLUMNS | {"topics"}
-    return EngineOptions(
-        tables=frozenset({"exchanges", "records"} if view.records else {"exchanges"}),
+    return replace(
+        least,
+        tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
         exchange_columns=columns | filters.columns() | {"connection", "number"},
-        session=SessionOptions(ports=ports, decode_as=decode_as),
-        reveal_secrets=show_secrets,
-        views=frozenset(),
     )
 
 
@@ -442,6 +427,3 @@ def _write(out: BinaryIO, texts: Any) -> None:
         offsets = np.frombuffer(ended.buffers()[1], np.int64, len(ended) + 1, ended.offset * 8)
         if len(ended):
             out.write(memoryview(ended.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
-
-
-__all__ = ["Filters", "View", "WrongUse", "run", "show", "style_of"]

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.engine import EngineOptions
-from kafkascope.reading import Batch, Listening, Reading
+from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.history import GroupHistory
 from kafkascope.reports.groups.live import LiveGroups
-from kafkascope.reports.show import group_lines as lines
+from kafkascope.reports.show import group_lines
 from kafkascope.reports.views import groups as view
-from kafkascope.sniffer.session import SessionOptions
 
 ROWS = view.GroupsView.name
 """The rows of a batch that are looked at."""
 
 
-def options(ports: frozenset[int], decode_as: frozenset[int], show_secrets: bool) -> EngineOptions:
-    """No tables, only what the view of groups gives."""
-    return EngineOptions(
-        tables=frozenset(),
-        exchange_columns=frozenset(),
-        session=SessionOptions(ports=ports, decode_as=decode_as),
-        reveal_secrets=show_secrets,
-        views=frozenset({ROWS}),
-    )
-
-
-def histories(source: Reading | Listening, wanted: frozenset[str]) -> Iterator[GroupHistory]:
+def histories(source: BatchSource, wanted: frozenset[str]) -> Iterator[GroupHistory]:
     """What happened to the groups wanted (none: all), as soon as it is settled."""
-    groups = LiveGroups(hurry=isinstance(source, Listening) or source.is_stream)
+    groups = LiveGroups(hurry=source.is_stream)
     names = Names(source)
     for batch in source.batches():
-        history = groups.feed(_of(wanted, batch), names, time.time_ns() if isinstance(source, Listening) else 0)
+        history = groups.feed(_of(wanted, batch), names, source.now())
         source.note(groups.take_issues())
         yield history
     history = groups.finish(names)
@@ -46,23 +31,21 @@ def histories(source: Reading | Listening, wanted: frozenset[str]) -> Iterator[G
     yield history
 
 
-def write(history: GroupHistory, as_json: bool, colour: bool, limit: int | None, out: BinaryIO) -> int:
-    """Write lines, no more than a limit; returns how many."""
-    texts = lines.json_lines(history) if as_json else lines.lines(history, colour)
-    texts = texts[:limit]
-    out.writelines(f"{text}\n".encode(errors="surrogateescape") for text in texts)
-    return len(texts)
+def lines(history: GroupHistory, as_json: bool, colour: bool) -> list[bytes]:
+    """What happened as lines, each with its end."""
+    texts = group_lines.json_lines(history) if as_json else group_lines.lines(history, colour)
+    return [f"{text}\n".encode(errors="surrogateescape") for text in texts]
 
 
 class Names(Mapping[str, str]):
     """Names of topics by id as bodies write it; of files also those that only a later part of them tells."""
 
-    def __init__(self, source: Reading | Listening) -> None:
+    def __init__(self, source: BatchSource) -> None:
         self._source = source
 
     def __getitem__(self, identity: str) -> str:
         name = self._source.topic_names.name(identity)
-        if name is None and isinstance(self._source, Reading):
+        if name is None:
             self._source.look_ahead()
             name = self._source.topic_names.name(identity)
         if name is None:

@@ -27,18 +27,18 @@ CAPTURES = (
     "net_odd_tcp/capture.pcap",
     "rolling-restart/capture-k1.pcap.gz",
 )
-VIEWS = (
-    "View()",
-    "View(style=JSON, records=True)",
-    "View(style=JSON, records=True, payload=False)",
-    "View(style=TREE, records=True)",
-    "View(style=FIELDS, fields=('requested', 'response', 'latency_ms'))",
-    "View(groups=True)",
-    "View(groups=True, style=JSON)",
+DISPLAYS = (
+    "Display()",
+    "Display(style=JSON, records=True)",
+    "Display(style=JSON, records=True, payload=False)",
+    "Display(style=TREE, records=True)",
+    "Display(style=FIELDS, fields=('requested', 'response', 'latency_ms'))",
+    "Display(groups=True)",
+    "Display(groups=True, style=JSON)",
 )
 
-# Rehearses a view, then shows captures as if they came from an interface in small batches; prints which kernels there
-# were after the one and after the other, with their signatures.
+# Rehearses a display, then shows captures as if they came from an interface in small batches; prints which kernels
+# there were after the one and after the other, with their signatures.
 SHOW = """
 import io, json, sys
 from numba.core.dispatcher import Dispatcher
@@ -66,16 +66,12 @@ def kernels():
         for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and kernel.signatures
     }
 
-view = eval(sys.argv[1], vars(sniffing))
-nothing = sniffing.Filters()
-make_options = sniffing._group_options if view.groups else sniffing._options
-show_all = sniffing._show_groups if view.groups else sniffing._show_exchanges
-options = make_options(view, nothing, frozenset(), frozenset(), False)
-sniffing.rehearse(view, options)
+options = sniffing.SniffOptions(display=eval(sys.argv[1], vars(sniffing)))
+sniffing.rehearse(options)
 rehearsed = kernels()
 out = io.BytesIO()
 for path in sys.argv[2:]:
-    show_all(Listening(Small(path), options), view, nothing, lambda line: None, out)
+    sniffing.show(Listening(Small(path), sniffing.engine_options(options)), options, out, lambda line: None)
 assert out.getvalue()
 print(json.dumps([rehearsed, kernels()]))
 """
@@ -96,18 +92,18 @@ Kernels = dict[str, list[str]]
 
 
 @cache
-def rehearsed_and_shown(view: str) -> tuple[Kernels, Kernels]:
-    """Signatures by kernel, after the rehearsal of a view, and after it has shown captures."""
+def rehearsed_and_shown(display: str) -> tuple[Kernels, Kernels]:
+    """Signatures by kernel, after the rehearsal of a display, and after it has shown captures."""
     captures = [str(PCAPS / name) for name in CAPTURES]
-    done = subprocess.run([sys.executable, "-c", SHOW, view, *captures], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", SHOW, display, *captures], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rehearsed, shown = json.loads(done.stdout)
     return rehearsed, shown
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_nothing_is_compiled_or_loaded_after_it(view: str) -> None:
-    rehearsed, shown = rehearsed_and_shown(view)
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_nothing_is_compiled_or_loaded_after_it(display: str) -> None:
+    rehearsed, shown = rehearsed_and_shown(display)
     assert {name: shown[name] for name in shown if not name.startswith(OF_FILES)} == rehearsed
 
 
@@ -135,6 +131,6 @@ def functions(code: CodeType) -> Iterator[CodeType]:
 
 
 def test_no_kernel_is_forgotten_because_no_capture_here_needs_it() -> None:
-    rehearsed = {name for view in VIEWS for name in rehearsed_and_shown(view)[0]}
+    rehearsed = {name for display in DISPLAYS for name in rehearsed_and_shown(display)[0]}
     called = {name for name in called_by_python() if not name.startswith(OF_FILES)}
     assert called - rehearsed - NAMESAKES == NOT_SHOWN

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 import kafkascope
-from kafkascope import watching
+from kafkascope import sniffing, watching
 from kafkascope.reading import Reading
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups import live
@@ -46,6 +46,7 @@ STORIES = (
 )
 SECOND = 1_000_000_000
 ENDED = re.compile("its connection (had )?ended")
+OPTIONS = sniffing.engine_options(sniffing.SniffOptions(display=sniffing.Display(groups=True)))
 SNIFF = str(Path(sys.executable).parent / "sniff")
 
 
@@ -236,9 +237,7 @@ def with_noise(file: Path, to: Path) -> Path:
 
 def test_groups_of_a_file_are_told_while_it_is_read(tmp_path: Path) -> None:
     file = with_noise(PCAPS / "max-poll-exceeded" / "capture.pcap", tmp_path / "large.pcap")
-    with Reading(
-        [str(file)], watching.options(frozenset(), frozenset(), show_secrets=False), names_ahead=True
-    ) as source:
+    with Reading([str(file)], OPTIONS, names_ahead=True) as source:
         told = list(watching.histories(source, frozenset()))
     early = sum(len(history.rebalances) for history in told[:-1])
     assert 0 < early < sum(len(history.rebalances) for history in told)
@@ -260,8 +259,7 @@ def test_names_of_topics_are_looked_for_in_what_a_file_has_still_to_come(ahead: 
     _, topics = rows_of("kip848")
     told = {identity: name for identity, name in topics.items() if name != "__cluster_metadata"}
     assert told
-    options = watching.options(frozenset(), frozenset(), show_secrets=False)
-    with Reading([str(PCAPS / "kip848" / "capture.pcap")], options, names_ahead=ahead) as source:
+    with Reading([str(PCAPS / "kip848" / "capture.pcap")], OPTIONS, names_ahead=ahead) as source:
         names = watching.Names(source)
         assert [names.get(identity) for identity in told] == [name if ahead else None for name in told.values()]
         assert names.get("nowhere") is None

@@ -23,8 +23,8 @@ def captured(capture: str, needs: frozenset[str]) -> tuple[Tables, dict[int, End
     """The tables of a capture, among them those that only views need, and the ends of its connections."""
     options = EngineOptions(tables=needs | {"connections", "exchanges"}, views=frozenset())
     (file,) = (PCAPS / capture).glob("capture.pcap*")
-    with Reading([str(file)], options) as reading:
-        tables = joined(batch.tables for batch in reading.batches(progress_bar=False))
+    with Reading([str(file)], options, progress_bar=False) as reading:
+        tables = joined(batch.tables for batch in reading.batches())
     return tables, ends_of(tables["connections"])
 
 
