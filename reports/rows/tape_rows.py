@@ -10,25 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkascope.decoders.tape import Integer, kernel
-from kafkascope.reports.rows import roles as _roles
+from kafkascope.reports.rows import roles
 
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-
-_ROLES = _roles.ROLES
-_ERROR_CODE = _roles.ERROR_CODE
-_TOP_ERROR_CODE = _roles.TOP_ERROR_CODE
-_ERROR_MESSAGE = _roles.ERROR_MESSAGE
-_TOPIC = _roles.TOPIC
-_TOPIC_ID = _roles.TOPIC_ID
-_SLOTS = _roles.SLOTS
-_TOPIC_ELEMENT = _roles.TOPIC_ELEMENT
-_PARTITION_ELEMENT = _roles.PARTITION_ELEMENT
-_SLOT_TOPIC = _roles.SLOT_TOPIC
-_SLOT_TOPIC_ID = _roles.SLOT_TOPIC_ID
-_GROUP_ELEMENT = _roles.GROUP_ELEMENT
-_SLOT_GROUP = _roles.SLOT_GROUP
 
 ERRORS = 0
 """Column of `first_rows` that counts a frame's error codes other than 0 (it is no row)."""
@@ -41,13 +27,13 @@ def first_rows(field: I32, value: I64, frame_start: I64, role: I8) -> I64:
     Error codes count only if they are not 0. Column ``ERRORS`` is the number of those.
     """
     frames = frame_start.shape[0] - 1
-    found = np.full((frames, _ROLES), -1, np.int64)
+    found = np.full((frames, roles.ROLES), -1, np.int64)
     for frame in range(frames):
         errors = np.int64(0)
         for row in range(frame_start[frame], frame_start[frame + 1]):
             what = role[field[row]]
             if what != 0:
-                if what in (_ERROR_CODE, _TOP_ERROR_CODE):
+                if what in (roles.ERROR_CODE, roles.TOP_ERROR_CODE):
                     if value[row] == 0:
                         continue
                     errors += 1
@@ -64,12 +50,12 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
     Column 0 is the row of the code, column ERROR_CODE its frame; those of the other roles are rows of the same
     element or of the nearest enclosing one that has the role (messages: the same only), -1 where there is none.
     """
-    found = np.full((total, _ROLES), -1, np.int64)
+    found = np.full((total, roles.ROLES), -1, np.int64)
     longest = np.int64(0)
     for frame in frames:
         longest = max(longest, frame_start[frame + 1] - frame_start[frame])
     # Place in the frame of each role's row in the element that begins at a row; the message itself is element 0.
-    has = np.empty((longest + 1, _ROLES - _ERROR_MESSAGE), np.int32)
+    has = np.empty((longest + 1, roles.ROLES - roles.ERROR_MESSAGE), np.int32)
     n = np.int64(0)
     for frame in frames:
         first = frame_start[frame]
@@ -77,22 +63,22 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
         has[: last - first + 1] = -1
         for row in range(first, last):
             what = role[field[row]]
-            if what >= _ERROR_MESSAGE:
+            if what >= roles.ERROR_MESSAGE:
                 element = np.int64(0) if parent[row] < 0 else parent[row] - first + 1
-                if has[element, what - _ERROR_MESSAGE] < 0:
-                    has[element, what - _ERROR_MESSAGE] = row - first
+                if has[element, what - roles.ERROR_MESSAGE] < 0:
+                    has[element, what - roles.ERROR_MESSAGE] = row - first
         for row in range(first, last):
             what = role[field[row]]
-            if what in (_ERROR_CODE, _TOP_ERROR_CODE) and value[row] != 0 and n < total:
+            if what in (roles.ERROR_CODE, roles.TOP_ERROR_CODE) and value[row] != 0 and n < total:
                 found[n, 0] = row
-                found[n, _ERROR_CODE] = frame
+                found[n, roles.ERROR_CODE] = frame
                 enclosing = np.int64(parent[row])
                 own = True
                 while True:
                     element = np.int64(0) if enclosing < 0 else enclosing - first + 1
-                    for other in range(_ERROR_MESSAGE, _ROLES):
-                        place = has[element, other - _ERROR_MESSAGE]
-                        if place >= 0 and found[n, other] < 0 and (own or other > _ERROR_MESSAGE + 1):
+                    for other in range(roles.ERROR_MESSAGE, roles.ROLES):
+                        place = has[element, other - roles.ERROR_MESSAGE]
+                        if place >= 0 and found[n, other] < 0 and (own or other > roles.ERROR_MESSAGE + 1):
                             found[n, other] = first + place
                     if enclosing < 0:
                         break
@@ -112,10 +98,10 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
     total = np.int64(0)
     for frame in frames:
         for row in range(frame_start[frame], frame_start[frame + 1]):
-            if slot[field[row]] == _PARTITION_ELEMENT:
+            if slot[field[row]] == roles.PARTITION_ELEMENT:
                 total += 1
     frame_of = np.empty(total, np.int64)
-    found = np.full((total, _SLOTS), -1, np.int64)
+    found = np.full((total, roles.SLOTS), -1, np.int64)
     n = np.int64(-1)
     for frame in frames:
         group = np.int64(-1)
@@ -125,22 +111,22 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
             what = slot[field[row]]
             if what < 0:
                 continue
-            if what == _PARTITION_ELEMENT:
+            if what == roles.PARTITION_ELEMENT:
                 n += 1
                 frame_of[n] = frame
-                found[n, _SLOT_TOPIC] = topic
-                found[n, _SLOT_TOPIC_ID] = topic_id
-                found[n, _SLOT_GROUP] = group
-            elif what == _GROUP_ELEMENT:
+                found[n, roles.SLOT_TOPIC] = topic
+                found[n, roles.SLOT_TOPIC_ID] = topic_id
+                found[n, roles.SLOT_GROUP] = group
+            elif what == roles.GROUP_ELEMENT:
                 group = np.int64(-1)
-            elif what == _SLOT_GROUP:
+            elif what == roles.SLOT_GROUP:
                 group = np.int64(row)
-            elif what == _TOPIC_ELEMENT:
+            elif what == roles.TOPIC_ELEMENT:
                 topic = np.int64(-1)
                 topic_id = np.int64(-1)
-            elif what == _SLOT_TOPIC:
+            elif what == roles.SLOT_TOPIC:
                 topic = np.int64(row)
-            elif what == _SLOT_TOPIC_ID:
+            elif what == roles.SLOT_TOPIC_ID:
                 topic_id = np.int64(row)
             else:
                 found[n, what] = row
@@ -157,7 +143,7 @@ def named_ids(field: I32, parent: I64, frame_start: I64, role: I8, frames: I64) 
     total = np.int64(0)
     for frame in frames:
         for row in range(frame_start[frame], frame_start[frame + 1]):
-            if role[field[row]] == _TOPIC_ID:
+            if role[field[row]] == roles.TOPIC_ID:
                 total += 1
     found = np.empty((total, 2), np.int64)
     n = np.int64(0)
@@ -167,9 +153,9 @@ def named_ids(field: I32, parent: I64, frame_start: I64, role: I8, frames: I64) 
         has[: last - first + 1] = -1
         for row in range(first, last):
             what = role[field[row]]
-            if what in (_TOPIC, _TOPIC_ID):
+            if what in (roles.TOPIC, roles.TOPIC_ID):
                 element = np.int64(0) if parent[row] < 0 else parent[row] - first + 1
-                side = 0 if what == _TOPIC else 1
+                side = 0 if what == roles.TOPIC else 1
                 if has[element, side] < 0:
                     has[element, side] = row
                     if has[element, 1 - side] >= 0:

@@ -24,21 +24,26 @@ EPOCH_APIS = {"ConsumerGroupHeartbeat": CONSUMER, "ShareGroupHeartbeat": SHARE, 
 CLASSIC_APIS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"})
 
 # StreamsGroupHeartbeatResponse.json: what a status says of the group (KIP-1071; 5 since Kafka 4.3).
-STATUSES = {
-    0: "stale topology",
-    1: "missing source topics",
-    2: "incorrectly partitioned topics",
-    3: "missing internal topics",
-    4: "shutdown application",
-    5: "assignment delayed",
-}
 MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED, MISSING_INTERNAL_TOPICS, ASSIGNMENT_DELAYED = 1, 2, 3, 5
 
 Json = dict[str, Any]
 
 
+@dataclass(slots=True, kw_only=True)
+class Terms:
+    """What a member and its coordinator told each other once; None is what was not told."""
+
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    topology: str | None = None
+    assignors: list[str] = field(default_factory=list)
+    rebalance_timeout_ms: int | None = None
+    session_timeout_ms: int | None = None
+    interval_ms: int | None = None
+
+
 @dataclass(slots=True)
-class Beat:
+class Beat(Terms):
     """One exchange of one member with its coordinator. Times are ns; None is what it does not tell."""
 
     at: int  # of the request
@@ -52,13 +57,6 @@ class Beat:
     answered: bool
     quiet: bool = False  # the member and the coordinator said just what they had said before
     instance_id: str | None = None
-    topics: tuple[str, ...] | None = None
-    regex: str | None = None
-    topology: str | None = None
-    assignors: list[str] = field(default_factory=list)
-    rebalance_timeout_ms: int | None = None
-    session_timeout_ms: int | None = None
-    interval_ms: int | None = None
     owned: frozenset[str] | None = None  # the member says that it has these
     given: frozenset[str] | None = None  # the answer says that it shall have these
     waiting: dict[str, list[str]] = field(default_factory=dict)  # standby and warm-up tasks given
@@ -257,19 +255,9 @@ def _beat(message: Message, protocol: str, member: str, sent: int | None, epoch:
 
 
 def _again(beat: Beat, message: Message) -> Beat:
-    return Beat(
-        at=message.at,
-        done=message.answered if message.answered is not None else message.at,
-        message=message,
-        protocol=beat.protocol,
-        member_id=beat.member_id,
-        sent=beat.sent,
-        epoch=beat.epoch,
-        error=beat.error,
-        answered=beat.answered,
-        quiet=True,
-        instance_id=beat.instance_id,
-    )
+    again = _beat(message, beat.protocol, beat.member_id, beat.sent, beat.epoch)
+    again.quiet, again.instance_id = True, beat.instance_id
+    return again
 
 
 def _number(value: Any) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
-from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, Beat
+from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, Beat, Terms
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 _USUAL_INTERVAL_MS = 5_000  # group.consumer.heartbeat.interval.ms of a broker that nobody configured
@@ -31,7 +31,7 @@ class Roster:
 
 
 @dataclass(slots=True, eq=False)
-class Life:
+class Life(Terms):
     """A member. Epochs are numbers of the group; times are ns."""
 
     member_id: str
@@ -44,13 +44,6 @@ class Life:
     instance_id: str | None = None
     connections: dict[int, None] = field(default_factory=dict)
     joins: list[tuple[int, int]] = field(default_factory=list)  # (at, answered)
-    topics: tuple[str, ...] | None = None
-    regex: str | None = None
-    topology: str | None = None
-    assignors: list[str] = field(default_factory=list)
-    rebalance_timeout_ms: int | None = None
-    session_timeout_ms: int | None = None
-    interval_ms: int | None = None
     epoch: int | None = None  # that it had last
     heard: int = 0  # its last word that the coordinator took
     heard_packet: int | None = None
