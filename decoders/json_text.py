@@ -2,13 +2,12 @@
 
 The text of a body is that of `decoders.to_json` of its dict, but for three things: a `records` field is written as its
 size (`recordsSizeInBytes`, as in Kafka's own request log), tagged fields stand in the order of their definition
-whatever their order on the wire, and secrets may be redacted.
+whatever their order on the wire.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,6 @@ import pyarrow as pa
 from kafkascope.decoders import program as layouts
 from kafkascope.decoders import to_json
 from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs
-from kafkascope.decoders.redaction import SECRET_FIELDS
-from kafkascope.decoders.sasl import REDACTED
 from kafkascope.decoders.tape import (
     HEX_DIGITS,
     Integer,
@@ -59,7 +56,6 @@ _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _NULL_TEXT = np.frombuffer(b"null", np.uint8)
 _TRUE_TEXT = np.frombuffer(b"true", np.uint8)
 _FALSE_TEXT = np.frombuffer(b"false", np.uint8)
-_REDACTED_TEXT = np.frombuffer(f'"{REDACTED}"'.encode(), np.uint8)
 _TAGS_TEXT = np.frombuffer(b'"_tags": {', np.uint8)
 
 _LONGEST_FIXED = 64
@@ -202,7 +198,6 @@ def _write(
     entry: Int64s,
     rows: Int32s,
     kind: Int8s,
-    secret: Bools,
     snippet: Bytes,
     of_field: Int64s,
     of_tag: Int64s,
@@ -262,9 +257,6 @@ def _write(
                 if operation > _LAST_FIXED and amount < 0:
                     target = _copy(_NULL_TEXT, 0, 4, text, target)
                     pc = np.int64(rows[pc, 2]) if operation > _COMPACT_BYTES else pc + 1
-                elif _LAST_FIXED < operation <= _COMPACT_BYTES and secret[number] and amount > 0:
-                    target = _copy(_REDACTED_TEXT, 0, _REDACTED_TEXT.shape[0], text, target)
-                    pc += 1
                 elif operation < _BOOL:
                     target = _write_integer(amount, text, target)
                     pc += 1
@@ -440,25 +432,17 @@ def _snippets(using: Programs) -> _Snippets:
     return _Snippets(np.frombuffer(b"".join(parts), np.uint8), of_field, of_tag)
 
 
-def secret_fields(using: Programs) -> list[int]:
-    """Ids of the fields that are secret whatever they hold; values of configurations are not among them."""
-    return [using.field_id(entry.api_key, entry.response, entry.path) for entry in SECRET_FIELDS]
-
-
-def bodies_as_json(tape: Tape, secret: Iterable[int] = (), longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Array:
+def bodies_as_json(tape: Tape, longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Array:
     """The JSON text of every body of the tape, one string for each frame; null for a frame that is not whole.
 
     A text of more than `longest` bytes (of all frames, or of each) is null too, so that what is held is bounded.
 
-    secret: ids of fields of strings or bytes in whose place `sasl.REDACTED` is written, unless null or empty (see
-    `secret_fields`). Field names are Kafka's, bytes are base64, absent tagged fields have their default, unknown tagged
-    fields are under `_tags` by tag (should a frame have one tag twice, so has the text; the last counts). The text is
-    valid UTF-8 and valid JSON whatever the bytes are.
+    Nothing is redacted. Field names are Kafka's, bytes are base64, absent tagged fields have their default, unknown
+    tagged fields are under `_tags` by tag (should a frame have one tag twice, so has the text; the last counts). The
+    text is valid UTF-8 and valid JSON whatever the bytes are.
     """
     using = tape.programs
     snippets = _snippets(using)
-    hidden = np.zeros(len(using.fields), np.bool_)
-    hidden[[number for number in secret if number >= 0]] = True
     # No kernel writes the shortest digits of a float64; the few there are (quotas) are written before.
     float_row = np.flatnonzero((using.fields.kind == layouts.KIND_FLOAT)[tape.field])
     floats = [to_json(number).encode() for number in tape.value[float_row].view(np.float64).tolist()]
@@ -483,7 +467,6 @@ def bodies_as_json(tape: Tape, secret: Iterable[int] = (), longest: npt.ArrayLik
             entry,
             using.rows,
             using.fields.kind,
-            hidden,
             snippets.text,
             snippets.of_field,
             snippets.of_tag,

@@ -1,4 +1,4 @@
-"""Data that is not a request or response of its own: control records, records of the internal topics, principals.
+"""Data that is not a request or response of its own: records of the internal topics, principals.
 
 Each has a definition among Kafka's, and a framing that says which one and in which version. The framings are those of
 MessageUtil (toVersionPrefixedBytes, toCoordinatorTypePrefixedBytes) and of MetadataRecordSerde and its like for remote
@@ -48,17 +48,6 @@ TYPED_VALUE_TOPICS: Mapping[str, str] = {
 }
 FRAME_VERSION = 1  # of TYPED_VALUE_TOPICS
 
-# ControlRecordType: the type in the key of a control record, and the definition of its value. Values of the first two
-# have their version before them, the others as their first field.
-CONTROL_TYPES: Mapping[int, tuple[str, str]] = {
-    0: ("ABORT", "EndTxnMarker"),
-    1: ("COMMIT", "EndTxnMarker"),
-    2: ("LEADER_CHANGE", "LeaderChangeMessage"),
-    3: ("SNAPSHOT_HEADER", "SnapshotHeaderRecord"),
-    4: ("SNAPSHOT_FOOTER", "SnapshotFooterRecord"),
-    5: ("KRAFT_VERSION", "KRaftVersionRecord"),
-    6: ("KRAFT_VOTERS", "VotersRecord"),
-}
 OLD_OFFSET_COMMIT = 0  # record type of offset commits before KAFKA-1012; the same layout as the type that followed it
 
 
@@ -78,37 +67,6 @@ def read_version_first(message: Message, data: bytes) -> Payload:
 def decode_principal(data: bytes) -> Payload:
     """The principal as DefaultKafkaPrincipalBuilder writes it, in requestPrincipal of Envelope. Raises DecodeError."""
     return read_version_first(schema.data_message("DefaultPrincipalData"), data)
-
-
-def decode_control_type(key: bytes) -> Payload:
-    """The key of a control record: field type; CONTROL_TYPES names it. Raises DecodeError.
-
-    A version above 0 is read as version 0, as Kafka's ControlRecordType does.
-    """
-    reader = Reader(key, root={})
-    version = reader.integer("int16")
-    message = schema.data_message("ControlRecordTypeSchema")
-    fields, end = decode(message, min(version, message.versions.last), key, reader.at)
-    return Payload(message.name, version, fields, key[end:])
-
-
-def decode_control_value(control_type: int, value: bytes) -> Payload:
-    """The value of a control record of a type of CONTROL_TYPES. Raises DecodeError."""
-    if control_type not in CONTROL_TYPES:
-        raise DecodeError("type", 0, f"a control record type of {sorted(CONTROL_TYPES)}, not {control_type}", {})
-    message = schema.data_message(CONTROL_TYPES[control_type][1])
-    if message.name == "EndTxnMarker":
-        return read_version_first(message, value)
-    return read(message, Reader(value, root={}).integer("int16"), value)
-
-
-def decode_control_record(key: bytes, value: bytes | None) -> dict[str, Any]:
-    """type: COMMIT, LEADER_CHANGE, ..., or the number of an unknown one; value: its fields, if the type is known."""
-    control_type = decode_control_type(key).fields["type"]
-    if control_type not in CONTROL_TYPES:
-        return {"type": control_type}
-    decoded = None if value is None else decode_control_value(control_type, value).as_dict()
-    return {"type": CONTROL_TYPES[control_type][0], "value": decoded}
 
 
 @cache

@@ -8,7 +8,7 @@ below. A field id stands for a field's path, whatever the version, so that one i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,12 +107,10 @@ class FieldTable:
     path: tuple[str, ...]
     type: tuple[str, ...]
     entity_type: tuple[str | None, ...]
-    message: tuple[str, ...]
     api_key: Int16s  # -1 for UNKNOWN_TAG
     is_response: Bools
     kind: Int8s
     is_error_code: Bools  # an int16 called errorCode or ending so
-    default: tuple[object, ...]
 
     def __len__(self) -> int:
         return len(self.name)
@@ -156,10 +154,6 @@ class Programs:
         """Id of a field of an API's request or response, or -1; paths as in `FieldTable`."""
         return self.by_path.get((api_key, response, path), -1)
 
-    def field_ids(self, predicate: Callable[[FieldTable, int], bool]) -> Int32s:
-        """Ids for which predicate(fields, id) holds, ascending."""
-        return np.array([field for field in range(1, len(self.fields)) if predicate(self.fields, field)], np.int32)
-
 
 def ordered(fields: Sequence[Field], version: int) -> list[Field]:
     """The members that a version has: those written in place, then the tagged ones, each in order of definition."""
@@ -172,12 +166,12 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int]] = []
-        self.columns: list[tuple[str, str, str, str | None, str, int, bool, int, object]] = []
+        self.columns: list[tuple[str, str, str, str | None, int, bool, int]] = []
         self.ids: dict[tuple[str, str], int] = {}
         self.defaults: dict[int, tuple[str, object]] = {}
         self.layout = Layout(Message("", "data", None, NEVER, NEVER, ()), -1, False)
         self.version = 0
-        self.add_field("_tags", "_tags", "", None, KIND_UNKNOWN_TAG, None)
+        self.add_field("_tags", "_tags", "", None, KIND_UNKNOWN_TAG)
 
     def compile(self, layout: Layout, message: Message, version: int) -> int:
         """Append a program; returns its first row."""
@@ -187,30 +181,16 @@ class _Compiler:
         self.emit(STOP, 0)
         return first
 
-    def emit(self, operation: int, field: int, argument: int = 0, other: int = 0) -> int:
-        self.rows.append((operation, field, argument, other))
+    def emit(self, operation: int, field: int, argument: int = 0) -> int:
+        self.rows.append((operation, field, argument, 0))
         return len(self.rows) - 1
 
-    def add_field(
-        self, name: str, path: str, type_name: str, entity_type: str | None, kind: int, default: object
-    ) -> int:
+    def add_field(self, name: str, path: str, type_name: str, entity_type: str | None, kind: int) -> int:
         layout = self.layout
         key = (layout.message.name, path)
         field = self.ids.setdefault(key, len(self.columns))
         if field == len(self.columns):
-            self.columns.append(
-                (
-                    name,
-                    path,
-                    type_name,
-                    entity_type,
-                    layout.message.name,
-                    layout.api_key,
-                    layout.is_response,
-                    kind,
-                    default,
-                )
-            )
+            self.columns.append((name, path, type_name, entity_type, layout.api_key, layout.is_response, kind))
         elif self.columns[field][2] != type_name:
             raise ValueError(
                 f"{layout.message.name} {path}: {type_name} in one version, {self.columns[field][2]} in another"
@@ -252,16 +232,15 @@ class _Compiler:
         nullable = self.version in field.nullable
         compact = flexible if field.flexible is None else self.version in field.flexible
         if field.is_array:
-            array = self.add_field(field.name, path, field.type, field.entity_type, KIND_ARRAY, field.default)
+            array = self.add_field(field.name, path, field.type, field.entity_type, KIND_ARRAY)
             start = self.emit(COMPACT_ARRAY if compact else ARRAY, array)
             element_type = field.element_type
             if field.is_struct:
-                element = self.add_field(field.name, path + "[]", element_type, None, KIND_ELEMENT, None)
+                element = self.add_field(field.name, path + "[]", element_type, None, KIND_ELEMENT)
                 least = self.members(field.fields, path + "[].", flexible, depth + 1)
             else:
-                element = self.add_field(
-                    field.name, path + "[]", element_type, field.entity_type, kind_of(element_type), None
-                )
+                kind = kind_of(element_type)
+                element = self.add_field(field.name, path + "[]", element_type, field.entity_type, kind)
                 least = self.scalar(element_type, element, compact, False)
             if element != array + 1:
                 raise ValueError(f"{self.layout.message.name} {path}: an element's id must follow its array's")
@@ -274,7 +253,7 @@ class _Compiler:
             self.rows[start] = (self.rows[start][0], array, len(self.rows), flags)
             return 1 if compact else 4
         if field.is_struct:
-            struct = self.add_field(field.name, path, field.type, field.entity_type, KIND_STRUCT, field.default)
+            struct = self.add_field(field.name, path, field.type, field.entity_type, KIND_STRUCT)
             if not nullable:
                 presence = PRESENCE_ALWAYS
             start = self.emit(STRUCT, struct)
@@ -282,7 +261,7 @@ class _Compiler:
             self.emit(END_STRUCT, struct, start)
             self.rows[start] = (STRUCT, struct, len(self.rows), presence)
             return least if presence == PRESENCE_ALWAYS else 1
-        number = self.add_field(field.name, path, field.type, field.entity_type, kind_of(field.type), field.default)
+        number = self.add_field(field.name, path, field.type, field.entity_type, kind_of(field.type))
         return self.scalar(field.type, number, compact, nullable)
 
     def scalar(self, type_name: str, field: int, compact: bool, nullable: bool) -> int:
@@ -325,21 +304,17 @@ def compile_layouts(layouts: Iterable[Layout]) -> Programs:
     by_version = np.full((2, most_key + 1, most_version + 1), -1, np.int32)
     for layout, version, number in tried_first:
         by_version[int(layout.is_response), layout.api_key, version] = number
-    names, paths, types, entity_types, messages, api_keys, is_response, kinds, defaults = zip(
-        *compiler.columns, strict=True
-    )
+    names, paths, types, entity_types, api_keys, is_response, kinds = zip(*compiler.columns, strict=True)
     error_codes = [t == "int16" and n.lower().endswith("errorcode") for n, t in zip(names, types, strict=True)]
     fields = FieldTable(
         names,
         paths,
         types,
         entity_types,
-        messages,
         np.array(api_keys, np.int16),
         np.array(is_response, np.bool_),
         np.array(kinds, np.int8),
         np.array(error_codes, np.bool_),
-        defaults,
     )
     return Programs(
         np.array(compiler.rows, np.int32),

@@ -130,8 +130,7 @@ class BatchColumns:
 
     Times are milliseconds since 1970. What a magic does not have is -1. first_timestamp is -1 for magic 0 and 1, and
     the delete horizon where there is one, as on the wire. records counts what was read, which is not what the header
-    says if status is record_count. start, end, payload_start and payload_end are places in the data that was scanned;
-    the payload is the records, or in magic 0 and 1 what a wrapper wraps, else the whole message.
+    says if status is record_count. start and end are places in the data that was scanned.
     """
 
     field: Integers
@@ -155,8 +154,6 @@ class BatchColumns:
     delete_horizon: Integers
     crc: NDArray[np.uint32]
     crc_ok: Flags
-    payload_start: Integers
-    payload_end: Integers
     status: NDArray[np.int8]  # index of STATUSES
 
     def __len__(self) -> int:

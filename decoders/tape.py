@@ -2,12 +2,11 @@
 
 The result is a `Tape`: a row for each value that is on the wire, in order, with its field id, where its bytes are, its
 number or length or count, and the row that encloses it. Everything that looks at many bodies selects rows of the tape;
-dicts are made only of bodies that somebody asks for.
+dicts are made only of bodies that somebody asks for, by the plain interpreter.
 """
 
 from __future__ import annotations
 
-import base64
 import enum
 import functools
 from collections.abc import Callable
@@ -19,9 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafkascope.decoders import program as layouts
-from kafkascope.decoders import schema
 from kafkascope.decoders.characters import HIDDEN
-from kafkascope.decoders.interpreter import UNKNOWN_TAGS, default_value
 from kafkascope.decoders.kernels import njit
 from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
 
@@ -68,10 +65,9 @@ MOST_ELEMENTS = 500_000
 ROWS_AT_ONCE = 2_000_000
 """Rows of a tape of several frames that `decode_bodies` is to make at once, where the caller asks for a bound."""
 
-_INT8, _INT16, _INT32, _INT64 = layouts.INT8, layouts.INT16, layouts.INT32, layouts.INT64
-_UINT16, _UINT32, _BOOL, _FLOAT64, _UUID = layouts.UINT16, layouts.UINT32, layouts.BOOL, layouts.FLOAT64, layouts.UUID
-_STRING, _COMPACT_STRING = layouts.STRING, layouts.COMPACT_STRING
-_BYTES, _COMPACT_BYTES = layouts.BYTES, layouts.COMPACT_BYTES
+_INT8, _INT16, _INT32 = layouts.INT8, layouts.INT16, layouts.INT32
+_UINT16, _UINT32, _BOOL, _UUID = layouts.UINT16, layouts.UINT32, layouts.BOOL, layouts.UUID
+_STRING, _BYTES = layouts.STRING, layouts.BYTES
 _ARRAY, _COMPACT_ARRAY, _END_ARRAY = layouts.ARRAY, layouts.COMPACT_ARRAY, layouts.END_ARRAY
 _STRUCT, _END_STRUCT = layouts.STRUCT, layouts.END_STRUCT
 _TAGS, _END_TAG = layouts.TAGS, layouts.END_TAG
@@ -436,67 +432,6 @@ def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: In
 
 
 @kernel
-def _index(field: Int32s, fields: int) -> tuple[Int64s, Int64s]:
-    """Rows sorted by field id, ascending within one (counting sort), and where each id's rows begin."""
-    begin = np.zeros(fields + 1, np.int64)
-    for row in range(field.shape[0]):
-        begin[field[row] + 1] += 1
-    for number in range(fields):
-        begin[number + 1] += begin[number]
-    place = begin.copy()
-    order = np.empty(field.shape[0], np.int64)
-    for row in range(field.shape[0]):
-        order[place[field[row]]] = row
-        place[field[row]] += 1
-    return order, begin
-
-
-@kernel
-def _climb(field: Int32s, parent: Int64s, rows: Int64s, wanted: Bools) -> Int64s:
-    """Of each row the nearest row, itself or one that encloses it, whose field is wanted; -1 if there is none."""
-    found = np.empty(rows.shape[0], np.int64)
-    for index in range(rows.shape[0]):
-        row = rows[index]
-        while row >= 0 and not wanted[field[row]]:
-            row = parent[row]
-        found[index] = row
-    return found
-
-
-@kernel
-def _last_child(children: Int64s, parents: Int64s, rows: Int64s) -> Int64s:
-    """Of each row the last of children (sorted by parents) whose parent it is; -1 if there is none."""
-    found = np.empty(rows.shape[0], np.int64)
-    guess: Integer = np.int64(0)
-    total: Integer = np.int64(parents.shape[0])
-    for index in range(rows.shape[0]):
-        row = rows[index]
-        found[index] = -1
-        if row < 0:
-            continue
-        # Rows mostly come in order, so that the child is the one behind the last found, or near.
-        low, high = guess, guess
-        step: Integer = np.int64(1)
-        while low > 0 and parents[low - 1] > row:
-            low = max(low - step, 0)
-            step *= 2
-        step = np.int64(1)
-        while high < total and parents[high] <= row:
-            high = min(high + step, total)
-            step *= 2
-        while low < high:
-            middle = (low + high) >> 1
-            if parents[middle] <= row:
-                low = middle + 1
-            else:
-                high = middle
-        guess = low
-        if low > 0 and parents[low - 1] == row:
-            found[index] = children[low - 1]
-    return found
-
-
-@kernel
 def text_step(data: Bytes, position: Integer, end: Integer) -> Integer:
     """Length of the UTF-8 character at position; negative for the length of bytes that make none."""
     byte = data[position]
@@ -670,20 +605,6 @@ class Tape:
         """Frames of which every field was read, bool[n]."""
         return cast(Bools, (self.status == _OK) | (self.status == _LEFT_OVER))
 
-    @functools.cached_property
-    def _by_field(self) -> tuple[Int64s, Int64s]:
-        return _index(self.field, len(self.programs.fields))
-
-    def rows_of(self, field_ids: int | npt.ArrayLike) -> Int64s:
-        """Rows of the fields, ascending. An id of -1 (an unknown path) has none."""
-        order, begin = self._by_field
-        parts = [
-            order[begin[number] : begin[number + 1]] for number in np.atleast_1d(field_ids).tolist() if number >= 0
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]), kind="stable")
-
     def rows_in(self, frame: int) -> int:
         """How many rows a frame has."""
         return int(self.frame_start[frame + 1] - self.frame_start[frame])
@@ -692,33 +613,16 @@ class Tape:
         """Frame of each row, i64[len(rows)]."""
         return np.searchsorted(self.frame_start, rows, side="right") - 1
 
-    def ancestor(self, rows: Int64s, field_ids: int | npt.ArrayLike) -> Int64s:
-        """Of each row the nearest row of the fields that encloses it or is it; -1 if there is none, or for a row of -1.
-
-        With the id of `topics[]` this is the array's element that holds the row.
-        """
-        wanted = np.zeros(len(self.programs.fields), np.bool_)
-        numbers = np.atleast_1d(np.asarray(field_ids, np.int64))
-        wanted[numbers[numbers >= 0]] = True
-        return _climb(self.field, self.parent, np.ascontiguousarray(rows, np.int64), wanted)
-
-    def child(self, rows: Int64s, field_ids: int | npt.ArrayLike) -> Int64s:
-        """Of each row (an element or a struct) the row of its member that is one of the fields; -1 if it has none.
-
-        Rows in ascending order are fastest. Top level fields are found by `top`, for they have no enclosing row.
-        """
-        children = self.rows_of(field_ids)
-        parents = self.parent[children]
-        if np.any(parents[1:] < parents[:-1]):
-            order = np.argsort(parents, kind="stable")
-            children, parents = children[order], parents[order]
-        return _last_child(children, parents, np.ascontiguousarray(rows, np.int64))
-
     def top(self, frames: Int64s, field_ids: int | npt.ArrayLike) -> Int64s:
         """Of each frame the row of its top level field that is one of the fields; -1 if it has none."""
-        children = self.rows_of(field_ids)
-        children = children[self.parent[children] < 0]
-        return _last_child(children, self.frame_of(children), np.ascontiguousarray(frames, np.int64))
+        rows = self._top_rows[np.isin(self.field[self._top_rows], field_ids)]
+        last = np.full(len(self), -1, np.int64)
+        last[self.frame_of(rows)] = rows
+        return last[frames]
+
+    @functools.cached_property
+    def _top_rows(self) -> Int64s:
+        return np.flatnonzero(self.parent < 0)
 
     def numbers(self, rows: Int64s, missing: int) -> Int64s:
         """Value of each row, i64; `missing` for a row of -1."""
@@ -911,77 +815,3 @@ def grown(column: Column, used: int, capacity: int) -> Column:
     larger = np.empty(capacity, column.dtype)
     larger[:used] = column[:used]
     return cast(Column, larger)
-
-
-def tree(tape: Tape, frame: int) -> dict[str, object]:
-    """The body of a frame as `interpreter.decode` gives it: nested dicts and lists, defaults for absent tagged fields.
-
-    Of a frame that is not whole: what was read of it, with defaults for tagged fields that were not.
-    """
-    fields = tape.programs.fields
-    first, last = int(tape.frame_start[frame]), int(tape.frame_start[frame + 1])
-    root: dict[str, object] = {}
-    boxes: dict[int, dict[str, object] | list[object]] = {-1: root}
-    program = int(tape.program[frame])
-    if program < 0:
-        return root
-    message, version = tape.programs.message[program], int(tape.programs.version[program])
-    # Structs with what their definition says, to find what is absent when all rows are in place.
-    structs: list[tuple[dict[str, object], tuple[schema.Field, ...]]] = [(root, message.fields)]
-    members: dict[int, tuple[schema.Field, ...]] = {-1: message.fields}
-    numbers = tape.field[first:last].tolist()
-    columns = (tape.at, tape.value, tape.parent)
-    for row, (number, at, value, above) in enumerate(
-        zip(numbers, *(column[first:last].tolist() for column in columns), strict=True), first
-    ):
-        box = boxes[above]
-        kind = int(fields.kind[number])
-        found: object
-        if kind == layouts.KIND_UNKNOWN_TAG:
-            assert isinstance(box, dict)
-            unknown = cast(dict[int, bytes], box.setdefault(UNKNOWN_TAGS, {}))
-            unknown[value >> 32 & 0xFFFFFFFF] = tape.data[at : at + (value & 0xFFFFFFFF)].tobytes()
-            continue
-        if kind in (layouts.KIND_ARRAY, layouts.KIND_STRUCT) and value >= 0:
-            definition = next(field for field in members[above] if field.name == fields.name[number])
-            members[row] = definition.fields
-            if kind == layouts.KIND_ARRAY:
-                elements: list[object] = []
-                found = boxes[row] = elements
-            else:
-                struct: dict[str, object] = {}
-                found = boxes[row] = struct
-                structs.append((struct, definition.fields))
-        elif kind == layouts.KIND_ELEMENT:
-            element: dict[str, object] = {}
-            found = boxes[row] = element
-            members[row] = members[above]
-            structs.append((element, members[above]))
-        else:
-            found = _python_value(kind, tape.data, at, value)
-        if isinstance(box, list):
-            box.append(found)
-        else:
-            box[fields.name[number]] = found
-    if version in message.flexible:
-        for struct, definitions in structs:
-            for field in definitions:
-                if version in field.tagged and version in field.versions and field.name not in struct:
-                    struct[field.name] = default_value(field, version)
-    return root
-
-
-def _python_value(kind: int, data: Bytes, at: int, value: int) -> object:
-    if kind == layouts.KIND_BOOL:
-        return value != 0
-    if kind == layouts.KIND_FLOAT:
-        return float(np.int64(value).view(np.float64))
-    if kind == layouts.KIND_UUID:
-        return base64.urlsafe_b64encode(data[at : at + 16].tobytes()).rstrip(b"=").decode()
-    if value < 0 and kind != layouts.KIND_INTEGER:
-        return None
-    if kind == layouts.KIND_STRING:
-        return data[at : at + value].tobytes().decode(errors="backslashreplace")
-    if kind in (layouts.KIND_BYTES, layouts.KIND_RECORDS):
-        return data[at : at + value].tobytes()
-    return value

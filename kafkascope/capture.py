@@ -18,7 +18,7 @@ from kafkascope.answering import Answering
 from kafkascope.dataframes import ordered, to_frame
 from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.redaction import checked_names
-from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, Engine, EngineOptions, Tables
+from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.shown import shown_html
@@ -313,6 +313,3 @@ def read(
 def _warn(spool: Spool) -> None:
     for issue in spool.issues():
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=3)
-
-
-__all__ = ["Capture", "Engine", "EngineOptions", "ExchangeView", "Tables", "ordered", "read"]

@@ -16,7 +16,7 @@ import typer
 
 from kafkascope import __version__
 
-DONE, NOTHING_READ, WRONG_USE = 0, 1, 2
+NOTHING_READ = 1  # exit status
 
 app = typer.Typer(
     name="kafkascope",

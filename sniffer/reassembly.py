@@ -94,7 +94,6 @@ CONNECTION = np.dtype(
         ("next_free", "i4"),  # slot
         ("retransmits", "i4"),
         ("out_of_order", "i4"),
-        ("duplicates", "i4"),
         ("gap_bytes", "i8"),
     ]
 )
@@ -779,7 +778,6 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
     connection.bytes_1 = 0
     connection.retransmits = 0
     connection.out_of_order = 0
-    connection.duplicates = 0
     connection.gap_bytes = 0
     connection.batch = -1
     connection.ordinal = -1
@@ -956,7 +954,6 @@ def _take_payload(
             _release(state, slot, side)
         if added == 0:
             if different == 0 and _is_known_again(state, index, identity):
-                connection.duplicates += 1
                 _mark(state, slot, DUPLICATE, at, number, length)
                 return
             # One byte that was there before is a keep-alive; one that was given up is what it is.
@@ -978,7 +975,6 @@ def _take_repeated_flag(
     connection = state.connections[slot]
     index = 2 * slot + side
     if _is_known_again(state, index, identity):
-        connection.duplicates += 1
         _mark(state, slot, DUPLICATE, at, number, np.int64(0))
     else:
         connection.retransmits += 1

@@ -68,7 +68,6 @@ class TcpConnection:
     target_bytes: int
     retransmits: int  # segments with bytes that were seen before, or that fill a hole late
     out_of_order: int  # segments that came behind others, but soon
-    duplicates: int  # the same packet captured again
     gap_bytes: int  # that the capture lacks: packets, and what the snap length cut off
 
 
@@ -418,6 +417,5 @@ def _summary(row: dict[str, int]) -> TcpConnection:
         target_bytes=payload[1 - first],
         retransmits=row["retransmits"],
         out_of_order=row["out_of_order"],
-        duplicates=row["duplicates"],
         gap_bytes=row["gap_bytes"],
     )

@@ -20,8 +20,3 @@ def text(value: Any) -> str:
 def rows(value: Any) -> list[Json]:
     """The objects of a list; empty if it is none."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def fields(value: Any) -> Json:
-    """An object; empty if it is none."""
-    return value if isinstance(value, dict) else {}

@@ -622,9 +622,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     "issues": ISSUES,
 }
 
-# What views need of a batch besides: made where one asks for it, and not written.
-FOR_VIEWS: dict[str, pa.Schema] = {"terms": TERMS, "ready": READY, "told_offsets": TOLD_OFFSETS}
-
 # What views (reports.columns.views) make of the whole capture.
 RESULTS: dict[str, pa.Schema] = {
     "group_events": GROUP_EVENTS,

@@ -75,7 +75,7 @@ class FileReader:
         self._expected = expected
         self.finished = False
         self.size: int | None = None
-        self._raw: Any = _open(path)
+        self._raw: Any = open_file(path)
         self._bytes = 0
         live = False
         try:
@@ -200,7 +200,7 @@ def _reader(name: str, stream: Stream, first_number: int, batch_bytes: int, live
     raise SourceError(name, 0, f"this is not a capture (it begins with bytes {head[:8].hex(' ')})", ADVICE)
 
 
-def _open(path: str) -> Any:
+def open_file(path: str) -> Any:
     """Open a binary file without a buffer in between."""
     if path == STANDARD_INPUT:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
@@ -253,7 +253,7 @@ def checked_size(path: str, file: Any, size: int | None) -> int:
 def changed(path: str, size: int) -> SourceError:
     """The error of a file that is not what it was when it was read first, and had so many bytes."""
     message = "its content is not what it was when it was first read"
-    with suppress(SourceError), closing(_open(path)) as file:
+    with suppress(SourceError), closing(open_file(path)) as file:
         if (now := _size(file)) < size:
             message = f"it is shorter than when it was first read: it had {size:,} bytes, and has {now:,} now"
     return SourceError(path, None, message, "Copy it to where nothing writes to it, and read the copy")

@@ -10,7 +10,7 @@ was indexed, so whoever reads all splits has read one state of the file, althoug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +21,7 @@ from kafkascope.sniffer.capture_points import CapturePoint, Clock, Content
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
-from kafkascope.sniffer.sources.files import FileReader, _open, changed, checked_size, first_context
+from kafkascope.sniffer.sources.files import FileReader, changed, checked_size, first_context, open_file
 from kafkascope.sniffer.sources.formats import Context, FormatReader
 from kafkascope.sniffer.sources.pcapng import NO_RAW_TIME, times
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
@@ -90,7 +90,7 @@ def index_split(
     With at the first record is known to begin there, and context to hold there. Raises SourceError if it is no capture,
     or shorter.
     """
-    with closing(_open(path)) as file:
+    with closing(open_file(path)) as file:
         checked_size(path, file, size)
         stream = decompressed(path, file)
         first = None if stream.compression else first_context(path, stream)
@@ -135,18 +135,15 @@ def _span(reader: Iterable[Packets]) -> tuple[int | None, int | None]:
     return first, None if first is None else last
 
 
-def chain(
-    indexes: Sequence[SplitIndex], reindex: Callable[..., SplitIndex] = index_split, first_number: int = 1
-) -> list[Split]:
+def chain(indexes: Sequence[SplitIndex]) -> list[Split]:
     """Splits of one file with exact numbers and times out of the indexes of all its ranges; empty ones left out.
 
-    Where an index does not begin where the one before ended, ``reindex(path, start, end, size, at, context)`` makes it
-    anew.
+    Where an index does not begin where the one before ended it is made anew.
     """
     splits: list[Split] = []
     place: int | None = None
     context: Context | None = None
-    number, running = first_number, NO_TIME
+    number, running = 1, NO_TIME
     for given in sorted(indexes, key=lambda index: index.start):
         index = given
         if place is None:
@@ -154,7 +151,7 @@ def chain(
         elif place >= index.end:
             continue
         elif not _follows(index, place, context):
-            index = reindex(index.path, index.start, index.end, index.content.size, place, context)
+            index = index_split(index.path, index.start, index.end, index.content.size, place, context)
         last = running if index.last_time is None else max(running, index.last_time)
         timed = [pair for pair in index.latest_raw if pair[1] != NO_RAW_TIME]
         if timed and context:
@@ -242,7 +239,7 @@ class SplitReader:
         if split.context is None:
             self._packets = FileReader(split.path, split.first_number, batch_bytes, expected=split.content)
         else:
-            self._file = _open(split.path)
+            self._file = open_file(split.path)
             checked_size(split.path, self._file, split.content.size)
             self._window = _window(self._file, split.begin, split.end, batch_bytes, split.content.size)
             self._packets = split.context.reader(split.path, self._window, split.first_number, split.end)

@@ -272,11 +272,10 @@ def _principal(sample: Sample) -> Iterator[str]:
 def _control_record(sample: Sample) -> Iterator[str]:
     wire = bytes.fromhex(sample["frame_hex"])
     message = schema.data_message(sample["api"])
-    if sample["api"] == "ControlRecordTypeSchema":
-        payload = payloads.decode_control_type(wire)
-    else:
-        types = [number for number, (_, name) in payloads.CONTROL_TYPES.items() if name == sample["api"]]
-        payload = payloads.decode_control_value(types[0], wire)
+    if sample["api"] in ("ControlRecordTypeSchema", "EndTxnMarker"):
+        payload = payloads.read_version_first(message, wire)
+    else:  # the version is a field of it
+        payload = payloads.read(message, sample["version"], wire)
     yield from _payload_differences(sample, payload, message, sample["version"])
 
 

@@ -61,19 +61,6 @@ def test_a_record_of_any_other_topic_is_nobodys_business() -> None:
     assert payloads.decode_stored_record("orders", b"k", b"v") is None
 
 
-def test_control_records() -> None:
-    assert payloads.decode_control_record(bytes.fromhex("00000001"), bytes.fromhex("000000000007")) == {
-        "type": "COMMIT",
-        "value": {"_definition": "EndTxnMarker", "_version": 0, "coordinatorEpoch": 7},
-    }
-    assert payloads.decode_control_record(bytes.fromhex("00000005"), bytes.fromhex("0000000100")) == {
-        "type": "KRAFT_VERSION",
-        "value": {"_definition": "KRaftVersionRecord", "_version": 0, "version": 0, "kRaftVersion": 1},
-    }
-    assert payloads.decode_control_record(bytes.fromhex("00000063"), b"?") == {"type": 99}
-    assert payloads.decode_control_record(bytes.fromhex("00000000"), None) == {"type": "ABORT", "value": None}
-
-
 def test_bytes_behind_a_payload_are_kept() -> None:
     payload = payloads.decode_principal(bytes.fromhex("0000055573 657203626f0000cafe"))
     assert payload.rest == b"\xca\xfe"
@@ -107,7 +94,6 @@ def test_any_bytes_give_a_value_or_a_decode_error(topic: str, record_type: int, 
     for attempt in (
         lambda: payloads.decode_stored_record(topic, bytes([0, record_type]) + key, b"\0\0" + value),
         lambda: payloads.decode_stored_record(topic, key, bytes([1, record_type, 0]) + value),
-        lambda: payloads.decode_control_record(bytes([0, 0, 0, record_type]), value),
         lambda: payloads.decode_principal(value),
     ):
         try:

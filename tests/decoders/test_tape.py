@@ -20,7 +20,6 @@ from kafkascope.decoders.tape import (
     Status,
     decode_bodies,
     text_step,
-    tree,
 )
 from tests.decoders.batches_of_bodies import (
     EXCHANGES,
@@ -35,6 +34,7 @@ from tests.decoders.batches_of_bodies import (
     tape_of,
     value_of,
 )
+from tests.decoders.bodies_of_tapes import tree
 from tests.paths import ROOT
 
 
@@ -86,7 +86,7 @@ def test_no_frames_and_empty_frames() -> None:
     none = decode_bodies(b"", [], [], [])
     assert len(none) == 0
     assert none.frame_start.tolist() == [0]
-    assert none.strings(none.rows_of([1, 2])).to_pylist() == []
+    assert none.strings(none.field).to_pylist() == []
     empty = decode_bodies(b"", [0, 0], [0, 0], [-1, int(programs().program_of(1, 0, False))])
     assert [Status(status) for status in empty.status] == [Status.UNKNOWN, Status.SHORT]
     assert tree(empty, 0) == {}
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_frame_is_told(version: int, data: bytes, status: S
 
 def test_unknown_tags_are_rows() -> None:
     tape = tape_of([(METADATA, 9, False, b"\0\1\0\0\2\5\1\7" + b"\xff\xff\xff\xff\x0f\2ab")])
-    rows = tape.rows_of(0)
+    rows = rows_of(tape, 0)
     assert (tape.value[rows] & 0xFFFFFFFF).tolist() == [1, 2]
     assert tree(tape, 0)["_tags"] == {5: b"\7", 2**32 - 1: b"ab"}
 
@@ -270,6 +270,10 @@ def test_a_frame_that_fits_two_layouts_is_ambiguous_unless_they_agree() -> None:
     assert decode_bodies(b"1234", [0], [4], [0], table).status[0] == Status.AMBIGUOUS
 
 
+def rows_of(tape: tapes.Tape, field: int) -> Any:
+    return np.flatnonzero(tape.field == field)
+
+
 def fetch_responses() -> tuple[list[Body], tapes.Tape]:
     samples = [sample for sample in EXCHANGES if (sample["key"], sample["dir"]) == (1, "response")]
     bodies = [body_of(sample) for sample in samples]
@@ -278,53 +282,26 @@ def fetch_responses() -> tuple[list[Body], tapes.Tape]:
 
 def test_columns_of_the_partitions_of_fetch_responses() -> None:
     bodies, tape = fetch_responses()
-    expected: list[tuple[int, str | None, str | None, int, int]] = []
+    topics: list[Any] = []
+    partitions: list[Any] = []
     for frame, body in enumerate(bodies):
-        for topic in value_of(body)["responses"]:
-            for partition in topic["partitions"]:
-                offset = partition.get("logStartOffset", -7)
-                expected.append((frame, topic.get("topic"), topic.get("topicId"), partition["highWatermark"], offset))
+        value = value_of(body)
+        topics += value["responses"]
+        partitions += [(frame, partition) for topic in value["responses"] for partition in topic["partitions"]]
 
-    def field(path: str) -> int:
-        return programs().field_id(1, True, path)
+    def rows(path: str) -> Any:
+        return rows_of(tape, programs().field_id(1, True, path))
 
-    rows = tape.rows_of(field("responses[].partitions[].highWatermark"))
-    partitions = tape.parent[rows]
-    topics = tape.ancestor(rows, field("responses[]"))
-    log_start = tape.child(partitions, field("responses[].partitions[].logStartOffset"))
-    found = zip(
-        tape.frame_of(rows).tolist(),
-        tape.strings(tape.child(topics, field("responses[].topic"))).to_pylist(),
-        tape.uuids(tape.child(topics, field("responses[].topicId"))).to_pylist(),
-        tape.value[rows].tolist(),
-        tape.numbers(log_start, -7).tolist(),
-        strict=True,
-    )
-    assert len(expected) > 100
-    assert list(found) == expected
-
-
-def test_children_are_found_whatever_the_order_of_the_rows() -> None:
-    _, tape = fetch_responses()
-    path = "responses[].partitions[]"
-    wanted = [programs().field_id(1, True, f"{path}.{name}") for name in ("errorCode", "partitionIndex")]
-    elements = tape.rows_of(programs().field_id(1, True, path))
-    in_order = tape.child(elements, wanted[0])
-    assert (tape.parent[in_order] == elements).all()
-    order = np.random.default_rng(SEED).permutation(len(elements))
-    assert tape.child(elements[order], wanted[0]).tolist() == in_order[order].tolist()
-    assert tape.child(np.array([-1]), wanted[0]).tolist() == [-1]
-    assert tape.child(elements, -1).tolist() == [-1] * len(elements)
-    # Of several fields the last that is there.
-    either = tape.child(elements, wanted)
-    assert either.tolist() == np.maximum(in_order, tape.child(elements, wanted[1])).tolist()
-
-
-def test_rows_of_several_fields_are_in_order_and_complete() -> None:
-    _, tape = fetch_responses()
-    codes = np.flatnonzero(programs().fields.is_error_code)
-    rows = tape.rows_of(codes)
-    assert rows.tolist() == np.flatnonzero(np.isin(tape.field, codes)).tolist()
+    assert len(partitions) > 100
+    high_watermarks = rows("responses[].partitions[].highWatermark")
+    assert tape.frame_of(high_watermarks).tolist() == [frame for frame, _ in partitions]
+    assert tape.numbers(high_watermarks, -7).tolist() == [partition["highWatermark"] for _, partition in partitions]
+    names = tape.strings(rows("responses[].topic")).to_pylist()
+    assert names == [topic["topic"] for topic in topics if "topic" in topic]
+    ids = tape.uuids(rows("responses[].topicId")).to_pylist()
+    assert ids == [topic["topicId"] for topic in topics if "topicId" in topic]
+    assert names
+    assert ids
 
 
 def test_top_level_fields_of_frames() -> None:
@@ -344,7 +321,7 @@ def test_strings_are_decoded_as_python_decodes_them(names: list[bytes | None]) -
         bodies.append((10, 1, True, b"\0\0\0\0\0\0" + text + coordinator))
     tape = tape_of(bodies)
     assert (tape.status == Status.OK).all()
-    found = tape.strings(tape.rows_of(programs().field_id(10, True, "errorMessage"))).to_pylist()
+    found = tape.strings(rows_of(tape, programs().field_id(10, True, "errorMessage"))).to_pylist()
     assert found == [None if name is None else name.decode(errors="backslashreplace") for name in names]
 
 

@@ -79,9 +79,6 @@ print(json.dumps([rehearsed, kernels()]))
 
 # Kernels that nothing which `sniff` shows has a use for.
 NOT_SHOWN = {
-    "kafkascope.decoders.tape._climb",
-    "kafkascope.decoders.tape._index",
-    "kafkascope.decoders.tape._last_child",
     "kafkascope.reports.rows.tape_rows.error_rows",
 }
 # Names of kernels that mean something else in Python code: a method, and the function of which a kernel is made.

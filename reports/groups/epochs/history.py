@@ -24,14 +24,6 @@ _LOG = logging.getLogger(__name__)
 _DESCRIPTIONS = frozenset({"ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe"})
 
 
-def epochs(log: GroupLog, begin: int | None = None) -> GroupHistory:
-    """Events of members and rebalances of a group with epochs.
-
-    Messages before begin (ns) are of a classic group that became this one: its members are taken over from them.
-    """
-    return history_of(walks_of(log, begin), log)
-
-
 def history_of(walks: list[Walk], log: GroupLog) -> GroupHistory:
     """What a group went through, of the walks through its messages."""
     history = GroupHistory()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -117,15 +116,6 @@ def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: i
         },
         schema=LAG,
     )
-
-
-def lag(table: pa.Table, group: str | None = None) -> pd.DataFrame:
-    """The table of lag, of one group or of all, in order of time; whole numbers stay so where some are absent."""
-    rows = table if group is None else table.filter(pc.equal(table["group_id"], group))
-    by = ("group_id", "topic", "partition", "at", "client_id")
-    rows = rows.sort_by([(name, "ascending") for name in by])
-    frame: pd.DataFrame = rows.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}.get)
-    return frame
 
 
 @dataclass(frozen=True, slots=True)

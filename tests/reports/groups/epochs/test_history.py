@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.groups.epochs.history import epochs
+from kafkascope.reports.groups.epochs.history import history_of, walks_of
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.groups.migration import by_protocol, phases_of
@@ -72,6 +72,10 @@ def rebalances(story: str) -> dict[tuple[str, int], Rebalance]:
     keys = [(each.group_id, each.to_generation) for each in found]
     assert len(keys) == len(set(keys)), "an epoch is told once"
     return dict(zip(keys, found, strict=True))
+
+
+def epochs(log: GroupLog) -> GroupHistory:
+    return history_of(walks_of(log, None), log)
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -198,16 +198,6 @@ def test_long_captures_get_wider_spans_and_not_more_rows(monkeypatch: pytest.Mon
     assert sum(row["commits"] for row in few) == sum(row["commits"] for row in found) == 800
 
 
-def test_the_frame_of_one_group_is_in_order_of_time() -> None:
-    table = lag_of("transactions")
-    frame = lag_module.lag(table, group="rc")
-    assert set(frame.group_id) == {"rc"}
-    assert len(frame) == pc.sum(pc.equal(table["group_id"], "rc")).as_py()
-    assert len(lag_module.lag(table)) == table.num_rows
-    assert (frame.groupby(["topic", "partition"])["at"].diff().dropna().dt.total_seconds() > 0).all()
-    assert str(frame["lag"].dtype) == "Int64"
-
-
 def test_nothing_gives_nothing() -> None:
     nothing = POSITIONS.empty_table()
     assert lag_table(joined_fetches(nothing), joined_commits(nothing), joined_ends(nothing)).num_rows == 0
