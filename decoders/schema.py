@@ -119,10 +119,6 @@ class Api:
         """The versions of the request; those of the response are the same."""
         return self.request.versions
 
-    def releases(self, version: int) -> tuple[str, ...]:
-        """The releases, oldest first, that know the version."""
-        return tuple(release.name for release in self.request.releases if version in release.versions)
-
     def unstable(self, version: int) -> bool:
         """Whether every release that knows the version calls it unstable."""
         knowing = [release for release in self.request.releases if version in release.versions]

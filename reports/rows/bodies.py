@@ -24,9 +24,6 @@ class Bodies:
     responses: Tape
     roles: Roles
 
-    def __len__(self) -> int:
-        return len(self.requests)
-
     @property
     def programs(self) -> Programs:
         """What the field ids of the tapes mean."""

@@ -682,7 +682,7 @@ def test_what_is_held_at_once_is_bounded_by_values(rows_at_once: int, monkeypatc
     at_once = observed(TableBuilder(ALL), whole)
     monkeypatch.setattr("kafkascope.reports.rows.bodies.ROWS_AT_ONCE", rows_at_once)
     for bodies in BodyDecoder().decode(whole):
-        assert len(bodies) == 1 or max(len(bodies.requests.field), len(bodies.responses.field)) <= rows_at_once
+        assert len(bodies.requests) == 1 or max(len(bodies.requests.field), len(bodies.responses.field)) <= rows_at_once
     assert observed(TableBuilder(ALL), whole) == at_once
 
 
