@@ -3,6 +3,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_no_frames_and_empty_frames() -> None:
     none = decode_bodies(b"", [], [], [])
     assert len(none) == 0
     assert none.frame_start.tolist() == [0]
-    assert none.strings(none.field).to_pylist() == []
+    assert none.strings(np.empty(0, np.int64)).to_pylist() == []
     empty = decode_bodies(b"", [0, 0], [0, 0], [-1, int(programs().program_of(1, 0, False))])
     assert [Status(status) for status in empty.status] == [Status.UNKNOWN, Status.SHORT]
     assert tree(empty, 0) == {}
