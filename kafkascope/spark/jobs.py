@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def analyze(
             if session is None:
                 session, log = open_session(master, settings)
             if is_local(session):
-                _rehearse(options)
+                rehearse(replace(options, session=SessionOptions()))
             run = _Run(own_session(session), staging, options, progress, stop)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
         except Exception as error:
@@ -169,9 +169,10 @@ def _failure(error: Exception, log: Path | None) -> AnalysisError | None:
     return AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)])))
 
 
-def _rehearse(options: EngineOptions) -> None:
+@cache
+def rehearse(options: EngineOptions) -> None:
     """Have kernels compiled in this process, which tells it: not by all workers at once, which nobody listens to."""
-    for _ in Listening(Rehearsal(), replace(options, session=SessionOptions())).batches():
+    for _ in Listening(Rehearsal(), options).batches():
         pass
 
 

@@ -15,6 +15,7 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from tests.paths import PCAPS
 
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
+GROUPS = 12
 
 
 def comparable(name: str, table: pa.Table) -> pa.Table:
@@ -24,40 +25,41 @@ def comparable(name: str, table: pa.Table) -> pa.Table:
     return table.take(pc.sort_indices(table, [(column, "ascending") for column in flat])).combine_chunks()
 
 
-def split_sizes(file: Path) -> list[int]:
-    """64 KiB and the whole file, which is the same for small files and for compressed ones: these are never split."""
-    size = max(file.stat().st_size, 4096)
-    return [65536, size] if size > 65536 and file.suffix not in (".gz", ".zst") else [size]
+def size_of(file: str) -> int:
+    return max((PCAPS / file).stat().st_size, 4096)
 
 
 def cuts(file: str) -> list[tuple[int, int]]:
-    """Each size of splits with each number of partitions."""
-    return [(size, into) for size in split_sizes(PCAPS / file) for into in (1, 7)]
+    """Each size of splits with each number of partitions: 64 KiB, and the whole file, as compressed ones always are."""
+    size = size_of(file)
+    sizes = [65536, size] if size > 65536 and not file.endswith((".gz", ".zst")) else [size]
+    return [(size, into) for size in sizes for into in (1, 7)]
 
 
-@pytest.mark.parametrize("file", CAPTURES)
-def test_spark_gives_the_tables_of_one_process(file: str, spark: Any, tmp_path: Path) -> None:
-    """Each file with one of its cuts, in turn; the test below takes ten minutes for all."""
-    of_file = cuts(file)
-    compare(file, [of_file[CAPTURES.index(file) % len(of_file)]], spark, tmp_path)
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_spark_gives_the_tables_of_one_process(number: int, spark: Any, tmp_path: Path) -> None:
+    """All files, some at a time, which saves the start of many jobs; the cuts take turns. Below, each file has all."""
+    files = CAPTURES[number::GROUPS]
+    of_large = [(size, into) for size in (65536, max(map(size_of, files))) for into in (1, 7)]
+    compare(files, [of_large[number % len(of_large)]], spark, tmp_path)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("file", CAPTURES)
 def test_spark_gives_the_tables_of_one_process_however_cut(file: str, spark: Any, tmp_path: Path) -> None:
-    compare(file, cuts(file), spark, tmp_path)
+    compare([file], cuts(file), spark, tmp_path)
 
 
-def compare(file: str, how_cut: list[tuple[int, int]], spark: Any, tmp_path: Path) -> None:
+def compare(files: list[str], how_cut: list[tuple[int, int]], spark: Any, tmp_path: Path) -> None:
     """Analyze with splits of so many bytes and so many partitions, and compare with the tables of this process."""
     from kafkascope.spark import analyze
 
-    path = str(PCAPS / file)
-    here = kafkascope.read(path, records=True)
+    paths = [str(PCAPS / file) for file in files]
+    here = kafkascope.read(paths, records=True)
     for split_bytes, partitions in how_cut:
         out = tmp_path / f"{split_bytes}-{partitions}"
         analyze(
-            [path], str(out), spark=spark, records=True, report=False, split_bytes=split_bytes, partitions=partitions
+            paths, str(out), spark=spark, records=True, report=False, split_bytes=split_bytes, partitions=partitions
         )
         for name in here.tables:
             mine = comparable(name, here.arrow(name))
