@@ -9,9 +9,9 @@ An API nobody knows is taken for a new one: those have been flexible from their 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +43,16 @@ NEVER_FLEXIBLE = schema.OPEN_END + 1  # above every version
 FORMER_NAMES: Mapping[str, int] = MappingProxyType({"ListClientMetricsResources": 74})
 
 
-@dataclass(frozen=True, slots=True)
-class ApiTable:
-    """One entry per API key, from 0 to the highest known one; all arrays int64 of the same length.
+class ApiTable(NamedTuple):
+    """One entry per API key, from 0 to the highest known one; all arrays int64 of the same length. Kernels can take it.
 
     A key without an API would have an empty range of versions (first above last).
     """
 
     first_version: NDArray[np.int64]
     last_version: NDArray[np.int64]
-    first_flexible_request: NDArray[np.int64]  # NEVER_FLEXIBLE if no version is
-    first_flexible_response: NDArray[np.int64]
+    first_flexible_request: NDArray[np.int64]  # first version with header 2; NEVER_FLEXIBLE if none has it
+    first_flexible_response: NDArray[np.int64]  # first version with header 1
 
 
 @cache
@@ -72,14 +71,9 @@ def api_table() -> ApiTable:
         table.last_version[key] = api.versions.last
         if api.request.flexible:
             table.first_flexible_request[key] = api.request.flexible.first
-        if api.response.flexible:
+        if api.response.flexible and key != API_VERSIONS:
             table.first_flexible_response[key] = api.response.flexible.first
-    for array in (
-        table.first_version,
-        table.last_version,
-        table.first_flexible_request,
-        table.first_flexible_response,
-    ):
+    for array in table:
         array.setflags(write=False)
     return table
 
@@ -114,10 +108,8 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 def response_header_version(api_key: int, api_version: int) -> int:
     """0 or 1: the version of the header before a response's body; api_version is the request's."""
-    if api_key == API_VERSIONS:
-        return 0
-    api = schema.apis().get(api_key)
-    return 1 if api is None or api_version in api.response.flexible else 0
+    first = api_table().first_flexible_response
+    return int(not 0 <= api_key < first.size or api_version >= first[api_key])
 
 
 def response_layout_version(api_key: int, api_version: int, error_code: int) -> int:

@@ -15,13 +15,16 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numba import njit as njit
 from numba.core import config, event
 from numba.core.caching import UserWideCacheLocator, ZipCacheLocator
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class OfZip(ZipCacheLocator):  # type: ignore[misc]
@@ -107,6 +110,16 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
 def _say(text: str) -> None:
     print(f"kafkascope: {text}", file=sys.stderr, flush=True)
+
+
+def borrowing(function: Function) -> Function:
+    """A kernel that neither allocates nor returns arrays: it borrows those of its caller and counts no references.
+
+    A tuple of many arrays can be handed from one such kernel to the next for little. With njit, each call would count
+    a reference to every array up and down again, which costs more than what many of them do.
+    """
+    kernel: Function = njit(cache=True, nogil=True, _nrt=False)(function)
+    return kernel
 
 
 if not config.CACHE_LOCATOR_CLASSES:  # else the user has said where

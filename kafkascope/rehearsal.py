@@ -39,7 +39,7 @@ class Rehearsal:
 
     def __iter__(self) -> Iterator[Packets]:
         live.rehearse()
-        recognise.behind_tags(np.zeros(1, np.uint8), 0, 1)  # for answers behind lost bytes
+        recognise.response_layout(np.zeros(5, np.uint8), 0, 5, 0, 0, apis.api_table())  # for answers behind lost bytes
         number = 1
         for contents in _batches():
             yield _packets(contents, number)

@@ -1,24 +1,26 @@
 """Requests and their responses: the state of all Kafka conversations, and exchanges out of it in batches.
 
-The kernel is in pairing.py. Here it is fed, asked back, and what it wrote becomes Exchanges and issues. A request
-waits with a
-copy of its bytes until it is answered, until its connection ends, or until more than pairing.MOST_WAITING requests or
-pairing.MOST_WAITING_BYTES of one connection wait: then the oldest one is given up.
+The kernel is in pairing/. Here it is fed, its questions are answered, and what it wrote becomes Exchanges and issues. A
+request waits with a copy of its bytes until it is answered, until its connection ends, or until more than MOST_WAITING
+requests or MOST_WAITING_BYTES of one connection wait: then the oldest one is given up.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.kernels import njit
-from kafkascope.sniffer import frames, pairing, recognise
+from kafkascope.sniffer import frames, recognise
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.pairing import state as pairing
+from kafkascope.sniffer.pairing.kernel import converse
+from kafkascope.sniffer.pairing.resync import CHAIN
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,11 +121,7 @@ class Conversations:
         self._at[pairing.SIZE_LIMIT] = frame_limit
         self._held: U8 = np.empty(0, np.uint8)
         self._held_used = 0
-        table = apis.api_table()
-        self._known: I64 = np.ascontiguousarray(np.stack([table.first_version, table.last_version], axis=1), np.int64)
-        self._flexible: I64 = table.first_flexible_request.copy()
-        self._flexible_response: I64 = table.first_flexible_response.copy()
-        self._flexible_response[apis.API_VERSIONS] = apis.NEVER_FLEXIBLE
+        self._header: I64 = np.zeros(recognise.HEADER_COLUMNS, np.int64)
         self._out: I64 = np.empty((2 * pairing.ROOM, pairing.OUT_COLUMNS), np.int64)
         self._events: I64 = np.empty((2 * pairing.ROOM, pairing.EVENT_COLUMNS), np.int64)
 
@@ -142,16 +140,7 @@ class Conversations:
         wanted = self._streams.state[streams, frames.STREAM_MODE] != frames.DROPPED
         if not wanted.all():
             slots = slots[wanted]
-            runs = Runs(
-                runs.data,
-                runs.connection[wanted],
-                runs.direction[wanted],
-                runs.offset[wanted],
-                runs.start[wanted],
-                runs.length[wanted],
-                runs.number[wanted],
-                runs.at[wanted],
-            )
+            runs = Runs(runs.data, *(getattr(runs, field.name)[wanted] for field in fields(Runs)[1:]))
         return self._run(self._streams.gather(runs, slots, self._held_used))
 
     def end(self, connections: Iterable[int]) -> Exchanges:
@@ -219,28 +208,14 @@ class Conversations:
 
     def _run(self, batch: frames.Batch) -> Exchanges:
         at = self._at
-        at[[pairing.AT_CONNECTION, pairing.AT_OUT, pairing.AT_EVENT, pairing.ANSWER, pairing.AT_DIRECTIONS]] = 0
-        at[[pairing.AT_ROW_0, pairing.AT_ROW_1]] = -1
+        at[[pairing.AT_CONNECTION, pairing.AT_DIRECTIONS, pairing.AT_BREAK, pairing.AT_OUT, pairing.AT_EVENT]] = 0
+        at[pairing.AT_NEXT_ROW] = -1
+        at[pairing.ANSWER] = pairing.NO_ANSWER
         likely = batch.rows.shape[0] // 2 + 2 * pairing.ROOM  # small frames: a packet each
         if self._out.shape[0] < likely:
             self._out = np.empty((likely, pairing.OUT_COLUMNS), np.int64)
         while True:
-            code = pairing.converse(
-                batch.arena,
-                self._held,
-                batch.rows,
-                batch.connections,
-                self._streams.state,
-                self._connections,
-                self._client_ids,
-                self._nodes,
-                self._out,
-                self._events,
-                at,
-                self._known,
-                self._flexible,
-                self._flexible_response,
-            )
+            code = converse(self._state(batch))
             if code == pairing.DONE:
                 break
             if code == pairing.NEED_ROOM:
@@ -262,13 +237,30 @@ class Conversations:
             self._out = np.empty((2 * pairing.ROOM, pairing.OUT_COLUMNS), np.int64)
         return result
 
+    def _state(self, batch: frames.Batch) -> pairing.State:
+        return pairing.State(
+            batch.arena,
+            self._held,
+            batch.rows,
+            batch.connections,
+            self._streams.state,
+            self._connections,
+            self._client_ids,
+            self._nodes,
+            self._out,
+            self._events,
+            self._at,
+            self._header,
+            apis.api_table(),
+        )
+
     def _make_room(self) -> None:
         at = self._at
         if self._out.shape[0] - at[pairing.AT_OUT] < pairing.ROOM:
             self._out = np.concatenate([self._out, np.empty_like(self._out)])
         if self._events.shape[0] - at[pairing.AT_EVENT] < pairing.ROOM:
             self._report()
-        if self._nodes.shape[0] - at[pairing.AT_NODES] < 8:
+        if self._nodes.shape[0] - at[pairing.AT_NODES] < pairing.ROOM_NODES:
             self._nodes = np.concatenate([self._nodes, np.zeros_like(self._nodes)])
 
     def _recognise(self, batch: frames.Batch) -> None:
@@ -350,11 +342,10 @@ class Conversations:
 
     def _is_request(self, arena: U8, start: int, end: int) -> bool:
         """Whether a request, from its header on, is to the last byte one of the API and version that it names."""
-        header = np.zeros(6, np.int64)
-        recognise.read_request_header(arena, start, end, self._flexible, header)
-        key, version, body = (
-            int(header[column]) for column in (recognise.HEADER_KEY, recognise.HEADER_VERSION, recognise.HEADER_BODY)
-        )
+        header = self._header
+        recognise.read_request_header(arena, start, end, apis.api_table(), header)
+        columns = [recognise.HEADER_KEY, recognise.HEADER_VERSION, recognise.HEADER_BODY]
+        key, version, body = header[columns].tolist()
         if key == apis.PRODUCE and not recognise.produces(arena, body, end, version):
             return False
         return recognise.fits(arena, body, end, key, version, False)
@@ -364,18 +355,14 @@ class Conversations:
         start = int(self._at[pairing.ASK_POSITION]) + 4
         end = start + int(self._at[pairing.ASK_SIZE])
         if code == pairing.ASK_CHAIN:
-            return recognise.are_responses(arena, start - 4, end - 4, pairing.CHAIN)
+            return recognise.are_responses(arena, start - 4, end - 4, CHAIN)
         if code == pairing.ASK_REQUEST:
             return self._is_request(arena, start, end)
         node = self._nodes[int(self._at[pairing.ASK_NODE])]
         key, version = int(node[pairing.NODE_KEY]), int(node[pairing.NODE_VERSION])
-        body = start + 4
         if not apis.is_known(key, version):
-            return key != apis.API_VERSIONS or end - body >= 6
-        if apis.response_header_version(key, version):
-            body = int(recognise.behind_tags(arena, body, end))
-        elif end - body >= 2:
-            version = apis.response_layout_version(key, version, int(recognise.int16(arena, body)))
+            return key != apis.API_VERSIONS or end - start >= 4 + 6
+        version, body = recognise.response_layout(arena, start, end, key, version, apis.api_table())
         return recognise.fits(arena, body, end, key, version, True)
 
     def _report(self) -> None:
@@ -413,8 +400,7 @@ class Conversations:
             )
 
     def _hold(self, batch: frames.Batch) -> None:
-        """Copy the bytes of frames that still wait out of the arena, and drop what no frame needs from those held
-        before."""
+        """Copy the bytes of frames that still wait out of the arena, and drop those held before that no frame needs."""
         found = np.empty(1024, np.int64)
         count = _waiting_in_arena(batch.connections, self._connections, self._nodes, found)
         if count > found.shape[0]:
@@ -522,8 +508,7 @@ class Conversations:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _move(source: U8, nodes: I64, which: I64, target: U8, used: int) -> int:
-    """Copy the bytes of nodes behind `used` bytes of target and point the nodes there; returns how many are used
-    then."""
+    """Copy the bytes of nodes behind those used of target and point the nodes there; returns how many are used then."""
     for index in range(which.shape[0]):
         node = which[index]
         start = nodes[node, pairing.NODE_START]

@@ -1,9 +1,8 @@
 """Bytes of streams as rows: what arrives is laid out in one arena, and what no frame could use yet is kept for later.
 
-A Kafka frame is an int32 size and as many bytes. The kernel in exchanges.py finds the frames; here is what it works on:
-the state of a stream, the rows of a batch, and the bytes that wait for the rest of their frame. Those stay in chunks
-as they came
-until the frame can be whole: a frame of many batches is copied once more, not once for each batch.
+A Kafka frame is an int32 size and as many bytes. The kernel in pairing/ finds the frames; here is what it works on:
+the state of a stream, the rows of a batch, and the bytes that wait for the rest of their frame. Those stay in chunks as
+they came until the frame can be whole: a frame of many batches is copied once more, not once for each batch.
 """
 
 from __future__ import annotations
@@ -16,15 +15,25 @@ from kafkascope.decoders.kernels import njit
 from kafkascope.sniffer.columns import I64, U8, Runs
 
 # Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.
-ROW_START, ROW_BYTES, ROW_WIRE, ROW_KIND, ROW_NUMBER, ROW_AT, ROW_OFFSET, ROW_KEY, ROW_HEAD = range(9)
-ROW_COLUMNS = 9
-# ROW_START, ROW_BYTES: place in the arena (a gap has no bytes there). ROW_WIRE: length in the stream. ROW_OFFSET: in
-# the stream.
-# ROW_KEY: the packet at which the bytes could be used, which is the highest number so far in the stream; it orders the
-# rows of
-# both directions in one way, however the capture was cut into batches. ROW_HEAD: 1 if the first byte is the packet's
-# first.
+(
+    ROW_START,  # place in the arena
+    ROW_BYTES,  # length in the arena; 0 for a gap
+    ROW_WIRE,  # length in the stream
+    ROW_KIND,
+    ROW_NUMBER,  # packet
+    ROW_AT,
+    ROW_OFFSET,  # place in the stream
+    ROW_KEY,  # orders the rows of both directions: the highest packet number of the stream so far
+    ROW_HEAD,  # 1: the first byte is the packet's first
+    ROW_COLUMNS,
+) = range(10)
 BYTES, GAP, END = range(3)
+
+# Columns of an entry of Batch.connections: the slot, then for each direction three columns. Those of direction 1 are
+# TABLE_SIDE farther.
+TABLE_SLOT, TABLE_FIRST, TABLE_NEW, TABLE_BEHIND = range(4)  # first row, first new row, row behind the last
+TABLE_SIDE = 3
+TABLE_COLUMNS = 1 + 2 * TABLE_SIDE
 
 # Columns of a stream's state.
 (
@@ -38,24 +47,29 @@ BYTES, GAP, END = range(3)
     STREAM_LEFT,  # bytes of the frame behind a gap that are still to pass
     STREAM_CUT_AT,  # latest time of those that passed
     STREAM_SCAN,  # arena position from which requests are looked for (mode SEARCHING)
-    STREAM_REFUTED,  # 1: the candidate at STREAM_BEGIN is no frame by its body
+    STREAM_REFUTED,  # what the candidate at STREAM_BEGIN is known not to be
     STREAM_NEED,  # bytes from STREAM_BEGIN that must be there before anything can happen; 0: none known
     STREAM_SKIPPED,  # captured bytes passed over since synchronisation was lost
-    STREAM_SEEN,  # 1: there was a row
     STREAM_ENDING,  # 1: no contiguous bytes can follow
     STREAM_COLUMNS,
-) = range(16)
+) = range(15)
 
 # Modes of a stream.
-UNDECIDED, SEARCHING, SYNCED, LOST, DROPPED = range(5)
-# UNDECIDED: not yet recognised, connection seen from its start. SEARCHING: not yet recognised, from the middle.
-# SYNCED: a frame begins at STREAM_BEGIN. LOST: Kafka, but where the next frame begins is unknown. DROPPED: not Kafka.
+(
+    UNDECIDED,  # not yet recognised, from the start of the connection on
+    SEARCHING,  # not yet recognised, and the start is not there or does not tell
+    SYNCED,  # a frame begins at STREAM_BEGIN
+    LOST,  # Kafka, but where the next frame begins is unknown
+    DROPPED,  # not Kafka
+) = range(5)
+
+# STREAM_REFUTED. CHAIN_ASKED: of a stream that is SEARCHING, while the question for a chain of responses is out.
+NOT_REFUTED, FRAME_REFUTED, CHAIN_REFUTED, CHAIN_ASKED = range(4)
 
 
 @dataclass(slots=True)
 class Held:
-    """What a stream keeps from batch to batch: bytes in chunks, and the rows that brought them (ROW_START is from
-    0)."""
+    """What a stream keeps from batch to batch: bytes in chunks, and the rows that brought them (ROW_START from 0)."""
 
     chunks: list[U8] = field(default_factory=list)
     rows: list[I64] = field(default_factory=list)
@@ -79,7 +93,7 @@ class Batch:
     arena: U8  # held and new bytes; room for more behind `used`
     used: int
     rows: I64  # [n, ROW_COLUMNS]
-    connections: I64  # [c, 7]: slot; then for both directions first row, first new row, row behind the last
+    connections: I64  # [c, TABLE_COLUMNS]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -122,12 +136,10 @@ class Streams:
         self.held.pop(2 * slot + 1, None)
 
     def gather(self, runs: Runs, slots: I64, room: int) -> Batch:
-        """Lay out a batch of runs, whose connections have the slots given (one for each row), and what is held before
-        them.
+        """Lay out a batch of runs, whose connections have the slots given (one for each row), behind what is held.
 
         A stream that waits for more bytes than there are now only keeps its new ones and is not in the batch. Room is
-        how
-        many bytes the arena has behind those laid out.
+        how many bytes the arena has behind those laid out.
         """
         streams = 2 * slots + runs.direction.astype(np.int64)
         is_gap = runs.start < 0
@@ -213,9 +225,10 @@ class Streams:
         table = batch.connections
         if not table.shape[0]:
             return
-        streams = np.concatenate([2 * table[:, 0], 2 * table[:, 0] + 1])
-        first_rows = np.concatenate([table[:, 1], table[:, 4]])
-        last_rows = np.concatenate([table[:, 3], table[:, 6]])
+        streams = np.concatenate([2 * table[:, TABLE_SLOT], 2 * table[:, TABLE_SLOT] + 1])
+        first_rows, last_rows = (
+            np.concatenate([table[:, column], table[:, TABLE_SIDE + column]]) for column in (TABLE_FIRST, TABLE_BEHIND)
+        )
         state = self.state[streams]
         size = np.where(
             state[:, STREAM_CUT] > 0, state[:, STREAM_CUT], state[:, STREAM_AVAILABLE] - state[:, STREAM_BEGIN]
@@ -245,17 +258,18 @@ class Streams:
 def _connections(streams: I64, new: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> I64:
     """The table of Batch.connections, from the streams of sorted rows and which of the rows are new."""
     if not streams.shape[0]:
-        return np.zeros((0, 7), np.int64)
+        return np.zeros((0, TABLE_COLUMNS), np.int64)
     slots = streams >> 1
     first = np.flatnonzero(np.concatenate([[True], slots[1:] != slots[:-1]]))
     unique = slots[first]
-    table = np.empty((unique.shape[0], 7), np.int64)
-    table[:, 0] = unique
+    table = np.empty((unique.shape[0], TABLE_COLUMNS), np.int64)
+    table[:, TABLE_SLOT] = unique
     old_before = np.concatenate([[0], np.cumsum(~new)])
     for direction in (0, 1):
         low = np.searchsorted(streams, 2 * unique + direction, side="left")
         high = np.searchsorted(streams, 2 * unique + direction, side="right")
-        table[:, 1 + 3 * direction] = low
-        table[:, 2 + 3 * direction] = low + old_before[high] - old_before[low]
-        table[:, 3 + 3 * direction] = high
+        columns = table[:, TABLE_SIDE * direction :]
+        columns[:, TABLE_FIRST] = low
+        columns[:, TABLE_NEW] = low + old_before[high] - old_before[low]
+        columns[:, TABLE_BEHIND] = high
     return table

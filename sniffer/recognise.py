@@ -1,8 +1,7 @@
 """Which bytes are Kafka: credible headers, other protocols by their first bytes, and bodies that fit a layout.
 
 Request headers: int16 api key, int16 api version, int32 correlation id, and from header version 1 on a nullable client
-id
-with an int16 length, in header 2 tagged fields behind it (RequestHeader.json, KIP-482).
+id with an int16 length, in header 2 tagged fields behind it (RequestHeader.json, KIP-482).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kafkascope.decoders import apis
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import borrowing, njit
 from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
 from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
@@ -32,6 +31,7 @@ LARGEST_DOUBTFUL = 1 << 20  # bytes of a frame that are waited for to have its b
 
 # Columns of a header as read_request_header writes it.
 HEADER_KEY, HEADER_VERSION, HEADER_CORRELATION, HEADER_CLIENT_ID, HEADER_CLIENT_ID_LENGTH, HEADER_BODY = range(6)
+HEADER_COLUMNS = 6
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -69,13 +69,30 @@ def behind_tags(data: U8, position: int, end: int) -> Any:
     return np.int64(position)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I64) -> Any:
+@borrowing
+def is_valid(key: int, version: int, table: apis.ApiTable) -> Any:
+    """Whether the schemas know this version of this API: apis.is_known for kernels."""
+    return 0 <= key < table.first_version.size and table.first_version[key] <= version <= table.last_version[key]
+
+
+@borrowing
+def response_layout(data: U8, start: int, end: int, key: int, version: int, table: apis.ApiTable) -> Any:
+    """The version of a response's layout, given the request's; where its body begins, -1 if the header is not whole."""
+    body = start + CORRELATION_ID
+    if end - body >= 2:
+        version = response_layout_version(key, version, int16(data, body))
+    first_flexible = table.first_flexible_response
+    if not 0 <= key < first_flexible.size or version >= first_flexible[key]:
+        body = behind_tags(data, body, end)
+    return version, body
+
+
+@borrowing
+def read_request_header(data: U8, start: int, end: int, table: apis.ApiTable, header: I64) -> Any:
     """Read the header of a request frame, as far as it is there; header takes the HEADER_ columns, positions in data.
 
-    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Flexible: for each API key the
-    first
-    version with header 2. Returns False if fewer than 8 bytes are there or the client id's length cannot be.
+    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Returns False if fewer than 8 bytes
+    are there or the client id's length cannot be.
     """
     header[HEADER_CLIENT_ID] = -1
     header[HEADER_CLIENT_ID_LENGTH] = 0
@@ -88,7 +105,7 @@ def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I
     header[HEADER_VERSION] = version
     header[HEADER_CORRELATION] = int32(data, start + 4)
     position = np.int64(start + 8)
-    if key == 7 and version == 0:  # ControlledShutdown 0 is the only one with header 0
+    if key == apis.CONTROLLED_SHUTDOWN and version == 0:  # the only one with header 0
         header[HEADER_BODY] = position
         return True
     if end - position < 2:
@@ -103,10 +120,9 @@ def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I
         header[HEADER_CLIENT_ID] = position
         header[HEADER_CLIENT_ID_LENGTH] = length
         position += length
-    first = np.int64(0)
-    if 0 <= key < flexible.shape[0]:
-        first = flexible[key]
-    header[HEADER_BODY] = behind_tags(data, position, end) if version >= first else position
+    first_flexible = table.first_flexible_request
+    is_flexible = not 0 <= key < first_flexible.size or version >= first_flexible[key]
+    header[HEADER_BODY] = behind_tags(data, position, end) if is_flexible else position
     return True
 
 
@@ -219,8 +235,7 @@ def _is_redis(data: bytes) -> bool:
 
 def _is_zookeeper(data: bytes) -> bool:
     # ConnectRequest (size 44 or 45, protocol version 0, last zxid, timeout, session) or its answer; later requests
-    # have a
-    # size, an xid and a type.
+    # have a size, an xid and a type.
     if len(data) < 12:
         return data[:4] in (b"ruok", b"srvr", b"mntr")
     size = int.from_bytes(data[:4], "big")
@@ -251,8 +266,7 @@ def signature(data: bytes) -> str | None:
 
 
 def other_protocol(streams: tuple[bytes, bytes]) -> str:
-    """The name of what is not Kafka, by the first bytes of both streams: length_prefixed and unknown if there is no
-    other."""
+    """The name of what is not Kafka, by the first bytes of both streams; length_prefixed or unknown if it has none."""
     for data in streams:
         name = signature(data)
         if name is not None:

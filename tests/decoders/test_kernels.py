@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept when the usual places cannot be written."""
+"""Where compiled kernels are kept when the usual places cannot be written; kernels that borrow arrays."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
 
 from kafkascope.decoders import kernels
 from tests.paths import package_files
@@ -130,3 +134,36 @@ def test_without_any_place_it_says_what_to_do(temporary: Path, monkeypatch: pyte
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
     with pytest.raises(FileNotFoundError, match="NUMBA_CACHE_DIR must name a directory"):
         kernels.temporary_directory()
+
+
+class Numbers(NamedTuple):
+    few: NDArray[np.int64]
+    many: NDArray[np.int64]
+
+
+@kernels.borrowing
+def total(numbers: Numbers) -> Any:
+    return last(numbers) + numbers.few[0]
+
+
+@kernels.borrowing
+def last(numbers: Numbers) -> Any:
+    return numbers.many[-1]
+
+
+@kernels.borrowing
+def allocated(size: int) -> Any:
+    return np.zeros(size)[0]
+
+
+def test_a_borrowing_kernel_counts_no_references() -> None:
+    numbers = Numbers(np.arange(3), np.arange(5))
+    before = sys.getrefcount(numbers.many)
+    result = total(numbers)
+    after = sys.getrefcount(numbers.many)
+    assert (result, after) == (4, before)
+
+
+def test_a_borrowing_kernel_cannot_allocate() -> None:
+    with pytest.raises(NumbaError, match="array passed into the function"):
+        allocated(3)

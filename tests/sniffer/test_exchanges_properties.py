@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkascope.sniffer import pairing
 from kafkascope.sniffer.columns import Exchanges
 from kafkascope.sniffer.exchanges import Conversations, Start
+from kafkascope.sniffer.pairing import state as pairing
 from kafkascope.sniffer.tcp import Connections
 from tests.sniffer.capture_segments import plain, segments_of
 from tests.sniffer.tcp_conversation import Piece, read_runs
