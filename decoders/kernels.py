@@ -113,12 +113,13 @@ def _say(text: str) -> None:
 
 
 def borrowing(function: Function) -> Function:
-    """A kernel that neither allocates nor returns arrays: it borrows those of its caller and counts no references.
+    """A kernel for kernels alone: it is not called by Python, allocates nothing and counts no references to arrays.
 
-    A tuple of many arrays can be handed from one such kernel to the next for little. With njit, each call would count
-    a reference to every array up and down again, which costs more than what many of them do.
+    To hand a tuple of many arrays to such a kernel costs little. With njit, each call would count a reference to every
+    array up and down again, and the code that unpacks the tuple from Python's would be compiled for each kernel.
     """
-    kernel: Function = njit(cache=True, nogil=True, _nrt=False)(function)
+    options = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    kernel: Function = njit(cache=True, nogil=True, **options)(function)
     return kernel
 
 

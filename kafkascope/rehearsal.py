@@ -39,7 +39,8 @@ class Rehearsal:
 
     def __iter__(self) -> Iterator[Packets]:
         live.rehearse()
-        recognise.response_layout(np.zeros(5, np.uint8), 0, 5, 0, 0, apis.api_table())  # for answers behind lost bytes
+        flexible = apis.api_table().first_flexible_response
+        recognise.response_layout(np.zeros(5, np.uint8), 0, 5, 0, 0, flexible)  # for answers behind lost bytes
         number = 1
         for contents in _batches():
             yield _packets(contents, number)

@@ -343,7 +343,7 @@ class Conversations:
     def _is_request(self, arena: U8, start: int, end: int) -> bool:
         """Whether a request, from its header on, is to the last byte one of the API and version that it names."""
         header = self._header
-        recognise.read_request_header(arena, start, end, apis.api_table(), header)
+        recognise.read_request_header(arena, start, end, apis.api_table().first_flexible_request, header)
         columns = [recognise.HEADER_KEY, recognise.HEADER_VERSION, recognise.HEADER_BODY]
         key, version, body = header[columns].tolist()
         if key == apis.PRODUCE and not recognise.produces(arena, body, end, version):
@@ -362,7 +362,8 @@ class Conversations:
         key, version = int(node[pairing.NODE_KEY]), int(node[pairing.NODE_VERSION])
         if not apis.is_known(key, version):
             return key != apis.API_VERSIONS or end - start >= 4 + 6
-        version, body = recognise.response_layout(arena, start, end, key, version, apis.api_table())
+        flexible = apis.api_table().first_flexible_response
+        version, body = recognise.response_layout(arena, start, end, key, version, flexible)
         return recognise.fits(arena, body, end, key, version, True)
 
     def _report(self) -> None:

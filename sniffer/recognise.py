@@ -75,24 +75,26 @@ def is_valid(key: int, version: int, table: apis.ApiTable) -> Any:
     return 0 <= key < table.first_version.size and table.first_version[key] <= version <= table.last_version[key]
 
 
-@borrowing
-def response_layout(data: U8, start: int, end: int, key: int, version: int, table: apis.ApiTable) -> Any:
-    """The version of a response's layout, given the request's; where its body begins, -1 if the header is not whole."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def response_layout(data: U8, start: int, end: int, key: int, version: int, flexible: I64) -> Any:
+    """The version of a response's layout, given the request's; where its body begins, -1 if the header is not whole.
+
+    Flexible: for each API key the first version with header 1.
+    """
     body = start + CORRELATION_ID
     if end - body >= 2:
         version = response_layout_version(key, version, int16(data, body))
-    first_flexible = table.first_flexible_response
-    if not 0 <= key < first_flexible.size or version >= first_flexible[key]:
+    if not 0 <= key < flexible.size or version >= flexible[key]:
         body = behind_tags(data, body, end)
     return version, body
 
 
-@borrowing
-def read_request_header(data: U8, start: int, end: int, table: apis.ApiTable, header: I64) -> Any:
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I64) -> Any:
     """Read the header of a request frame, as far as it is there; header takes the HEADER_ columns, positions in data.
 
-    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Returns False if fewer than 8 bytes
-    are there or the client id's length cannot be.
+    HEADER_BODY is -1 if the header is not whole, HEADER_CLIENT_ID if there is none. Flexible: of each API key the first
+    version with header 2. Returns False if fewer than 8 bytes are there or the client id's length cannot be.
     """
     header[HEADER_CLIENT_ID] = -1
     header[HEADER_CLIENT_ID_LENGTH] = 0
@@ -120,8 +122,7 @@ def read_request_header(data: U8, start: int, end: int, table: apis.ApiTable, he
         header[HEADER_CLIENT_ID] = position
         header[HEADER_CLIENT_ID_LENGTH] = length
         position += length
-    first_flexible = table.first_flexible_request
-    is_flexible = not 0 <= key < first_flexible.size or version >= first_flexible[key]
+    is_flexible = not 0 <= key < flexible.size or version >= flexible[key]
     header[HEADER_BODY] = behind_tags(data, position, end) if is_flexible else position
     return True
 

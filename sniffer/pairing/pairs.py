@@ -121,7 +121,8 @@ def _answer(state: State, slot: Integer, request: Integer, response: Integer) ->
         data = state.held if nodes[response, NODE_HELD] else state.arena
         start = nodes[response, NODE_START]
         end = start + nodes[response, NODE_LENGTH]
-        version, body = recognise.response_layout(data, start, end, nodes[request, NODE_KEY], version, state.apis)
+        key, flexible = nodes[request, NODE_KEY], state.apis.first_flexible_response
+        version, body = recognise.response_layout(data, start, end, key, version, flexible)
         body = body - start if 0 <= body <= end else np.int64(-1)
     nodes[response, NODE_BODY] = body
     complete(state, slot, OUTCOME_ANSWERED, request, response, version)
@@ -133,7 +134,7 @@ def _request(state: State, slot: Integer, node: Integer) -> Integer:
     arena, nodes, header, connection = state.arena, state.nodes, state.header, state.connections[slot]
     start = nodes[node, NODE_START]
     end = start + nodes[node, NODE_LENGTH]
-    good = recognise.read_request_header(arena, start, end, state.apis, header)
+    good = recognise.read_request_header(arena, start, end, state.apis.first_flexible_request, header)
     key, version = header[recognise.HEADER_KEY], header[recognise.HEADER_VERSION]
     if connection[SASL]:
         if not (good and _is_no_token(state, slot)):

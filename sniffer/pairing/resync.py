@@ -240,7 +240,8 @@ def _request_at(state: State, slot: Integer, side: Integer, position: Integer) -
             return NOT_HERE
     if left < 4 + size:
         return pending
-    recognise.read_request_header(arena, position + 4, position + 4 + size, state.apis, state.header)
+    flexible = state.apis.first_flexible_request
+    recognise.read_request_header(arena, position + 4, position + 4 + size, flexible, state.header)
     return size if state.header[recognise.HEADER_BODY] >= 0 else NOT_HERE
 
 
