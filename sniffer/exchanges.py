@@ -332,7 +332,7 @@ class Conversations:
 
     def _judge_by_body(self, arena: U8, begin: int, available: int, ending: bool) -> recognise.Verdict:
         """The verdict on a first request whose client id is doubtful; still DOUBTFUL if its body cannot tell."""
-        key, version = int(recognise.int16(arena, begin + 4)), int(recognise.int16(arena, begin + 6))
+        key, version = arena[begin + 4 : begin + 8].view(">i2").tolist()
         behind = begin + 4 + int(recognise.int32(arena, begin))
         if not apis.is_known(key, version) or behind - begin > recognise.LARGEST_DOUBTFUL:
             return recognise.Verdict.DOUBTFUL

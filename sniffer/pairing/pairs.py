@@ -48,12 +48,12 @@ from kafkascope.sniffer.pairing.state import (
     TOO_MANY,
     Integer,
     State,
-    append,
     behind,
     complete,
     describe,
     free_node,
     give_up,
+    link,
     new_node,
     offset_of,
     row_of,
@@ -139,7 +139,7 @@ def _request(state: State, slot: Integer, node: Integer) -> Integer:
     if connection[SASL]:
         if not (good and _is_no_token(state, slot)):
             describe(nodes, node, KIND_SASL, 0, -1, -1, 0)
-            append(connection, REQUESTS, nodes, node)
+            link(connection, REQUESTS, nodes, node)
             return TAKEN
         connection[SASL] = 0
     if end - start < 8 and not nodes[node, NODE_WHOLE]:
@@ -171,7 +171,7 @@ def _request(state: State, slot: Integer, node: Integer) -> Integer:
     if response:
         _answer(state, slot, node, response)
     else:
-        append(connection, REQUESTS, nodes, node)
+        link(connection, REQUESTS, nodes, node)
     return TAKEN
 
 
@@ -270,7 +270,7 @@ def _response(state: State, slot: Integer, node: Integer) -> Integer:
         _pass_over(state, slot, found)
         _answer(state, slot, found, node)
     elif has_header:
-        append(connection, RESPONSES, nodes, node)
+        link(connection, RESPONSES, nodes, node)
     else:
         return NO_HEADER
     return TAKEN

@@ -193,7 +193,7 @@ def free_node(nodes: I64, at: I64, node: Integer) -> None:
 
 
 @borrowing
-def append(connection: I64, which: Integer, nodes: I64, node: Integer) -> None:
+def link(connection: I64, which: Integer, nodes: I64, node: Integer) -> None:
     """Put a node at the end of a list, REQUESTS or RESPONSES."""
     nodes[node, NODE_NEXT] = 0
     if connection[which + TAIL]:

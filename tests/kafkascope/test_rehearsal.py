@@ -81,8 +81,12 @@ print(json.dumps([rehearsed, kernels()]))
 NOT_SHOWN = {
     "kafkascope.reports.rows.tape_rows.error_rows",
 }
-# Names of kernels that mean something else in Python code: a method, and the function of which a kernel is made.
-NAMESAKES = {"kafkascope.sniffer.reassembly._end", "kafkascope.decoders.apis.response_layout_version"}
+# Names of kernels that mean something else in Python code: a method, the function of which a kernel is made, a type.
+NAMESAKES = {
+    "kafkascope.sniffer.reassembly._end",
+    "kafkascope.decoders.apis.response_layout_version",
+    "kafkascope.sniffer.recognise.int16",
+}
 OF_FILES = ("kafkascope.sniffer.sources.pcap.", "kafkascope.sniffer.sources.pcapng.")
 
 Kernels = dict[str, list[str]]
@@ -131,3 +135,9 @@ def test_no_kernel_is_forgotten_because_no_capture_here_needs_it() -> None:
     rehearsed = {name for display in DISPLAYS for name in rehearsed_and_shown(display)[0]}
     called = {name for name in called_by_python() if not name.startswith(OF_FILES)}
     assert called - rehearsed - NAMESAKES == NOT_SHOWN
+
+
+def test_python_calls_no_kernel_that_is_for_kernels_alone() -> None:
+    kernels = {name: name.rpartition(".") for name in called_by_python()}
+    options = {name: vars(sys.modules[module])[short].targetoptions for name, (module, _, short) in kernels.items()}
+    assert not [name for name in options if "no_cpython_wrapper" in options[name]]
