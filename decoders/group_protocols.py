@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkascope.decoders import schema
-from kafkascope.decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
+from kafkascope.decoders.interpreter import BytesReader, DecodeError, decode, decode_by_bytes
 from kafkascope.decoders.payloads import Payload, read
 from kafkascope.decoders.schema import NEVER, OPEN_END, Field, Message, Versions
 
@@ -70,7 +70,7 @@ CONNECT_ASSIGNMENT = _layout(
 
 def _read_newest(message: Message, data: bytes) -> Payload:
     """A message behind its int16 version; one that nobody knows is read as the newest, as Kafka's readers do."""
-    reader = Reader(data, root={})
+    reader = BytesReader(data, root={})
     version = reader.integer("int16")
     if version < 0:
         raise DecodeError("version", 0, f"a version of {message.name}, not {version}", {})
@@ -137,7 +137,7 @@ def decode_connect_assignment(data: bytes) -> Payload:
 
 def decode_streams_subscription(data: bytes) -> Payload:
     """User data of a Kafka Streams subscription: SubscriptionInfo, with its version first. Raises DecodeError."""
-    return read(schema.data_message("SubscriptionInfoData"), Reader(data, root={}).integer("int32"), data)
+    return read(schema.data_message("SubscriptionInfoData"), BytesReader(data, root={}).integer("int32"), data)
 
 
 def decode_streams_assignment(data: bytes) -> Payload:
@@ -148,7 +148,7 @@ def decode_streams_assignment(data: bytes) -> Payload:
     return Payload("AssignmentInfo", fields["version"], fields, data[reader.at :])
 
 
-class _AssignmentInfoReader(Reader):
+class _AssignmentInfoReader(BytesReader):
     """AssignmentInfo as java.io.DataOutputStream writes it."""
 
     __slots__ = ()

@@ -52,7 +52,7 @@ class DecodeError(ValueError):
         return f"{self.path or 'message'}: expected {self.expected} at offset {self.offset}"
 
 
-class Reader:
+class BytesReader:
     """A position in bytes, with checked reads of the protocol's primitive types.
 
     Nothing is read or allocated that the bytes left do not cover. Raises DecodeError, which names the path kept here.
@@ -140,7 +140,7 @@ class Reader:
         return urlsafe_b64encode(self.take(16, "uuid")).rstrip(b"=").decode()
 
 
-class _MessageReader(Reader):
+class _MessageReader(BytesReader):
     """A reader that knows a definition and a version."""
 
     __slots__ = ("elements_left", "flexible", "version")

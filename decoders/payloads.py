@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from kafkascope.decoders import schema
-from kafkascope.decoders.interpreter import DecodeError, Reader, decode, decode_by_bytes
+from kafkascope.decoders.interpreter import BytesReader, DecodeError, decode, decode_by_bytes
 from kafkascope.decoders.schema import Message
 
 
@@ -60,7 +60,7 @@ def read(message: Message, version: int, data: bytes, at: int = 0) -> Payload:
 
 def read_version_first(message: Message, data: bytes) -> Payload:
     """A message with an int16 of its version before it. Raises DecodeError."""
-    reader = Reader(data, root={})
+    reader = BytesReader(data, root={})
     return read(message, reader.integer("int16"), data, reader.at)
 
 
@@ -81,7 +81,7 @@ def _record_types(family: str, kind: str) -> Mapping[int, Message]:
 
 def decode_coordinator_key(topic: str, key: bytes) -> Payload:
     """The key of a record of a topic of COORDINATOR_TOPICS, by the record type before it. Raises DecodeError."""
-    reader = Reader(key, root={})
+    reader = BytesReader(key, root={})
     record_type = reader.integer("int16")
     known = _record_types(COORDINATOR_TOPICS[topic], "coordinator-key")
     if record_type not in known:
@@ -101,7 +101,7 @@ def decode_coordinator_value(topic: str, record_type: int, value: bytes) -> Payl
 
 def decode_typed_value(topic: str, value: bytes) -> Payload:
     """The value of a record of a topic in TYPED_VALUE_TOPICS. Raises DecodeError."""
-    reader = Reader(value, root={})
+    reader = BytesReader(value, root={})
     frame_version = reader.uvarint("a frame version")
     if frame_version != FRAME_VERSION:
         raise DecodeError("", 0, f"frame version {FRAME_VERSION}, not {frame_version}", {})
@@ -123,7 +123,7 @@ def decode_stored_record(topic: str, key: bytes | None, value: bytes | None) -> 
         return None
     if key is None:
         raise DecodeError("key", 0, f"a key, which every record of {topic} has", {})
-    record_type = Reader(key, root={}).integer("int16")
+    record_type = BytesReader(key, root={}).integer("int16")
     decoded = {"key": decode_coordinator_key(topic, key).as_dict(), "value": None}
     if value is not None:
         decoded["value"] = decode_coordinator_value(topic, record_type, value).as_dict()

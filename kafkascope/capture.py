@@ -39,7 +39,7 @@ from kafkascope.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeView:
+class DecodedExchange:
     """One exchange: its row of the exchanges table, and both bodies decoded (None where there is none)."""
 
     row: dict[str, Any]
@@ -205,7 +205,7 @@ class Capture(Answering):
     def _has(self, name: str) -> bool:
         return name in self._wanted
 
-    def exchange(self, n: int) -> ExchangeView:
+    def exchange(self, n: int) -> DecodedExchange:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
         table = self.exchanges
         if not 0 <= n < len(table):
@@ -216,7 +216,7 @@ class Capture(Answering):
             of = self.records
             records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
         bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
-        return ExchangeView({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+        return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
 
     def __repr__(self) -> str:
         s, source = self.summary, safe_text(self._source)

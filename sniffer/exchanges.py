@@ -2,7 +2,7 @@
 
 The kernel is in pairing/. Here it is fed, its questions are answered, and what it wrote becomes Exchanges and issues. A
 request waits with a copy of its bytes until it is answered, until its connection ends, or until more than MOST_WAITING
-requests or MOST_WAITING_BYTES of one connection wait: then the oldest one is given up.
+requests or MOST_WAITING_BYTES of one connection wait: then the oldest one is given up, if it is not the only one.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ _NOTEBOOKS = """# Notebooks
 ::: kafkascope.capture.Capture
     options: {inherited_members: true}
 
-::: kafkascope.capture.ExchangeView
+::: kafkascope.capture.DecodedExchange
 
 ::: kafkascope.groups.Group
 """

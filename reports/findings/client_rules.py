@@ -69,7 +69,7 @@ _TOLD_ELSEWHERE = (
 )
 
 
-class Facts:
+class ClientFacts:
     """The facts of one client by kind."""
 
     def __init__(self, client: str, facts: Iterable[Fact]) -> None:
@@ -85,7 +85,7 @@ class Facts:
 
 def client_findings(client: str, facts: Iterable[Fact]) -> list[Finding]:
     """All findings about a client."""
-    of_client = Facts(client, facts)
+    of_client = ClientFacts(client, facts)
     return [finding for rule in _RULES for finding in rule(of_client)]
 
 
@@ -106,7 +106,7 @@ def _finding(
     severity: Severity,
     kind: str,
     title: str,
-    facts: Facts,
+    facts: ClientFacts,
     of: Sequence[Fact],
     evidence: list[Observation],
     advice: str,
@@ -125,7 +125,7 @@ def _grown(count: float, enough: float) -> float:
     return count / (count + enough)
 
 
-def _metadata_storm(facts: Facts) -> Iterator[Finding]:
+def _metadata_storm(facts: ClientFacts) -> Iterator[Finding]:
     requests = facts.of("request", api="Metadata")
     most, window = busiest(requests, 1)
     if most < (enough := threshold("metadata_requests")):
@@ -143,7 +143,7 @@ def _metadata_storm(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _connection_churn(facts: Facts) -> Iterator[Finding]:
+def _connection_churn(facts: ClientFacts) -> Iterator[Finding]:
     connections = facts.of("connection")
     most, window = busiest(connections, SPANS_A_MINUTE)
     if most < (enough := threshold("connections_opened")):
@@ -168,7 +168,7 @@ def _connection_churn(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _api_versions_storm(facts: Facts) -> Iterator[Finding]:
+def _api_versions_storm(facts: ClientFacts) -> Iterator[Finding]:
     requests = facts.of("request", api="ApiVersions")
     most, window = busiest(requests, SPANS_A_MINUTE)
     if most < (enough := threshold("api_versions_requests")):
@@ -185,7 +185,7 @@ def _api_versions_storm(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _authentication(facts: Facts) -> Iterator[Finding]:
+def _authentication(facts: ClientFacts) -> Iterator[Finding]:
     failed = [f for f in facts.of("error") if f.what in _AUTHENTICATION]
     if (count := sum(f.count for f in failed)) < threshold("authentication_failures"):
         return
@@ -202,7 +202,7 @@ def _authentication(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _authorization(facts: Facts) -> Iterator[Finding]:
+def _authorization(facts: ClientFacts) -> Iterator[Finding]:
     refused = [f for f in facts.of("error") if f.what in _AUTHORIZATION]
     if (count := sum(f.count for f in refused)) < threshold("authorization_failures"):
         return
@@ -220,7 +220,7 @@ def _authorization(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _unanswered(facts: Facts) -> Iterator[Finding]:
+def _unanswered(facts: ClientFacts) -> Iterator[Finding]:
     # How long each waited until its connection, or all that is seen of the client, ended. What was asked in the last
     # moments is nobody's fault, and a long poll is open at any moment.
     ended = {f.first_packet: f.last_at for f in facts.of("connection") if f.what != "open"}
@@ -250,7 +250,7 @@ def _unanswered(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _sent_again(facts: Facts) -> Iterator[Finding]:
+def _sent_again(facts: ClientFacts) -> Iterator[Finding]:
     by_partition: dict[tuple[str | None, str | None], list[Fact]] = defaultdict(list)
     for fact in facts.of("sequence"):
         by_partition[fact.what, fact.api].append(fact)
@@ -287,7 +287,7 @@ def _sent_again(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _errors(facts: Facts) -> Iterator[Finding]:
+def _errors(facts: ClientFacts) -> Iterator[Finding]:
     by_error: dict[tuple[str, str], list[Fact]] = defaultdict(list)
     for fact in facts.of("error"):
         if fact.what and fact.what not in _TOLD_ELSEWHERE:
@@ -308,7 +308,7 @@ def _errors(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _stale_leader(facts: Facts) -> Iterator[Finding]:
+def _stale_leader(facts: ClientFacts) -> Iterator[Finding]:
     stale = [f for f in facts.of("error") if f.what in _STALE_LEADER]
     if (count := sum(f.count for f in stale)) < threshold("leader_changes"):
         return
@@ -326,7 +326,7 @@ def _stale_leader(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _old_versions(facts: Facts) -> Iterator[Finding]:
+def _old_versions(facts: ClientFacts) -> Iterator[Finding]:
     oldest = {"Produce": int(threshold("oldest_produce")), "Fetch": int(threshold("oldest_fetch"))}
     old = [f for f in facts.of("request") if f.api in oldest and f.number is not None and f.number < oldest[f.api]]
     converted = [f for f in facts.of("batch") if f.api == "fetch" and f.number is not None and f.number < 2]
@@ -350,7 +350,7 @@ def _old_versions(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _throttled(facts: Facts) -> Iterator[Finding]:
+def _throttled(facts: ClientFacts) -> Iterator[Finding]:
     throttled = facts.of("throttled")
     if not throttled:
         return
@@ -377,7 +377,7 @@ def _throttled(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _tiny_batches(facts: Facts) -> Iterator[Finding]:
+def _tiny_batches(facts: ClientFacts) -> Iterator[Finding]:
     tiny = [f for f in facts.of("batch") if f.api == "produce" and f.number == 2]
     most, window = busiest(tiny, 1)
     records = sum(f.total or 0 for f in window)
@@ -396,7 +396,7 @@ def _tiny_batches(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _clock(facts: Facts) -> Iterator[Finding]:
+def _clock(facts: ClientFacts) -> Iterator[Finding]:
     stamped = [f for f in facts.of("clock") if f.least is not None and f.most is not None]
     count = sum(f.count for f in stamped)
     if count < threshold("clock_batches"):
@@ -418,7 +418,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _hanging_transaction(facts: Facts) -> Iterator[Finding]:
+def _hanging_transaction(facts: ClientFacts) -> Iterator[Finding]:
     held: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts.of("held_back"):
         held[fact.what or "?"].append(fact)
@@ -441,7 +441,7 @@ def _hanging_transaction(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _idle_polling(facts: Facts) -> Iterator[Finding]:
+def _idle_polling(facts: ClientFacts) -> Iterator[Finding]:
     requests = facts.of("request", api="Fetch")
     most, window = busiest(requests, 1)
     read = sum(f.count for f in facts.of("batch", api="fetch") if window and f.span == window[0].span)
@@ -461,7 +461,7 @@ def _idle_polling(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _damage(facts: Facts) -> Iterator[Finding]:
+def _damage(facts: ClientFacts) -> Iterator[Finding]:
     damage: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts.of("issue"):
         if fact.what in _DAMAGE:
@@ -490,7 +490,7 @@ def _damage(facts: Facts) -> Iterator[Finding]:
     )
 
 
-_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[ClientFacts], Iterator[Finding]], ...] = (
     _metadata_storm,
     _connection_churn,
     _api_versions_storm,

@@ -13,7 +13,7 @@ from kafkascope.reports.findings.finding import Finding, finding_table
 from kafkascope.reports.measures.client_facts import FACTS, Fact, facts_of, summed, with_names
 
 
-class FactsView:
+class ClientsView:
     """The view of clients; its results are findings."""
 
     name = "client_facts"

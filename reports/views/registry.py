@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from kafkascope.reports.columns.views import View
-from kafkascope.reports.views.clients import FactsView
+from kafkascope.reports.views.clients import ClientsView
 from kafkascope.reports.views.errors import ErrorsView
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.latency import LatencyView
@@ -15,7 +15,7 @@ from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.views.throughput import ThroughputView
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 
-_ALL: tuple[Callable[[], View], ...] = (GroupsView, FactsView, ProgressView, LatencyView, ThroughputView, ErrorsView)
+_ALL: tuple[Callable[[], View], ...] = (GroupsView, ClientsView, ProgressView, LatencyView, ThroughputView, ErrorsView)
 
 VIEWS: dict[str, Callable[[], View]] = {make().name: make for make in _ALL}
 SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()}

@@ -103,9 +103,11 @@ def take_frame(state: State, slot: Integer, side: Integer, captured: Integer, si
 
 @borrowing
 def _limit(state: State, slot: Integer, side: Integer, which: Integer) -> None:
-    """Give up the oldest frames of a list that has too many, or too many bytes."""
+    """Give up the oldest frames of a list with too many of them, or of bytes; one alone waits whatever its size."""
     connection = state.connections[slot]
-    while connection[which + COUNT] > MOST_WAITING or connection[which + HELD_BYTES] > MOST_WAITING_BYTES:
+    while connection[which + COUNT] > MOST_WAITING or (
+        connection[which + COUNT] > 1 and connection[which + HELD_BYTES] > MOST_WAITING_BYTES
+    ):
         give_up(state, slot, which, 0, connection[which + HEAD])
         last = state.streams[2 * slot + side, frames.STREAM_LAST]
         write_event(state, slot, side, TOO_MANY, 0, connection[which + COUNT], last)

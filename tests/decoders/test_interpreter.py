@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafkascope import decoders
 from kafkascope.decoders import DecodeError, schema
-from kafkascope.decoders.interpreter import Reader, decode, decode_by_bytes
+from kafkascope.decoders.interpreter import BytesReader, decode, decode_by_bytes
 from kafkascope.decoders.schema import NEVER, Field, Message, Versions
 from tests.decoders import oracle
 from tests.paths import DATA
@@ -160,10 +160,10 @@ def test_text_that_is_not_utf_8_shows_its_bytes() -> None:
 
 
 def test_varints() -> None:
-    assert Reader(b"\xff\xff\xff\xff\x0f").uvarint("it") == 2**32 - 1
+    assert BytesReader(b"\xff\xff\xff\xff\x0f").uvarint("it") == 2**32 - 1
     for bad in (b"\xff\xff\xff\xff\x10", b"\x80" * 6, b"\x80", b""):
         with pytest.raises(DecodeError):
-            Reader(bad).uvarint("it")
+            BytesReader(bad).uvarint("it")
 
 
 def test_tagged_fields() -> None:

@@ -33,7 +33,7 @@ from kafkascope.reports.groups import live
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.rows import bodies_as_text, builder
 from kafkascope.reports.show.answers_terminal import show
-from kafkascope.reports.views.clients import FactsView
+from kafkascope.reports.views.clients import ClientsView
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.latency import LatencyView
@@ -142,7 +142,7 @@ FAULTS: list[tuple[Any, str, Callable[..., bool]]] = [
     (builder, "connection_table", lambda rows, *_: any(row.connection == LOST for row in rows)),
     (LatencyView, "observe", lambda view, tables, ends: has(tables, 30)),
     (GroupsView, "result", lambda view, rows, known: "adm" in rows["group_id"].to_pylist()),
-    (FactsView, "result", lambda view, rows, known: pc.any(pc.starts_with(rows["client"], "adm")).as_py()),
+    (ClientsView, "result", lambda view, rows, known: pc.any(pc.starts_with(rows["client"], "adm")).as_py()),
 ]
 
 

@@ -8,6 +8,7 @@ import pytest
 from kafkascope.sniffer.columns import Exchanges, Kind, Outcome, Runs
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.pairing.state import MOST_WAITING, MOST_WAITING_BYTES
 from tests.decoders.written_messages import framed, request, response
 from tests.sniffer.written_runs import Run, runs
 from tests.steps import steps
@@ -60,6 +61,27 @@ def test_api_versions_falls_back_to_version_0() -> None:
     _, _, exchanges = talk((0, request(1, 18, 3, b"\0")), (1, response(1, b"\0\x23" + bytes(4))))
     assert exchanges.response_version.tolist() == [0]
     assert exchanges.api_version.tolist() == [3]
+
+
+def test_the_oldest_of_too_many_requests_is_given_up() -> None:
+    asked = b"".join(map(request, range(MOST_WAITING)))
+    outcome, issues, _ = talk((0, asked), (1, response(0)))
+    assert outcome == [(0, Outcome.ANSWERED)] + [(number, Outcome.UNANSWERED) for number in range(1, MOST_WAITING)]
+    assert not issues
+    outcome, issues, _ = talk((0, asked + request(MOST_WAITING)), (1, response(1)))
+    assert outcome[:2] == [(0, Outcome.UNANSWERED), (1, Outcome.ANSWERED)]
+    assert [issue.kind for issue in issues] == ["too_many_waiting"]
+
+
+def test_the_oldest_of_too_many_bytes_is_given_up_but_never_the_only_request() -> None:
+    half = bytes(MOST_WAITING_BYTES // 2)
+    only = request(1, content=half + half)
+    outcome, issues, _ = talk((0, only), (1, response(1)), limit=2 * MOST_WAITING_BYTES)
+    assert (outcome, issues) == ([(1, Outcome.ANSWERED)], [])
+    two = request(1, content=half) + request(2, content=half)
+    outcome, issues, _ = talk((0, two), (1, response(2)), limit=2 * MOST_WAITING_BYTES)
+    assert outcome == [(1, Outcome.UNANSWERED), (2, Outcome.ANSWERED)]
+    assert [issue.kind for issue in issues] == ["too_many_waiting"]
 
 
 def test_a_gap_in_a_frame_keeps_the_next() -> None:

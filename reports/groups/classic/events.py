@@ -10,7 +10,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.groups.assignments import partitions_of
 from kafkascope.reports.groups.body import text
-from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, Refusal, Sync
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, Sync
 from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
 from kafkascope.reports.groups.leaving import FENCED, heard_later, refused_as
@@ -20,7 +20,7 @@ from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 
-def events_of(log: GroupLog, facts: Facts, profiles: Profiles) -> list[Event]:
+def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles) -> list[Event]:
     """The events of members, in order of time."""
     writer = _Writer(log, facts, profiles)
     found = [
@@ -35,7 +35,7 @@ def events_of(log: GroupLog, facts: Facts, profiles: Profiles) -> list[Event]:
 
 
 class _Writer:
-    def __init__(self, log: GroupLog, facts: Facts, profiles: Profiles) -> None:
+    def __init__(self, log: GroupLog, facts: GroupFacts, profiles: Profiles) -> None:
         self._log = log
         self._facts = facts
         self._profiles = profiles

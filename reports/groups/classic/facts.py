@@ -137,7 +137,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Facts:
+class GroupFacts:
     """All of them, each list in order of time."""
 
     joins: list[Join] = field(default_factory=list)
@@ -163,10 +163,10 @@ def _sent(fact: Join | Sync | Leave | Refusal | Seen) -> int:
     return fact.at
 
 
-def facts_of(log: GroupLog) -> Facts:
+def facts_of(log: GroupLog) -> GroupFacts:
     """The facts of the classic protocol among a group's messages."""
-    facts = Facts()
-    reader = _Reader(facts)
+    facts = GroupFacts()
+    reader = _FactReader(facts)
     for message in log.messages:
         read = _READERS.get(message.api)
         if read is not None:
@@ -184,7 +184,7 @@ def facts_of(log: GroupLog) -> Facts:
     return facts
 
 
-def _only_of_members(facts: Facts) -> None:
+def _only_of_members(facts: GroupFacts) -> None:
     """Forget who did nothing but commit: members of other protocols commit in the same words."""
     members = {join.member_id for join in facts.joins} | {sync.member_id for sync in facts.syncs}
     members |= {seen.member_id for seen in facts.named if seen.api == "Heartbeat"}
@@ -197,8 +197,8 @@ def _only_of_members(facts: Facts) -> None:
     facts.refusals = [refusal for refusal in facts.refusals if refusal.member_id in members]
 
 
-class _Reader:
-    def __init__(self, facts: Facts) -> None:
+class _FactReader:
+    def __init__(self, facts: GroupFacts) -> None:
         self.facts = facts
         self._named: set[tuple[str, int]] = set()
         self._busy: dict[int, int] = {}  # until when, by connection
@@ -335,12 +335,12 @@ class _Reader:
 
 
 _READERS = {
-    "JoinGroup": _Reader.join,
-    "SyncGroup": _Reader.sync,
-    "Heartbeat": _Reader.heartbeat,
-    "OffsetCommit": _Reader.commit,
-    "LeaveGroup": _Reader.leave,
-    "DescribeGroups": _Reader.describe,
+    "JoinGroup": _FactReader.join,
+    "SyncGroup": _FactReader.sync,
+    "Heartbeat": _FactReader.heartbeat,
+    "OffsetCommit": _FactReader.commit,
+    "LeaveGroup": _FactReader.leave,
+    "DescribeGroups": _FactReader.describe,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkascope.reports.groups.assignments import connect_result, owned_of, partitions_of
 from kafkascope.reports.groups.body import rows, text
-from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, Sync
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Sync
 from kafkascope.sniffer.units import SECOND_NS
 
 MOST_INFERRED = 100
@@ -78,7 +78,7 @@ class Generation:
         return min(done, default=None)
 
 
-def generations_of(facts: Facts) -> list[list[Generation]]:
+def generations_of(facts: GroupFacts) -> list[list[Generation]]:
     """Generations in order, in a list for each life of the group: a group that was deleted begins anew at 1."""
     lives: list[list[Generation]] = []
     by_number: dict[int, Generation] = {}
@@ -119,7 +119,7 @@ def _anew(newest: Generation, number: int, join: Join) -> bool:
     return join.instance_id is None and join.member_id not in known and newest.answered
 
 
-def _named(facts: Facts) -> list[tuple[int, int, str, Any]]:
+def _named(facts: GroupFacts) -> list[tuple[int, int, str, Any]]:
     """All that names a generation, in order of when the broker had formed it at the latest."""
     found: list[tuple[int, int, str, Any]] = []
     for join in facts.joins:
@@ -131,7 +131,7 @@ def _named(facts: Facts) -> list[tuple[int, int, str, Any]]:
     return found
 
 
-def _add_join(facts: Facts, generation: Generation, join: Join) -> None:
+def _add_join(facts: GroupFacts, generation: Generation, join: Join) -> None:
     response = join.message.response
     if not generation.answered:
         generation.formed = min(generation.formed, join.answered or join.at)
@@ -151,7 +151,7 @@ def _add_join(facts: Facts, generation: Generation, join: Join) -> None:
         generation.joins[join.member_id] = join
 
 
-def _took_over(facts: Facts, generation: Generation, join: Join) -> bool:
+def _took_over(facts: GroupFacts, generation: Generation, join: Join) -> bool:
     """A static member that came again with a new id, and was let in without a rebalance."""
     if not join.asked_id or not join.instance_id:
         return False
@@ -166,7 +166,7 @@ def _took_over(facts: Facts, generation: Generation, join: Join) -> bool:
     return False
 
 
-def _add_sync(facts: Facts, generation: Generation, sync: Sync) -> None:
+def _add_sync(facts: GroupFacts, generation: Generation, sync: Sync) -> None:
     request, response = sync.message.request, sync.message.response
     before = generation.syncs.get(sync.member_id)
     if before is None or before.error or not sync.error:
@@ -183,11 +183,15 @@ def _add_sync(facts: Facts, generation: Generation, sync: Sync) -> None:
         generation.allocations.setdefault(sync.member_id, response["assignment"])
 
 
-def _add_seen(facts: Facts, generation: Generation, seen: Any) -> None:
+def _add_seen(facts: GroupFacts, generation: Generation, seen: Any) -> None:
     generation.named.add(seen.member_id)
 
 
-_ADD: dict[str, Callable[[Facts, Generation, Any], None]] = {"join": _add_join, "sync": _add_sync, "seen": _add_seen}
+_ADD: dict[str, Callable[[GroupFacts, Generation, Any], None]] = {
+    "join": _add_join,
+    "sync": _add_sync,
+    "seen": _add_seen,
+}
 
 
 def _settle(life: list[Generation]) -> None:

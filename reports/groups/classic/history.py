@@ -12,10 +12,10 @@ import logging
 from kafkascope.reports.groups.assignments import owned_of, partitions_of, topics_of
 from kafkascope.reports.groups.body import rows, text
 from kafkascope.reports.groups.classic.events import events_of
-from kafkascope.reports.groups.classic.facts import Facts, facts_of
+from kafkascope.reports.groups.classic.facts import GroupFacts, facts_of
 from kafkascope.reports.groups.classic.generations import Generation, generations_of
 from kafkascope.reports.groups.classic.inferred import with_inferred
-from kafkascope.reports.groups.classic.readings import Index, Reader, opening
+from kafkascope.reports.groups.classic.readings import Index, OpeningReader, opening
 from kafkascope.reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.members import Profiles
@@ -34,7 +34,7 @@ def classic(log: GroupLog) -> GroupHistory:
         return GroupHistory()
     profiles = _profiles(log, facts)
     index = Index.of(facts)
-    reader = Reader(facts, index, profiles)
+    reader = OpeningReader(facts, index, profiles)
     last_seen = max(message.answered or message.at for message in log.messages)
     history = GroupHistory(events=events_of(log, facts, profiles))
     for life in generations_of(facts):
@@ -57,7 +57,7 @@ def _log_generations(group_id: str, generations: list[Generation]) -> None:
         _LOG.debug("group %s: generation %d, %s; %d members", group_id, each.number, by, len(each.members))
 
 
-def _profiles(log: GroupLog, facts: Facts) -> Profiles:
+def _profiles(log: GroupLog, facts: GroupFacts) -> Profiles:
     profiles = Profiles(log)
     for member, message in facts.spoke.items():
         profiles.heard(member, message)
@@ -72,10 +72,10 @@ def _profiles(log: GroupLog, facts: Facts) -> Profiles:
 
 def _rebalances(
     log: GroupLog,
-    facts: Facts,
+    facts: GroupFacts,
     profiles: Profiles,
     index: Index,
-    reader: Reader,
+    reader: OpeningReader,
     generations: list[Generation],
 ) -> list[Rebalance]:
     found: list[Rebalance] = []
@@ -130,7 +130,7 @@ def _rebalances(
 
 
 def _members(
-    facts: Facts, profiles: Profiles, index: Index, generation: Generation, before: Generation | None
+    facts: GroupFacts, profiles: Profiles, index: Index, generation: Generation, before: Generation | None
 ) -> list[Member]:
     members = []
     for member_id in generation.members:
@@ -168,7 +168,7 @@ def _members(
 
 
 def _had(
-    facts: Facts, generation: Generation, before: Generation | None, member_id: str, instance: str | None
+    facts: GroupFacts, generation: Generation, before: Generation | None, member_id: str, instance: str | None
 ) -> list[str] | None:
     if before is None:
         metadata = (generation.listed or {}).get(member_id, (None, None))[1]
@@ -187,7 +187,7 @@ def _lasted(begin: int, end: int | None) -> float | None:
 
 
 def _add_cost(
-    facts: Facts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation | None
+    facts: GroupFacts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation | None
 ) -> None:
     if rebalance.started is not None and rebalance.stable is not None:
         rebalance.duration_ms = max(0, rebalance.stable - rebalance.started) / MILLISECOND_NS
@@ -214,7 +214,7 @@ def _add_cost(
 
 
 def _ownerships(
-    facts: Facts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation
+    facts: GroupFacts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation
 ) -> list[Ownership]:
     """Who had what around one rebalance.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from kafkascope.reports.groups.classic.facts import Facts, Leave
+from kafkascope.reports.groups.classic.facts import GroupFacts, Leave
 from kafkascope.reports.groups.classic.generations import MOST_INFERRED, Generation
-from kafkascope.reports.groups.classic.readings import Index, Reader
+from kafkascope.reports.groups.classic.readings import Index, OpeningReader
 
 
 def with_inferred(
-    life: list[Generation], facts: Facts, index: Index, reader: Reader, last_seen: int
+    life: list[Generation], facts: GroupFacts, index: Index, reader: OpeningReader, last_seen: int
 ) -> list[Generation]:
     """The generations of one life of a group, and between and after them those that must have been."""
     result: list[Generation] = []
@@ -33,7 +33,7 @@ def with_inferred(
     return result
 
 
-def _begun(generation: Generation, facts: Facts, index: Index, last_seen: int) -> Generation | None:
+def _begun(generation: Generation, facts: GroupFacts, index: Index, last_seen: int) -> Generation | None:
     """The generation to come, if somebody left or joined after the last one: who will be in it is not known."""
     present = generation.present()
     instances = {facts.instances.get(member) for member in present} - {None}
@@ -55,9 +55,9 @@ def _begun(generation: Generation, facts: Facts, index: Index, last_seen: int) -
 def _emptied(
     generation: Generation,
     following: Generation | None,
-    facts: Facts,
+    facts: GroupFacts,
     index: Index,
-    reader: Reader,
+    reader: OpeningReader,
     last_seen: int,
 ) -> Generation | None:
     """The generation that a group enters when its last member is gone."""

@@ -17,7 +17,7 @@ from typing import Any
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
-from kafkascope.reports.groups.classic.facts import Facts, Join, Leave, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.history import Contributing, Evidence
 from kafkascope.reports.groups.leaving import NOT_HERE, left_by_itself, trigger_by_reason
@@ -108,7 +108,9 @@ class Opening:
     content_until: int | None  # last heartbeat of the generation before that was answered without error
 
 
-def opening(facts: Facts, index: Index, before: Generation | None, after: Generation, begin: int | None) -> Opening:
+def opening(
+    facts: GroupFacts, index: Index, before: Generation | None, after: Generation, begin: int | None
+) -> Opening:
     """Gather what happened between two generations."""
     end = after.formed
     low = begin if begin is not None else -(2**62)
@@ -150,7 +152,7 @@ class Index:
     by_member: dict[str, list[Join]]
 
     @classmethod
-    def of(cls, facts: Facts) -> Index:
+    def of(cls, facts: GroupFacts) -> Index:
         """The index of these facts."""
         by_member: dict[str, list[Join]] = {}
         for join in facts.joins:
@@ -178,10 +180,10 @@ class Index:
         return joins[place] if place < len(joins) else otherwise
 
 
-class Reader:
+class OpeningReader:
     """Reads openings of one group."""
 
-    def __init__(self, facts: Facts, index: Index, profiles: Profiles) -> None:
+    def __init__(self, facts: GroupFacts, index: Index, profiles: Profiles) -> None:
         self._facts = facts
         self._index = index
         self._profiles = profiles
@@ -694,7 +696,7 @@ _RECKONED = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT, Trigg
 _MOST_EVIDENCE = 50
 
 
-def by_itself(facts: Facts, profiles: Profiles, leave: Leave, member: str) -> bool:
+def by_itself(facts: GroupFacts, profiles: Profiles, leave: Leave, member: str) -> bool:
     """Whether a LeaveGroup came from the member that it takes out."""
     words = facts.words.get(member)
     profile = profiles.of(member, facts.instances.get(member))
@@ -735,7 +737,7 @@ def _sent(join: Join) -> int:
     return join.at
 
 
-def _who_left(facts: Facts, before: Generation | None, leave: Leave) -> str:
+def _who_left(facts: GroupFacts, before: Generation | None, leave: Leave) -> str:
     if leave.member_id or not leave.instance_id:
         return leave.member_id
     for member in sorted(before.present()) if before is not None else ():

@@ -80,7 +80,7 @@ class Beat(Terms):
         return self.sent is not None and self.sent < JOINS
 
 
-class Reader:
+class BeatReader:
     """Reads messages of one group, in order of time, as beats."""
 
     def __init__(self, topics: Mapping[str, str]) -> None:
@@ -219,12 +219,12 @@ class Reader:
             yield beat
 
 
-_READERS: dict[str, Callable[[Reader, Message], Iterator[Beat]]] = {
-    **dict.fromkeys(EPOCH_APIS, Reader._heartbeat),
-    "JoinGroup": Reader._join,
-    "SyncGroup": Reader._sync,
-    "Heartbeat": Reader._classic_heartbeat,
-    "LeaveGroup": Reader._leave,
+_READERS: dict[str, Callable[[BeatReader, Message], Iterator[Beat]]] = {
+    **dict.fromkeys(EPOCH_APIS, BeatReader._heartbeat),
+    "JoinGroup": BeatReader._join,
+    "SyncGroup": BeatReader._sync,
+    "Heartbeat": BeatReader._classic_heartbeat,
+    "LeaveGroup": BeatReader._leave,
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from kafkascope.reports.groups.epochs.causes import find_causes
-from kafkascope.reports.groups.epochs.heartbeats import Beat, Reader
+from kafkascope.reports.groups.epochs.heartbeats import Beat, BeatReader
 from kafkascope.reports.groups.epochs.rebalances import rebalances_of
 from kafkascope.reports.groups.epochs.silence import silences
 from kafkascope.reports.groups.epochs.walk import Walk
@@ -42,7 +42,7 @@ def history_of(walks: list[Walk], log: GroupLog) -> GroupHistory:
 
 def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
     """Follow a group's messages: one walk, and a new one where a group of the same name began anew."""
-    reader = Reader(log.topics)
+    reader = BeatReader(log.topics)
     walk = Walk(log.group_id)
     walks = [walk]
     walk.observing = begin is not None
@@ -62,7 +62,7 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
     return walks
 
 
-def _steps(log: GroupLog, reader: Reader) -> Iterator[tuple[int, Beat | Message]]:
+def _steps(log: GroupLog, reader: BeatReader) -> Iterator[tuple[int, Beat | Message]]:
     """Beats and descriptions in order of their answers: the coordinator does one after the other."""
     waiting: list[tuple[int, int, int, Beat | Message]] = []
     for place, message in enumerate(log.messages):

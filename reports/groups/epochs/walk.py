@@ -23,8 +23,8 @@ from kafkascope.reports.groups.epochs.heartbeats import (
     STEPS_OUT,
     STREAMS,
     Beat,
+    BeatReader,
     Json,
-    Reader,
 )
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.rows import Cause, Row
@@ -532,7 +532,7 @@ class Walk:
 
     # Members
 
-    def describe(self, message: Message, reader: Reader, described: Json) -> None:
+    def describe(self, message: Message, reader: BeatReader, described: Json) -> None:
         """A description of the group by its coordinator: its epoch, and members that the capture may not have."""
         number = described.get("groupEpoch")
         if message.answered is None or not isinstance(number, int) or number <= 0 or self.observing:

@@ -7,13 +7,13 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.client_facts import FACTS
-from kafkascope.reports.views.clients import FactsView
+from kafkascope.reports.views.clients import ClientsView
 from tests.reports.captured_tables import captured, observed
 
 
 def test_sums_count_every_exchange_error_and_connection_once() -> None:
-    whole, _ = captured("clients_sasl", FactsView.needs)
-    rows = observed(FactsView(), "clients_sasl")
+    whole, _ = captured("clients_sasl", ClientsView.needs)
+    rows = observed(ClientsView(), "clients_sasl")
     assert rows.schema == FACTS
 
     def count(kind: str) -> int:
@@ -34,7 +34,7 @@ def test_topics_known_by_id_get_their_names_in_the_end() -> None:
     }  # fmt: skip
     later = fact | {"span": 90_000_000_000, "first_at": 90_000_000_000, "last_at": 90_000_000_000, "first_packet": 9}
     rows = pa.Table.from_pylist([fact, later], schema=FACTS)
-    (found,) = FactsView().result(rows, Known(topics={"abc": "orders"}))["findings"].to_pylist()
+    (found,) = ClientsView().result(rows, Known(topics={"abc": "orders"}))["findings"].to_pylist()
     assert found["kind"] == "hanging_transaction"
     assert found["title"].startswith("orders-3: readers of committed records are held at offset 7 for 90 s")
     assert [observation["packet"] for observation in found["evidence"]] == [5, 9]
