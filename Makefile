@@ -1,7 +1,8 @@
 # `make help` explains the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check check-deep accuracy bench docs schemas lock golden
+.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench docs schemas lock golden
 PY := .venv/bin/python
+PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
 export JAVA_HOME
 
@@ -17,15 +18,21 @@ setup-test:
 demo: setup  ## analyze a real capture on local Spark: answers on the terminal, report and tables in out/demo
 	.venv/bin/kafkascope analyze pcaps/rebalance-storm/capture.pcap -o out/demo --records --overwrite
 
-test: setup-test  ## the whole test suite
-	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+kernels: setup-test
+	@$(PY) tools/compile_kernels.py
 
-check: setup-test  ## what CI runs: lint, types, import contracts, tests
+lint: setup-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_MORE)
+
+test: kernels  ## the whole test suite
+	$(PYTEST)
+
+check: setup-test  ## what CI runs: lint, types, import contracts, tests
+	@$(MAKE) --no-print-directory -j2 lint kernels
+	$(PYTEST) $(PYTEST_MORE)
 
 check-deep: setup-test  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers
 	$(MAKE) check PYTEST_MORE="--cov --cov-report=term:skip-covered"

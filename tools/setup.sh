@@ -68,8 +68,5 @@ if [ "${version:-0}" -lt 17 ]; then
 fi
 
 if [ "$what" = test ]; then
-  # Compiled beside what comes next (packages, lint, types): tests that run side by side would each compile the kernels.
-  compile='import kafkascope; capture = kafkascope.read("pcaps/net_vlan/capture.pcap", records=True); capture.records, capture.findings'
-  if ! ls sniffer/__pycache__/*.nbi >/dev/null 2>&1; then .venv/bin/python -c "$compile" & fi
   if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi
 fi

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import kafkascope
+from tests import compiled_kernels
 from tests.kafkascope.conftest import Command
-from tests.paths import PCAPS, ROOT
+from tests.paths import PCAPS, ROOT, package_files
 
 CAPTURE = PCAPS / "net_vlan" / "capture.pcap"
 OURS = ("decoders", "sniffer", "reports")
@@ -37,15 +38,10 @@ def project(place: Path) -> Path:
 
 
 def kernels_as_compiled_here(package: Path) -> None:
-    """Give an installed package the kernels that are compiled already, so that this takes no minute."""
-    for folder, place in (("kafkascope", "."), *((name, name) for name in OURS)):
-        for source in (ROOT / folder).rglob("*.py"):
-            stamp = source.stat()
-            os.utime(package / place / source.relative_to(ROOT / folder), ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-        for kernel in (ROOT / folder).rglob("*.nb[ic]"):
-            target = package / place / kernel.relative_to(ROOT / folder)
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy(kernel, target)
+    """Give an installed package the kernels that are compiled already."""
+    for source, place in package_files():
+        if source.suffix == ".py":
+            compiled_kernels.give(source, (package.parent / place).parent / "__pycache__")
 
 
 def test_installed_it_takes_no_name_but_its_own(tmp_path: Path) -> None:
