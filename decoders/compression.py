@@ -230,7 +230,10 @@ _zstd_contexts: list[Any] = []
 
 
 def _zstd(data: memoryview, limit: int, magic: int) -> bytes:
-    """One or more frames (RFC 8878), with or without their content's size."""
+    """One or more frames (RFC 8878), with or without their content's size.
+
+    Not by zstandard's stream_reader, which is bounded too, but does not tell that a frame is cut off.
+    """
     context = _zstd_contexts.pop() if _zstd_contexts else zstandard.ZstdDecompressor()
     pieces: list[bytes] = []
     size = 0

@@ -49,7 +49,7 @@ class Spool:
         self._tables: dict[str, _Written] = {}
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
-        """Append rows. Raises OSError, as finish does, if it is not for want of room."""
+        """Append rows. Raises OSError, as finish does, unless it is that there is no more room."""
         with self._kept():
             for name, rows in tables.items():
                 if name not in self._tables:

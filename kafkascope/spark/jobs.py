@@ -46,7 +46,7 @@ from kafkascope.spark.stored import datasets
 
 SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
-_COMPRESSION = 4  # times that a compressed capture grows, for want of knowing
+_COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
 _ROWS_READ = 200_000  # of views, that a task reads again
 

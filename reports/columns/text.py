@@ -16,8 +16,6 @@ from kafkascope.sniffer.columns import I64, U8, Bool
 from kafkascope.sniffer.units import SECOND_NS
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
-_ISO = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
-_DAY_SECONDS = 86_400
 
 PORTS_SHOWN = 10
 """Of encrypted connections, those with the most."""
@@ -103,22 +101,10 @@ def address(host: str | None, port: int | None) -> str:
     return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
 
 
-def iso_times(times: Any) -> pa.Array:
+def iso_times(times: Any) -> Any:
     """UTC times as ``2026-11-21T07:02:00.123456789Z``; null stays null."""
-    values = times.cast(pa.int64())
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    valid = values.is_valid()
-    # Times outside the pattern (before 1970, after 2286) cannot come from a capture's clock in int64 nanoseconds
-    # but for damage; they are clipped rather than misprinted.
-    numbers = np.clip(values.fill_null(0).to_numpy(zero_copy_only=False), 0, 9_223_372_036_000_000_000)
-    out = np.tile(_ISO, len(numbers))
-    _write_iso(numbers, out)
-    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * len(_ISO)
-    text = pa.LargeStringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(out))
-    if values.null_count:
-        text = pc.if_else(valid, text, None)
-    return text.cast(pa.string())
+    text = times.cast(pa.timestamp("ns")).cast(pa.string())
+    return pc.binary_join_element_wise(pc.utf8_replace_slice(text, 10, 11, "T"), "Z", "")
 
 
 def epoch_times(times: Any) -> Any:
@@ -132,43 +118,6 @@ def epoch_times(times: Any) -> Any:
 def clock_times(times: Any) -> Any:
     """The time of day of UTC times, ``07:02:00.123456``; null stays null."""
     return pc.utf8_slice_codeunits(times.cast(pa.timestamp("us"), safe=False).cast(pa.string()), 11, 26)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _digits(out: U8, end: int, value: int, count: int) -> None:
-    for i in range(count):
-        out[end - 1 - i] = 48 + value % 10
-        value //= 10
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _write_iso(times: I64, out: U8) -> None:
-    known_day = np.int64(-1)
-    year = month = day = np.int64(0)
-    for row in range(times.shape[0]):
-        seconds = times[row] // SECOND_NS
-        days = seconds // _DAY_SECONDS
-        if days != known_day:
-            # Days since 1970 to the civil calendar: years that begin in March, in eras of 400 years.
-            known_day = days
-            shifted = days + 719_468
-            era = shifted // 146_097
-            day_of_era = shifted - era * 146_097
-            year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-            day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-            month_from_march = (5 * day_of_year + 2) // 153
-            day = day_of_year - (153 * month_from_march + 2) // 5 + 1
-            month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
-            year = year_of_era + era * 400 + (1 if month <= 2 else 0)
-        at = row * 30
-        of_day = seconds % _DAY_SECONDS
-        _digits(out, at + 4, year, 4)
-        _digits(out, at + 7, month, 2)
-        _digits(out, at + 10, day, 2)
-        _digits(out, at + 13, of_day // 3600, 2)
-        _digits(out, at + 16, of_day // 60 % 60, 2)
-        _digits(out, at + 19, of_day % 60, 2)
-        _digits(out, at + 29, times[row] % SECOND_NS, 9)
 
 
 def json_members(name: str, values: Any) -> pa.Array:

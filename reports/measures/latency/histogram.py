@@ -1,16 +1,16 @@
 """Durations in buckets that grow by a constant ratio, so that histograms add up and percentiles keep their precision.
 
-The buckets are those of DDSketch (its `LogarithmicMapping`): a percentile read from them is within `ERROR` of the value
-at that rank. Durations of up to a microsecond share bucket 0, which stands for 0.
+The buckets are those of DDSketch's logarithmic mapping (Masson, Rim, Lee: DDSketch, VLDB 2019): a percentile read from
+them is within `ERROR` of the value at that rank. Durations of up to a microsecond share bucket 0, which stands for 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from ddsketch.mapping import LogarithmicMapping
 from numpy.typing import NDArray
 
 from kafkascope.sniffer.columns import I32, I64
@@ -20,14 +20,14 @@ ERROR = 0.01
 """Largest relative error of a percentile; the highest value is kept as it was."""
 
 _FINEST = 1_000  # nanoseconds: what a capture's clock tells at best
-_MAPPING = LogarithmicMapping(ERROR)
-_BUCKETS = 1 + _MAPPING.key((2**63 - 1) / _FINEST)
+_GROWTH = (1 + ERROR) / (1 - ERROR)
+_BUCKETS = 1 + math.ceil(math.log((2**63 - 1) / _FINEST, _GROWTH))
 # Highest duration of each bucket. Looked up rather than computed: every machine then puts a duration into the same one.
 _HIGHEST: I64 = np.array(
-    [_FINEST, *(int(min(_MAPPING.gamma**bucket * _FINEST, 2**63 - 1)) for bucket in range(1, _BUCKETS))], np.int64
+    [_FINEST, *(int(min(_GROWTH**bucket * _FINEST, 2**63 - 1)) for bucket in range(1, _BUCKETS))], np.int64
 )
 _VALUE_MS: NDArray[np.float64] = np.array(
-    [0.0, *(_MAPPING.value(bucket) * _FINEST / MILLISECOND_NS for bucket in range(1, _BUCKETS))]
+    [0.0, *(2 * _GROWTH**bucket / (1 + _GROWTH) * _FINEST / MILLISECOND_NS for bucket in range(1, _BUCKETS))]
 )
 
 
