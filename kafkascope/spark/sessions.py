@@ -115,6 +115,8 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
             # Spark asks for the machine's name several times, which takes seconds each where no name server answers.
             os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            # Python does the work, and the JVM lives for seconds: its second compiler costs more than it saves.
+            os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
         handle, name = tempfile.mkstemp(prefix="kafkascope-spark-", suffix=".log")
         log = Path(name)
         with open(handle, "wb") as stream:

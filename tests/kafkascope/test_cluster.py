@@ -121,7 +121,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     home.mkdir()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHON"))}
     environment = kept | isolated_python(directory) | {"SPARK_LOCAL_IP": "127.0.0.1", "HOME": str(home)}
-    java = [find_java(), "-cp", f"{Path(pyspark.__file__).parent / 'jars'}/*", "-Xmx256m"]
+    java = [find_java(), "-cp", f"{Path(pyspark.__file__).parent / 'jars'}/*", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
     opens = ["java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent"]
     java += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in [*opens, "sun.nio.ch", "sun.util.calendar"]]
     host = ["--host", "127.0.0.1", "--webui-port", "0"]
@@ -165,6 +165,8 @@ def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str,
     submit = [str(directory / "libraries" / "pyspark" / "bin" / "spark-submit"), "--master", url]
     settings = {
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.memory": "512m",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
