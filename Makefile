@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench docs schemas lock golden
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
 export JAVA_HOME
 
