@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,6 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.reading import Listening
-from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.columns.topics import TopicNames
@@ -33,7 +31,6 @@ from kafkascope.reports.show.page.page import page
 from kafkascope.sniffer.capture_points import FileClock, Joined
 from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from kafkascope.sniffer.issues import Issue, IssueLog
-from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
@@ -41,7 +38,6 @@ from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.output import Output, Part, PartWriter, WriteError
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, tail
-from kafkascope.spark.source import PacketsSource, encode
 from kafkascope.spark.stored import datasets
 
 SPLIT_BYTES = 64 << 20
@@ -125,7 +121,8 @@ def analyze(
             if session is None:
                 session, log = open_session(master, settings)
             if is_local(session):
-                rehearse(replace(options, session=SessionOptions()))
+                # In this process, which tells that it compiles: not in all workers at once, which nobody listens to.
+                tasks.rehearse()
             run = _Run(own_session(session), staging, options, progress, stop)
             analysis = run.analyze(files, issues, out, split_bytes, partitions)
         except Exception as error:
@@ -167,13 +164,6 @@ def _failure(error: Exception, log: Path | None) -> AnalysisError | None:
         advice = "make room there, or name another place with --conf spark.local.dir=DIRECTORY"
         return AnalysisError(f"Spark's directory for what it puts aside: {full}; {advice}")
     return AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)])))
-
-
-@cache
-def rehearse(options: EngineOptions) -> None:
-    """Have kernels compiled in this process, which tells it: not by all workers at once, which nobody listens to."""
-    for _ in Listening(Rehearsal(), options).batches():
-        pass
 
 
 class _Reporting:
@@ -306,9 +296,8 @@ class _Run:
         groups = grouped(splits, lambda split: split.end - split.begin, split_bytes) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
-        self._session.dataSource.register(PacketsSource)
-        source = self._session.read.format(PacketsSource.name()).schema(SPARK_SCHEMA)
-        packets = source.option("work", encode(work)).option("partitions", into).load()
+        read_all = tasks.read_all
+        packets = self._over(work, lambda one: read_all(one[0], one[1], into), SPARK_SCHEMA)
         sorted_parcels = packets.repartitionById(into, "partition").sortWithinPartitions("merge_at", "number")
         write_tables = tasks.write_tables
 
@@ -336,18 +325,12 @@ class _Run:
         wanted = self._options.tables | {*self._options.results}
         into = partitions or view_rows.partitions_for(sum(part.rows for part in rows_of_views), self._cores())
         groups = grouped(rows_of_views, lambda part: part.rows, _ROWS_READ)
-        pickled = [pickle.dumps(group) for group in groups]
         read_rows, write_results = view_rows.read_rows, view_rows.write_results
-
-        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from read_rows(pickle.loads(pickled[number]), staging, known, into)
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return tasks.answers(write_results(batches, staging, known, wanted))
 
-        rows = self._session.range(0, len(groups), 1, len(groups)).mapInArrow(read, view_rows.SPARK_SCHEMA)
+        rows = self._over(groups, lambda group: read_rows(group, staging, known, into), view_rows.SPARK_SCHEMA)
         together = rows.repartitionById(into, "partition").sortWithinPartitions("view")
         yield from self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER))
 
@@ -367,16 +350,24 @@ class _Run:
     ) -> Iterator[Any]:
         """Do work on items in tasks of their own (small ones together), results in the order of the items."""
         groups = grouped(items, lambda item: getattr(item, "size", 1), task_bytes)
-        pickled = [pickle.dumps(group) for group in groups]
+
+        def run(numbered: tuple[int, Sequence[Any]]) -> Iterator[pa.RecordBatch]:
+            number, group = numbered
+            return tasks.answers((number, result) for result in work(group))
+
+        results = list(self._collect(what, self._over(list(enumerate(groups)), run, tasks.SPARK_ANSWER)))
+        return (result for _, result in sorted(results, key=lambda numbered: numbered[0]))
+
+    def _over(self, pieces: Sequence[Any], work: Callable[[Any], Iterator[pa.RecordBatch]], schema: str) -> Any:
+        """A DataFrame of what work makes of each piece, in a task of its own."""
+        pickled = [pickle.dumps(piece) for piece in pieces]
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from tasks.answers((number, result) for result in work(pickle.loads(pickled[number])))
+                    yield from work(pickle.loads(pickled[number]))
 
-        numbers = self._session.range(0, len(groups), 1, max(1, len(groups)))
-        results = list(self._collect(what, numbers.mapInArrow(run, tasks.SPARK_ANSWER)))
-        return (result for _, result in sorted(results, key=lambda numbered: numbered[0]))
+        return self._session.range(0, len(pickled), 1, max(1, len(pickled))).mapInArrow(run, schema)
 
     def _collect(self, what: str, frame: Any) -> Iterator[Any]:
         _check(self._stop)
@@ -441,7 +432,12 @@ def _reporting(session: Any, what: str, progress: Progress | None, stop: threadi
     group = f"kafkascope-{id(session)}-{what}"
     if context is not None:
         context.setJobGroup(group, f"kafkascope: {what}", interruptOnCancel=False)
-    cancel = session.interruptAll if context is None else partial(context.cancelJobGroup, group)
+    cancel_jobs = session.interruptAll if context is None else partial(context.cancelJobGroup, group)
+
+    def cancel() -> None:
+        with suppress(Exception):  # a JVM that got the signal too has no jobs any more
+            cancel_jobs()
+
     tracker = None if context is None or progress is None else context.statusTracker()
     done = threading.Event()
 

@@ -6,6 +6,7 @@ here fill in what nobody set. The chatter of a JVM that is started here goes to 
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -25,8 +26,12 @@ _DEFAULTS = {
     "spark.log.level": "WARN",
     "spark.python.worker.reuse": "true",
 }
-# A laptop's name often resolves to no address, or to one that a firewall shuts: local runs stay on loopback.
-_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL_DEFAULTS = {
+    # A laptop's name often resolves to no address, or to one that a firewall shuts: local runs stay on loopback.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_LONGEST_SOCKET_DIRECTORY = 60  # characters: of 104 that the path of a socket may have on macOS, Spark's names take 43
 _DRIVER_MEMORY = "2g"
 
 # Settings of the queries made here; they are made in a session of their own, which leaves the user's as it is.
@@ -115,8 +120,9 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
             # Spark asks for the machine's name several times, which takes seconds each where no name server answers.
             os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            # Python does the work, and the JVM lives for seconds: its second compiler costs more than it saves.
-            os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+            # Python does the work, and the JVM lives for seconds: its second compiler, and a garbage collector with
+            # threads of its own, cost more than they save.
+            os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         handle, name = tempfile.mkstemp(prefix="kafkascope-spark-", suffix=".log")
         log = Path(name)
         with open(handle, "wb") as stream:
@@ -131,7 +137,11 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
         conf.set("spark.master", master)
     conf.setIfMissing("spark.master", "local[*]")
     local = conf.get("spark.master", "").startswith("local")
-    for name, value in {**_DEFAULTS, **(_LOCAL_DEFAULTS if local else {})}.items():
+    defaults = _DEFAULTS | (_LOCAL_DEFAULTS if local else {})
+    if local and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # Where this process found the package, others that it starts find it; under spark-submit it comes with tasks.
+        defaults |= {"spark.python.daemon.module": "kafkascope.spark.daemon"} | _sockets()
+    for name, value in defaults.items():
         conf.setIfMissing(name, value)
     # Python of the executors: on this machine the one that runs, elsewhere what the configuration names.
     python = conf.get("spark.pyspark.python") or (sys.executable if local else None)
@@ -145,6 +155,18 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
             + (f" (all of it: {log})" if log else "")
         ) from error
     return SparkSession(context), log
+
+
+def _sockets() -> dict[str, str]:
+    """Settings to talk to Python by sockets in a directory of this user alone.
+
+    Over TCP each task waits for an acknowledgement that is sent 40 ms late.
+    """
+    directory = tempfile.mkdtemp(prefix="kafkascope-spark-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    if len(directory) > _LONGEST_SOCKET_DIRECTORY:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": directory}
 
 
 def _stays_here(master: str | None, settings: Mapping[str, str]) -> bool:
@@ -174,7 +196,10 @@ def close_session(session: Any) -> None:
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
     """The active Spark session, else a new one as `analyze` makes it; raises SparkUnavailableError."""
-    return open_session(master, settings)[0]
+    found, log = open_session(master, settings)
+    if log is not None:
+        atexit.register(log.unlink, missing_ok=True)  # until then it tells what went wrong
+    return found
 
 
 def unavailable() -> str | None:

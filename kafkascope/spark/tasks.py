@@ -1,4 +1,4 @@
-"""What runs in the tasks: splits to parcels (for the data source), and parcels to tables.
+"""What runs in the tasks: splits to parcels, and parcels to tables.
 
 Tasks run where Spark puts them, some more than once. They read splits and write files with names of their own; all
 that comes back to the driver is how many rows of what are in which file, and a summary of bounded size.
@@ -10,6 +10,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -17,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.engine import Engine, EngineOptions
+from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
+from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.vocabulary.tables import REREADS
 from kafkascope.sniffer.comparison import Sample, Sampler
-from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import running_maximum
 from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
@@ -42,6 +44,19 @@ def answers(values: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     """Rows of ``ANSWER``."""
     for value in values:
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], schema=ANSWER)
+
+
+@cache
+def rehearse() -> None:
+    """Compile or load the kernels that tasks need, with a few packets, once in a process."""
+    engine = Engine(EngineOptions(tables=ALL_TABLES))
+    segments = (dissect(packets).segments for packets in Rehearsal())
+    rows = (row for some in segments for batch in parcels.pack(some, some.at, 1) for row in _rows(batch))
+    for merged in parcels.merged((row[1:] for row in rows), _FEED_BYTES):
+        for _ in engine.feed(merged):
+            pass
+    for _ in engine.finish():
+        pass
 
 
 # --- index -----------------------------------------------------------------------------------------------------------
@@ -92,6 +107,13 @@ def sample(ranges: Iterable[SampleRange]) -> Iterator[Sample]:
 
 
 # --- splits to parcels -----------------------------------------------------------------------------------------------
+
+
+def read_all(splits: Iterable[Split], issues: Iterable[Issue], partitions: int) -> Iterator[pa.RecordBatch]:
+    """Parcels of splits, with issues of the files as such, which are carried along."""
+    yield parcels.remarks(issues, {}, 0)
+    for split in splits:
+        yield from read_parcels(split, partitions)
 
 
 def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:

@@ -149,6 +149,7 @@ def rows(out: Path, name: str) -> pa.Table:
     return table.sort_by([(column, "ascending") for column in flat]).combine_chunks()
 
 
+@pytest.mark.deep
 def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str, str], Path], tmp_path: Path) -> None:
     url, environment, directory = cluster
     shipped = package(directory / "kafkascope.zip")

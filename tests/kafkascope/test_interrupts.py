@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,13 +21,15 @@ from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
-HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+HANDLERS: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 @pytest.fixture(autouse=True)
-def _usual_handlers() -> None:
-    for number, handler in HANDLERS.items():
-        assert signal.getsignal(number) == handler  # as the test before left them
+def _usual_handlers() -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number, handler in HANDLERS.items()}  # Spark has its own
+    yield
+    left = {number: signal.signal(number, handler) for number, handler in before.items()}
+    assert left == HANDLERS
 
 
 def nothing(_: str) -> None:
@@ -114,7 +118,9 @@ def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.deep)]
+)
 def test_analyze_that_gets_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
     out, temporary = tmp_path / "out", tmp_path / "temporary"
     process = analyze(out, temporary)

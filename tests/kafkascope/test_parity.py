@@ -15,7 +15,7 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from tests.paths import PCAPS
 
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
-GROUPS = 12
+GROUPS = 6
 
 
 def comparable(name: str, table: pa.Table) -> pa.Table:

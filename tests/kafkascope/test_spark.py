@@ -6,6 +6,7 @@ That the tables are those of one process is held by test_parity.py.
 from __future__ import annotations
 
 import errno
+import gc
 import gzip
 import json
 import os
@@ -723,6 +724,15 @@ def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
         assert before[0] != after[0] or before[1] <= after[1]
 
 
+def test_workers_begin_with_what_tasks_need(spark: Any) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        loaded = "kafkascope.spark.tasks" in sys.modules and gc.get_freeze_count() > 0
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"loaded": [loaded] * batch.num_rows})
+
+    assert [row.loaded for row in spark.range(2).mapInArrow(look, "loaded boolean").collect()] == [True, True]
+
+
 def test_kernels_are_compiled_before_workers_need_them(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -733,11 +743,17 @@ def test_kernels_are_compiled_before_workers_need_them(
         return iter(())
 
     monkeypatch.setattr(Rehearsal, "__iter__", packets)
-    monkeypatch.setattr(jobs, "rehearse", jobs.rehearse.__wrapped__)  # this process has done it before
-    kafkascope.spark.analyze(
-        [str(CAPTURE)], str(tmp_path / "out"), spark=spark, progress=lambda what, *_: happened.append(what)
-    )
-    assert happened.index("rehearsal") < happened.index("decode")
+    monkeypatch.setattr(tasks, "rehearse", tasks.rehearse.__wrapped__)  # this process has done it before
+    collect = jobs._Run._collect
+
+    def collecting(run: jobs._Run, what: str, frame: Any) -> Iterator[Any]:
+        happened.append(what)
+        return collect(run, what, frame)
+
+    monkeypatch.setattr(jobs._Run, "_collect", collecting)
+    kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark)
+    assert happened[:1] == ["rehearsal"]
+    assert "decode" in happened
 
 
 def test_nothing_that_can_be_read_is_said_so(spark: Any, tmp_path: Path) -> None:
@@ -790,6 +806,7 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
         _ = there.letters
 
 
+@pytest.mark.deep
 def test_spark_submit_runs_it(tmp_path: Path) -> None:
     needs_java()
     root = ROOT
@@ -798,6 +815,7 @@ def test_spark_submit_runs_it(tmp_path: Path) -> None:
     environment |= {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_HOSTNAME": "localhost"}
     capture = str(root / "pcaps" / "net_vlan" / "capture.pcap")
     command = ["spark-submit", "--master", "local[2]", "--conf", "spark.app.name=submitted"]
+    command += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
     command += [str(root / "kafkascope" / "__main__.py"), "analyze", capture, "-o", str(tmp_path / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
