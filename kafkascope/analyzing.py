@@ -95,4 +95,4 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     if others := result["not_taken_for_kafka"]:
         remark(not_taken_remark(others))
     if not result["exchanges"]:
-        remark(no_kafka(analysis.summary.packets, result["connections"], analysis.other))
+        remark(no_kafka(analysis.summary.packets, result["connections"], analysis.other, analysis.summary.ports))

@@ -17,7 +17,14 @@ from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.answers.capture_points import clock_issues
-from kafkascope.reports.columns.text import PROTOCOL_NAMES, counted, not_taken, not_taken_remark, tls_remark
+from kafkascope.reports.columns.text import (
+    PACKET_NAMES,
+    PROTOCOL_NAMES,
+    counted,
+    not_taken,
+    not_taken_remark,
+    tls_remark,
+)
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
@@ -40,15 +47,19 @@ _WHAT_HELPS = (
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
 
 
-def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int]) -> str:
-    """What to say of a capture without Kafka: connections by protocol and other packets by kind, the most first."""
+def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int], ports: Iterable[int]) -> str:
+    """What to say of a capture without Kafka: connections by protocol and other packets by kind, the most first.
+
+    The ports are those that alone were looked at; none: all.
+    """
     seen = [
         f"{counted(count, 'connection')} of {PROTOCOL_NAMES.get(protocol, protocol)}"
         for protocol, count in Counter(protocols).most_common()
     ]
-    seen += [f"{counted(count, 'packet')} of {kind.replace('_', ' ')}" for kind, count in Counter(other).most_common()]
+    seen += [f"{counted(count, 'packet')} of {PACKET_NAMES[kind]}" for kind, count in Counter(other).most_common()]
     instead = f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
-    return f"no Kafka was found in {counted(packets, 'packet')}; {instead}"
+    where = f" to the ports asked for ({', '.join(map(str, sorted(ports)))})" if ports else ""
+    return f"no Kafka{where} was found in {counted(packets, 'packet')}; {instead}"
 
 
 def unreadable_remark(detail: str) -> str:
@@ -238,7 +249,7 @@ class Reading:
             protocols: Counter[str] = Counter()
             for (_, protocol), count in self._engine.connections.items():
                 protocols[protocol] += count
-            yield no_kafka(self.packets, protocols, self.other)
+            yield no_kafka(self.packets, protocols, self.other, self._options.session.ports)
 
     def _place(self, issue: Issue) -> str:
         """Where an issue was met: file and number of the packet in it, unless its detail says so."""

@@ -31,8 +31,10 @@ def stored(place: str) -> Stored:
     """Open what lies in a directory; nothing is read but the summary. Raises OutputError."""
     try:
         system, path = locate(place)
-        if system.get_file_info(path).type != fs.FileType.Directory:
-            raise OutputError(f"{place} is not there; give the directory that `kafkascope analyze -o` wrote")
+        kind = system.get_file_info(path).type
+        if kind != fs.FileType.Directory:
+            wrong = "is not there" if kind == fs.FileType.NotFound else "is a file"
+            raise OutputError(f"{place} {wrong}; give the directory that `kafkascope analyze -o` wrote")
         tables = datasets(system, posixpath.join(path, TABLES))
         if not tables:
             raise OutputError(f"{place} has no tables; give the directory that `kafkascope analyze -o` wrote")

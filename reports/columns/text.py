@@ -29,6 +29,15 @@ PROTOCOL_NAMES = {
 }
 """What a person calls protocols whose name in the tables does not tell."""
 
+PACKET_NAMES = {
+    "udp": "UDP",
+    "icmp": "ICMP",
+    "arp": "ARP",
+    "other_ip": "another protocol over IP",
+    "not_ip": "a protocol other than IP",
+}
+"""What a person calls packets without TCP."""
+
 
 def counted(count: int, noun: str) -> str:
     """``1 packet``, ``1,200 packets``."""

@@ -320,8 +320,8 @@ def _stale_leader(facts: ClientFacts) -> Iterator[Finding]:
         facts,
         stale,
         [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in stale],
-        f"Ordinary when a broker is restarted or partitions are moved ({brokers}); if not, look why leadership moves "
-        "(broker's sessions, disks, garbage collection).",
+        f"Ordinary when a broker is restarted or partitions are moved ({brokers}); if not, find out why leadership "
+        "moves (broker's sessions, disks, garbage collection).",
         _grown(count, threshold("errors_repeated")),
     )
 

@@ -221,7 +221,7 @@ _STORM_ADVICE: dict[str, str] = {
     "longer session.timeout.ms, or static membership, bridges short ones.",
     Trigger.REBALANCE_TIMEOUT: "These members take longer to come back than max.poll.interval.ms allows.",
     Trigger.STATIC_MEMBER_REPLACED: "Give each process a group.instance.id of its own.",
-    "returned": "Processes restart: look why they end; static membership (group.instance.id) lets a restart pass "
+    "returned": "Processes restart: find out why they end; static membership (group.instance.id) lets a restart pass "
     "without a rebalance.",
 }
 

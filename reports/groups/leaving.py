@@ -1,4 +1,4 @@
-"""Who left a group and why, and who has no place in it any more: the rules that the protocols share.
+"""Who left a group and why, who has no place in it any more, and who is silent: the rules that the protocols share.
 
 A member of the classic protocol says the same in a classic group and in one with epochs (KIP-848), and is understood
 by the same rules in both.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
+from dataclasses import dataclass
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.groups.body import rows, text
 from kafkascope.reports.groups.history import GroupLog
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 NOT_A_MEMBER = frozenset({Error.UNKNOWN_MEMBER_ID, Error.GROUP_ID_NOT_FOUND})
 """Errors that tell a member that it was taken out of the group."""
@@ -38,6 +41,33 @@ _REASONS: tuple[tuple[re.Pattern[str], Trigger], ...] = tuple(
         (r"unsubscribe", Trigger.UNSUBSCRIBED),
     )
 )
+
+
+_MISSED = 2.5  # heartbeats: one may be late, and a second one lost
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedSilence:
+    """How long (ns) a member may say nothing before it is worth telling, and why so long."""
+
+    ns: int
+    why: str
+
+    def remark(self, begun: int, until: int, *, is_over: bool) -> str | None:
+        """What to say of a time without a word, if it is longer than allowed; is_over: the member spoke again."""
+        if until - begun <= self.ns:
+            return None
+        return f"{'' if is_over else 'at least '}{in_seconds((until - begun) / MILLISECOND_NS, 3)}; {self.why}"
+
+
+def by_session(session_timeout_ms: int) -> AllowedSilence:
+    """As long as its session lasts."""
+    return AllowedSilence(session_timeout_ms * MILLISECOND_NS, f"its session timeout is {session_timeout_ms} ms")
+
+
+def by_heartbeats(interval_ms: int, why: str) -> AllowedSilence:
+    """Until more heartbeats are missing than may be late or lost."""
+    return AllowedSilence(int(interval_ms * _MISSED) * MILLISECOND_NS, why)
 
 
 def heard_later(log: GroupLog) -> set[str]:

@@ -239,7 +239,12 @@ def test_a_capture_without_kafka_says_what_it_holds(command: Command, tmp_path: 
     done = command("sniff", "-r", str(tmp_path / "dns.pcap"))
     assert (done.returncode, done.stdout) == (0, "")
     assert "no Kafka was found in 3 packets" in done.stderr
-    assert "3 packets of udp" in done.stderr
+    assert "3 packets of UDP" in done.stderr
+
+
+def test_no_kafka_on_the_ports_asked_for_is_not_taken_for_none_at_all(command: Command) -> None:
+    done = command("sniff", "-r", JOINS, "--port", "1", "--port", "2")
+    assert "no Kafka to the ports asked for (1, 2) was found in" in done.stderr
 
 
 def test_decode_prints_json_from_hex_and_from_raw_bytes(tmp_path: Path) -> None:

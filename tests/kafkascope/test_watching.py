@@ -86,6 +86,7 @@ def what(row: Event | Rebalance) -> str:
     return repr(replace(row, detail=None) if row.event == "silence_begun" else row)
 
 
+@pytest.mark.no_cover  # the same ways, many times
 @pytest.mark.parametrize(("hurry", "took_s", "seed"), [(True, 0, 1), (True, 10, 2), (False, 0, 1), (False, 0, 2)])
 @pytest.mark.parametrize("story", STORIES)
 def test_what_is_told_as_it_comes_is_what_is_known_at_the_end(story: str, hurry: bool, took_s: int, seed: int) -> None:

@@ -13,11 +13,10 @@ from kafkascope.reports.groups.body import text
 from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, Sync
 from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
-from kafkascope.reports.groups.leaving import FENCED, heard_later, refused_as
+from kafkascope.reports.groups.leaving import FENCED, by_session, heard_later, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
-from kafkascope.sniffer.units import MILLISECOND_NS
 
 
 def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles) -> list[Event]:
@@ -185,15 +184,13 @@ class _Writer:
             later = range(bisect_left(others, last_word, key=lambda join: join.at), len(others))
             replaced = next((others[i].at for i in later if others[i].member_id != member), last_seen)
             until = min([replaced, *(at for at in refused[member] if at >= last_word)])
-            session_ns = sessions.get(member, 0) * MILLISECOND_NS
+            allowed = by_session(sessions[member]) if member in sessions else None
             connection = next(reversed(words.connections))
             last = [] if gone or member in waits else [until]
             for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
-                if session_ns and end - at > session_ns:
-                    length = f"{'at least ' if end is last_seen else ''}{(end - at) / MILLISECOND_NS:.0f} ms"
-                    event = self._event(EventKind.SILENCE_BEGUN, at, message, member)
+                if allowed and (silence := allowed.remark(at, end, is_over=end is not last_seen)):
+                    event = self._event(EventKind.SILENCE_BEGUN, at, message, member, silence)
                     event.packet, event.number, event.connection = packet, None, None
-                    event.detail = f"{length}; its session timeout is {sessions[member]} ms"
                     yield event
             for closed in [] if gone else self._profiles.connection_ends([connection]):
                 if closed.closed is not None and (until is last_seen or closed.closed < until):

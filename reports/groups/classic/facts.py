@@ -138,7 +138,7 @@ class Seen:
 
 @dataclass(slots=True)
 class GroupFacts:
-    """All of them, each list in order of time."""
+    """All facts of one group, each list in order of time."""
 
     joins: list[Join] = field(default_factory=list)
     syncs: list[Sync] = field(default_factory=list)

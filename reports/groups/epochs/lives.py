@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, Beat, Terms
-from kafkascope.sniffer.units import MILLISECOND_NS
+from kafkascope.reports.groups.leaving import AllowedSilence, by_heartbeats, by_session
 
 _USUAL_INTERVAL_MS = 5_000  # group.consumer.heartbeat.interval.ms of a broker that nobody configured
 
@@ -69,11 +69,17 @@ class Life(Terms):
         """What stays the same when a static member comes back with another id."""
         return self.instance_id or self.member_id
 
-    def silent_after(self) -> int:
-        """How long (ns) it may be silent before that is remarkable: most of its session, else 2.5 intervals."""
+    def allowed_silence(self) -> AllowedSilence:
+        """By its session, or by its heartbeats."""
         if self.session_timeout_ms:
-            return int(self.session_timeout_ms * 0.9) * MILLISECOND_NS
-        return int((self.interval_ms or _USUAL_INTERVAL_MS) * 2.5) * MILLISECOND_NS
+            return by_session(self.session_timeout_ms)
+        if self.interval_ms:
+            return by_heartbeats(self.interval_ms, f"it should be heard every {self.interval_ms} ms")
+        return by_heartbeats(_USUAL_INTERVAL_MS, f"members are usually heard every {_USUAL_INTERVAL_MS} ms")
+
+    def silent_after(self) -> int:
+        """How long (ns) it is silent before it may have been taken out: most of its session, else some heartbeats."""
+        return int(self.allowed_silence().ns * (0.9 if self.session_timeout_ms else 1))
 
     def silent_since(self) -> int:
         """Its last word, or when it stepped out."""

@@ -7,7 +7,6 @@ from kafkascope.reports.groups.epochs.walk import Walk
 from kafkascope.reports.groups.history import Event, GroupLog
 from kafkascope.reports.groups.leaving import heard_later
 from kafkascope.reports.vocabulary.events import EventKind
-from kafkascope.sniffer.units import SECOND_NS
 
 
 def silences(walk: Walk, log: GroupLog) -> list[Event]:
@@ -25,10 +24,9 @@ def silences(walk: Walk, log: GroupLog) -> list[Event]:
             continue
         if life.heard < walk.since and life.refused is None:
             continue  # that is told of the classic group
-        silence = (walk.last if again is None else again) - life.heard
-        if silence > life.silent_after():
-            length = f"{'at least ' if again is None else ''}{silence / SECOND_NS:.1f} s"
-            events.append(_event(walk, life, EventKind.SILENCE_BEGUN, life.heard, None, length))
+        until = walk.last if again is None else again
+        if silence := life.allowed_silence().remark(life.heard, until, is_over=again is not None):
+            events.append(_event(walk, life, EventKind.SILENCE_BEGUN, life.heard, None, silence))
         for connection in life.connections:
             end = log.ended.get(connection)
             if last_on[connection] is life and end is not None and end.closed is not None and end.closed >= life.heard:

@@ -108,3 +108,46 @@ def test_a_member_that_comes_five_seconds_after_the_others_is_slow(last_by_ms: f
 def test_a_coordinator_that_moves_four_times_is_a_warning(count: int, severity: str) -> None:
     moves = [Event("g", number * SECOND, "coordinator_moved", detail=f"to {number}") for number in range(count)]
     assert [each.severity for each in of_kind("coordinator_moved", GroupHistory(events=moves))] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("clients", "words"),
+    [
+        ("aaabbc", "of a (3 times), b (2 times), c (1 time)"),
+        ("aaabbcd", "of a (3 times), b (2 times), c (1 time) and 1 more"),
+    ],
+)
+def test_a_storm_names_the_three_whose_fault_it_was_most(clients: str, words: str) -> None:
+    history = rebalances(*range(len(clients)), trigger="poll_timeout")
+    for rebalance, client in zip(history.rebalances, clients, strict=True):
+        rebalance.trigger_client_id = client
+    (storm,) = of_kind("rebalance_storm", history)
+    assert storm.title.endswith(words)
+
+
+@pytest.mark.parametrize("trigger", ["poll_timeout", "session_timeout"])
+def test_what_came_again_lasted_from_the_first_to_the_last(trigger: str) -> None:
+    history = rebalances(1, 50, 400, trigger=trigger, trigger_client_id="a")
+    (finding,) = of_kind("poll_timeout" if trigger == "poll_timeout" else "member_lost", history)
+    assert (finding.since, finding.until) == (START + SECOND, START + 400 * SECOND)
+    assert "3 times" in finding.title
+
+
+def test_the_worst_storm_weighs_most() -> None:
+    def weight(count: int) -> float:
+        (storm,) = of_kind("rebalance_storm", rebalances(*range(count), trigger="poll_timeout", trigger_client_id="a"))
+        return storm.weight
+
+    assert 0.9 < weight(6) < weight(12) < 1
+
+
+@pytest.mark.parametrize("uneven_last", [True, False])
+def test_an_assignment_is_judged_as_it_was_in_the_end(uneven_last: bool) -> None:
+    def members(most: int) -> list[Member]:
+        counts = (("a", most), ("b", 3))
+        return [Member(name, name, assignment=[f"t-{number}" for number in range(count)]) for name, count in counts]
+
+    history = rebalances(0, 1)
+    for rebalance, most in zip(history.rebalances, (3, 6) if uneven_last else (6, 3), strict=True):
+        rebalance.members = members(most)
+    assert len(of_kind("uneven_assignment", history)) == uneven_last

@@ -13,6 +13,7 @@ from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance,
 from kafkascope.reports.groups.messages import ConnectionEnd, Message, messages_of
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.sniffer.units import MILLISECOND_NS
 from tests.paths import PCAPS
 from tests.reports.captured_tables import observed
 
@@ -35,7 +36,12 @@ def of(history: GroupHistory) -> dict[int, Rebalance]:
 
 
 def fit_the_tables(history: GroupHistory) -> None:
-    """Check that events have names that are explained, and that rows fit the tables."""
+    """Check that events have names that are explained, that times fit each other, and rows the tables."""
+    for each in history.rebalances:
+        if each.started is not None and each.stable is not None and each.duration_ms is not None:
+            assert each.duration_ms == max(0, each.stable - each.started) / MILLISECOND_NS, each.to_generation
+        if each.started is not None and each.recovered is not None and each.cost_ms is not None:
+            assert each.cost_ms == max(0, each.recovered - each.started) / MILLISECOND_NS, each.to_generation
     assert {event.event for event in history.events} <= set(EventKind)
     assert event_table(history.events).num_rows == len(history.events)
     assert rebalance_table(history.rebalances).num_rows == len(history.rebalances)

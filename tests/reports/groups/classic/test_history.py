@@ -181,6 +181,16 @@ def two_members() -> Conversation:
     return said
 
 
+def test_a_member_has_its_assignment_when_it_is_answered() -> None:
+    said = two_members()
+    said.again(13_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    said.sync(20_000, "a~1", 2, {"t": [0, 1, 2, 3]}, took=300)
+    said.sync(21_000, "a~1", 2, error="REBALANCE_IN_PROGRESS", took=40)
+    history, _ = history_of(said)
+    told = [(each.event, each.at) for each in history.events if each.at > START + 19_000 * MS]
+    assert told == [("synced", START + 20_300 * MS), ("sync_refused", START + 21_040 * MS)]
+
+
 def test_first_generation_is_set_off_by_its_first_member() -> None:
     _, found = history_of(two_members())
     first = found[1]
@@ -271,7 +281,7 @@ def test_a_static_member_is_silent_until_another_process_comes_in_its_place() ->
     said.join(18_020, "b~2", new=True, instance="two", generation=3, leader="a~1", took=500)
     history, _ = history_of(said)
     silence = [(each.member_id, each.detail) for each in history.events if each.event == "silence_begun"]
-    assert silence == [("b~1", "15010 ms; its session timeout is 10000 ms")]
+    assert silence == [("b~1", "15.010 s; its session timeout is 10000 ms")]
 
 
 def test_silent_member_is_dropped_when_its_session_ends() -> None:
@@ -291,7 +301,7 @@ def test_silent_member_is_dropped_when_its_session_ends() -> None:
     assert [(event.client_id, event.at, event.connection) for event in silence] == [("b", START + 9_000 * MS, None)]
 
 
-@pytest.mark.parametrize(("speaks", "length"), [(None, "at least 24000 ms"), (25_000, "16000 ms"), (18_000, None)])
+@pytest.mark.parametrize(("speaks", "length"), [(None, "at least 24.000 s"), (25_000, "16.000 s"), (18_000, None)])
 def test_a_silence_lasts_until_the_member_speaks_though_it_is_none_any_more(
     speaks: int | None, length: str | None
 ) -> None:

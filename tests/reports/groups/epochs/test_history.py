@@ -172,6 +172,8 @@ def test_phases_of_a_group_that_migrates_and_returns() -> None:
     downgrade = found[10]
     assert (downgrade.trigger, downgrade.certainty) == ("member_left", Certainty.CERTAIN)
     assert downgrade.members[0].assignment_before == ["orders-3", "orders-4", "orders-5"]
+    assert downgrade.duration_ms == pytest.approx(833, abs=1)
+    assert downgrade.cost_ms == pytest.approx(835, abs=1)
     first = found[3]
     before = {member.client_id: member.assignment_before for member in first.members}
     assert before == {"c1": [], "c2": [f"orders-{number}" for number in range(6)]}
@@ -324,6 +326,19 @@ def test_a_member_that_falls_silent_is_found_by_what_others_are_given() -> None:
     assert {each.event for each in history.events if each.client_id == "b"} >= {"silence_begun", "connection_ended"}
 
 
+def test_what_a_member_says_has_the_packet_of_its_request_and_what_it_is_told_that_of_the_answer() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beats(2100, 12_000, "a", 2)
+    events = epochs(talk.log()).events
+    said = {each.packet for each in events if each.event in ("joined", "assignment_reported")}
+    told = {each.packet for each in events if each.event in ("assignment_given", "epoch_seen")}
+    assert said
+    assert said <= {message.request_packet for message in talk.messages}
+    assert told
+    assert told <= {message.response_packet for message in talk.messages}
+
+
 def test_a_member_that_comes_anew_on_its_connection_was_silent_until_then() -> None:
     talk = Epochs()
     talk.two()
@@ -337,7 +352,7 @@ def test_a_member_that_comes_anew_on_its_connection_was_silent_until_then() -> N
     )
     history = epochs(talk.log())
     told = [(each.event, each.detail) for each in history.events if each.event in ("silence_begun", "connection_ended")]
-    assert told == [("silence_begun", "18.0 s")]
+    assert told == [("silence_begun", "17.990 s; it should be heard every 1000 ms")]
 
 
 def test_somebody_alone_that_comes_back_after_its_session() -> None:
