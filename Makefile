@@ -5,6 +5,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
 export JAVA_HOME
+unexport PYTHONDONTWRITEBYTECODE  # each of the many processes that tests start would compile all modules anew
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -32,10 +33,9 @@ test: kernels  ## the whole test suite
 
 check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	$(PYTEST) $(PYTEST_MORE)
+	$(PYTEST) --cov --cov-report=term
 
-check-deep: setup-test  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers
-	$(MAKE) check PYTEST_MORE="--cov --cov-report=term:skip-covered"
+check-deep: check  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
 

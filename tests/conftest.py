@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from kafkascope.reports.columns.faults import RAISE_FAULTS
+from tests.paths import ROOT
 
 # Kernels are compiled in the midst of the first example, and no test depends on how fast the machine is, so there is no
 # deadline and no check of how long examples take to make. A failure prints its seed.
@@ -18,6 +21,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # A fault of ours ends the test that meets it, also in the processes that tests start: commands, tasks of Spark.
 os.environ[RAISE_FAULTS] = "1"
+
+
+class OneSession(LoadFileScheduling):  # type: ignore[misc]
+    """Files run side by side; those that share the session of Spark run one after the other, as each start is slow."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "spark" if "spark: Any" in (ROOT / file).read_text() else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -58,6 +58,7 @@ def test_the_samples_cover_every_version_of_every_api() -> None:
 TWO_LAYOUTS = {("ReadShareGroupStateSummary", "response", 0)}
 
 
+@pytest.mark.no_cover  # the same ways, thousands of times
 def test_a_body_cut_anywhere_is_a_decode_error() -> None:
     for sample in EXCHANGES:
         body = bytes.fromhex(sample["hex"])
@@ -72,6 +73,7 @@ def test_a_body_cut_anywhere_is_a_decode_error() -> None:
             assert caught.value.expected
 
 
+@pytest.mark.no_cover  # the same ways, thousands of times
 def test_changed_bytes_give_a_value_or_a_decode_error() -> None:
     print(f"seed {SEED}")
     source = random.Random(SEED)

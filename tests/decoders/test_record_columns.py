@@ -157,6 +157,7 @@ def test_how_it_is_cut_into_chunks_changes_nothing(chunk_bytes: int) -> None:
         np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name), name)
 
 
+@pytest.mark.no_cover  # the same ways, many times
 @pytest.mark.parametrize("records_at_once", [1, 2, 3, 7, 1 << 20])
 def test_how_many_records_come_at_once_changes_nothing(records_at_once: int) -> None:
     fields = scanned(*(data for data, _ in samples()), *KINDS.values())
@@ -388,6 +389,7 @@ def test_records_that_are_out_of_all_proportion_to_their_bytes_are_cut_short() -
         decode_records(packed)
 
 
+@pytest.mark.no_cover  # the same ways, many times
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])
 def test_records_as_clients_write_them_are_in_proportion(codec: int) -> None:
     same = b"".join(record(offset=offset) for offset in range(300_000))

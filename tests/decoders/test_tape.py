@@ -61,10 +61,12 @@ def test_every_sample_reads_as_the_reference_reads_it() -> None:
     compare_with_reference([body_of(sample) for sample in EXCHANGES])
 
 
+@pytest.mark.no_cover  # the same ways, thousands of times
 def test_bodies_cut_at_every_byte_are_refused_as_the_reference_refuses_them() -> None:
     compare_with_reference(cuts(small_bodies(200)))
 
 
+@pytest.mark.no_cover  # the same ways, thousands of times
 def test_changed_bodies_read_as_the_reference_reads_them() -> None:
     compare_with_reference(changed(small_bodies(400), 8000, SEED))
 

@@ -191,6 +191,7 @@ def _cuts_do_not_matter(capture: tuple[str, int], seed: int) -> None:
         assert rows == sorted(map(str, in_parts[name].to_pylist())), name
 
 
+@pytest.mark.no_cover
 @quick
 @given(captures, seeds)
 def test_damage_does_no_harm(tmp_path_factory: pytest.TempPathFactory, capture: tuple[str, int], seed: int) -> None:
@@ -213,6 +214,7 @@ STREAM_PROPERTIES = [
 ]
 
 
+@pytest.mark.no_cover  # the same ways, thousands of times
 @pytest.mark.parametrize("holds", STREAM_PROPERTIES)
 @quick
 @given(captures, seeds)
