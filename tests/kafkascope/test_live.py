@@ -171,6 +171,15 @@ def ended(process: subprocess.Popen[bytes], number: int) -> tuple[list[dict[str,
     return [json.loads(line) for line in output.decode().splitlines()], remarks.decode()
 
 
+def end_tcpdump(tcpdump: subprocess.Popen[bytes], capture: Path, packets: int) -> None:
+    """End it when it has written as many packets: a signal loses what it has not yet taken from the kernel."""
+    end = time.monotonic() + PATIENCE_S
+    while kafkascope.read(str(capture)).summary["packets"] < packets and time.monotonic() < end:
+        time.sleep(0.1)
+    tcpdump.send_signal(signal.SIGINT)
+    tcpdump.communicate(timeout=PATIENCE_S)
+
+
 @pytest.fixture
 def host() -> Iterator[Host]:
     needs_network_namespaces()
@@ -239,8 +248,7 @@ def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path:
     assert clients.poll() is None
     leave(clients)
     rest, remarks = ended(sniff, number)
-    tcpdump.send_signal(signal.SIGINT)
-    tcpdump.communicate(timeout=PATIENCE_S)
+    end_tcpdump(tcpdump, capture, packets_captured(remarks))
     lines += rest
     assert produced_records(lines) == done["produced"]
     assert {"JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"} <= {line["api"] for line in lines}
