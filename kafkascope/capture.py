@@ -158,6 +158,11 @@ class Capture(Answering):
         return self.frame("connections")
 
     @property
+    def tcp_health(self) -> pd.DataFrame:
+        """How the packets of connections fared, by sender and span of ten seconds."""
+        return self.frame("tcp_health")
+
+    @property
     def exchanges(self) -> pd.DataFrame:
         """Requests with their responses."""
         return self.frame("exchanges")

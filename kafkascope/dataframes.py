@@ -25,6 +25,7 @@ _PANDAS_TYPES: dict[pa.DataType, Any] = {
 # The order of a table's rows, whatever way they were made.
 _ORDER: dict[str, list[str]] = {
     "connections": ["connection"],
+    "tcp_health": ["at", "connection", "sender"],
     "exchanges": ["completed", "connection", "number"],
     "errors": ["at", "connection", "number"],
     "partitions": ["at", "connection", "number"],

@@ -45,7 +45,7 @@ class Engine:
     """Segments in, tables out. What comes out does not depend on how the segments were cut into batches.
 
     The rows come in pieces, so that few are held at once: first those of exchanges (`TableBuilder.observe`), then, once
-    for each batch of segments, those of connections that have ended. All pieces must be taken.
+    for each batch of segments, those of spans that are over and of connections that have ended. All pieces must be taken.
     """
 
     def __init__(self, options: EngineOptions) -> None:
@@ -104,12 +104,12 @@ class Engine:
         self.exchanges += len(exchanges.number)
         for tables in self._builder.observe(exchanges, self.endpoints):
             yield self._wanted_of(tables)
+        tables = self._builder.end_spans(self._session.spans())
         ended = self._session.ended()
-        tables = {}
         if ended:
             self.connections.update((row.broker_port, row.protocol) for row in ended)
             issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
-            tables = self._builder.end_connections(ended, issues)
+            tables |= self._builder.end_connections(ended, issues)
         yield self._wanted_of(tables)
 
     def _wanted_of(self, tables: Tables) -> Tables:

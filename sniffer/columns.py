@@ -25,6 +25,8 @@ Bool = NDArray[np.bool_]
 
 NO_TIME = np.iinfo(np.int64).min
 
+FIN, SYN, RST, ACK = 1, 2, 4, 16  # flags of a segment
+
 
 @dataclass(frozen=True, slots=True)
 class Packets:
@@ -57,10 +59,14 @@ class Segments:
     target_port: U16
     seq: U32
     ack: U32
-    flags: U8  # FIN 1, SYN 2, RST 4, PSH 8, ACK 16
+    flags: U8  # FIN, SYN, RST, ACK; PSH is 8
     start: I64  # of the payload in data
     captured: I32  # payload bytes in data
     length: I32  # payload bytes on the wire
+    window: U16  # as the header has it, not scaled
+    scale: I8  # how far the sender's later windows are shifted, told with its SYN (RFC 7323); -1: not told
+    sacked: I32  # bytes above ack that the sender has all the same (SACK, RFC 2018); 0: none are told
+    dsack: U8  # 1: the sender tells that bytes came to it twice (D-SACK, RFC 2883)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +164,18 @@ class ConnectionRow:
     out_of_order: int
     gap_bytes: int
     exchanges: int
+    connect: str | None  # established, refused, unanswered; None: it was open before the capture
+    reset_by: str | None  # client, broker: whose RST ended it
+    retransmits_up: int  # sent by the client
+    retransmits_down: int
+    fast_retransmits: int  # of both sides, as the next ones
+    timeout_retransmits: int
+    spurious_retransmits: int
+    duplicate_acks: int
+    zero_windows_up: int
+    zero_windows_down: int
+    keep_alives: int
+    rtt_client_min_ms: float | None  # from data of the broker to the client's acknowledgement
+    rtt_client_mean_ms: float | None
+    rtt_broker_min_ms: float | None
+    rtt_broker_mean_ms: float | None

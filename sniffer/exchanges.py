@@ -161,6 +161,14 @@ class Conversations:
         client = -1 if slot is None else int(self._connections[slot, pairing.CLIENT])
         return None if client < 0 else client
 
+    def is_settled(self, connection: int) -> bool:
+        """Whether what it is will not change any more: it is known for Kafka, or for something else."""
+        slot = self._slots.get(connection)
+        if slot is None:
+            return False
+        dropped = self._streams.state[2 * slot, frames.STREAM_MODE] == frames.DROPPED
+        return bool(dropped) or bool(self._connections[slot, pairing.CLIENT] >= 0)
+
     def client_id(self, connection: int) -> str | None:
         """The client id of its first request that had one, up to 64 bytes of it."""
         slot = self._slots.get(connection)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kafkascope.decoders.kernels import njit
-from kafkascope.sniffer.columns import I32, I64, U8, U16, U32, U64, Packets, Segments
+from kafkascope.sniffer.columns import I8, I32, I64, SYN, U8, U16, U32, U64, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 
 # What a packet was, or what was remarkable about it: indexes of REMARKS.
@@ -45,6 +45,10 @@ REMARKS = (
 
 ETHERNET, NULL, LOOP, COOKED, COOKED2 = 1, 0, 108, 113, 276
 RAW_IP = 101
+
+END_OF_OPTIONS, NO_OPERATION, WINDOW_SCALE, SACK = 0, 1, 3, 5  # kinds of TCP options
+LARGEST_SCALE = 14  # what is told beyond counts as this (RFC 7323, 2.3)
+LARGEST_WINDOW = 1 << 30  # bytes, what comes of it: nothing that is sent or received at once spans more
 
 int64: Any = np.int64  # numba's cast; typed loosely, as kernels mix it with plain integers
 
@@ -94,6 +98,10 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
     seq_ack = np.empty((2, rows), np.uint32)
     flags = np.empty(rows, np.uint8)
     captured, length = (np.empty(rows, np.int32) for _ in range(2))
+    window = np.empty(rows, np.uint16)
+    scale = np.empty(rows, np.int8)
+    sacked = np.empty(rows, np.int32)
+    dsack = np.empty(rows, np.uint8)
     library = np.empty(rows, np.int64)
     found, unwrap = _dissect(
         _writable(packets.data),
@@ -103,7 +111,7 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
         _writable(packets.captured),
         _writable(packets.original),
         _writable(packets.link_type),
-        *(number, at, addresses, ports, seq_ack, flags, start, captured, length),
+        *(number, at, addresses, ports, seq_ack, flags, start, captured, length, window, scale, sacked, dsack),
         *(library, counts, first, values),
     )
     segments = Segments(
@@ -122,6 +130,10 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
         start=start[:found],
         captured=captured[:found],
         length=length[:found],
+        window=window[:found],
+        scale=scale[:found],
+        sacked=sacked[:found],
+        dsack=dsack[:found],
     )
     return segments, counts, first, values, library[:unwrap]
 
@@ -268,6 +280,51 @@ def _note(counts: I64, first: I64, values: I64, remark: int, row: int, value: in
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _options(data: U8, position: int, end: int, syn: int, ack: int) -> tuple[int, int, int]:
+    """Read the options of a TCP header: window scale of a SYN, bytes sacked above ack, whether there is a D-SACK.
+
+    Options that are not whole, or whose length cannot be, end the walk; blocks of bytes that cannot be are passed over.
+    """
+    scale, sacked, dsack = int64(-1), int64(0), int64(0)
+    while position < end:
+        kind = int64(data[position])
+        if kind == END_OF_OPTIONS:
+            break
+        if kind == NO_OPERATION:
+            position += 1
+            continue
+        if position + 2 > end:
+            break
+        size = int64(data[position + 1])
+        if size < 2 or position + size > end:
+            break
+        if kind == WINDOW_SCALE and size == 3 and syn:
+            scale = min(int64(data[position + 2]), LARGEST_SCALE)
+        elif kind == SACK:
+            for block in range(position + 2, position + size - 7, 8):
+                left, right = _four(data, block), _four(data, block + 4)
+                if not 0 < (right - left) & 0xFFFFFFFF <= LARGEST_WINDOW:
+                    continue
+                # The first block may tell what came twice: bytes below ack, or inside the second block.
+                first = block == position + 2
+                if first and 0 <= (ack - right) & 0xFFFFFFFF <= LARGEST_WINDOW:
+                    dsack = int64(1)
+                elif first and block + 16 <= position + size and _is_inside(left, right, data, block + 8):
+                    dsack = int64(1)
+                elif (left - ack) & 0xFFFFFFFF <= LARGEST_WINDOW:
+                    sacked += (right - left) & 0xFFFFFFFF
+        position += size
+    return scale, min(sacked, LARGEST_WINDOW), dsack
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_inside(left: int, right: int, data: U8, block: int) -> bool:
+    """Whether bytes are part of those of a SACK block."""
+    begin, size = _four(data, block), (_four(data, block + 4) - _four(data, block)) & 0xFFFFFFFF
+    return (left - begin) & 0xFFFFFFFF <= size and (right - begin) & 0xFFFFFFFF <= size
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _dissect(
     data: U8,
     packet_number: I64,
@@ -285,6 +342,10 @@ def _dissect(
     start: I64,
     captured: I32,
     length: I32,
+    window: U16,
+    scale: I8,
+    sacked: I32,
+    dsack: U8,
     library: I64,
     counts: I64,
     first: I64,
@@ -405,6 +466,17 @@ def _dissect(
         start[found] = min(payload, bytes_end)
         captured[found] = max(bytes_end - payload, 0)
         length[found] = ip_end - payload
+        window[found] = _two(data, position + 14)
+        scale[found], sacked[found], dsack[found] = -1, 0, 0
+        options = position + 20
+        options_end = min(payload, bytes_end)
+        # Most packets have a time stamp behind two bytes of padding (RFC 7323, appendix A), and nothing else.
+        if options < options_end and not (
+            payload == options + 12 and options + 4 <= options_end and _four(data, options) == 0x0101080A
+        ):
+            scale[found], sacked[found], dsack[found] = _options(
+                data, options, options_end, int64(data[position + 13]) & SYN, int64(seq_ack[1, found])
+            )
         found += 1
     return found, unwrap
 

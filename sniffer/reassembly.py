@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kafkascope.decoders.kernels import njit
-from kafkascope.sniffer.columns import I8, I32, I64, NO_TIME, U8, U16, U32, U64
+from kafkascope.sniffer import health
+from kafkascope.sniffer.columns import ACK, FIN, I8, I32, I64, NO_TIME, RST, SYN, U8, U16, U32, U64
 from kafkascope.sniffer.units import SECOND_NS
 
 Records = Any  # a structured array
@@ -52,10 +53,9 @@ RECENT = 64  # segments of a stream that are remembered, to know them again; two
 
 NO_RANK = 127  # behind all that there are
 
-FIN, SYN, RST, ACK = 1, 2, 4, 16
-
 OPEN, BY_FIN, BY_RST = 0, 1, 2  # how a connection ended
 UNKNOWN, ASSUMED, CERTAIN = 0, 1, 2  # what is known of where a stream begins
+BEFORE, ESTABLISHED, REFUSED, UNANSWERED = range(4)  # how a connection began: before the capture, or what the SYN met
 
 # Kinds of issues, counted by connection.
 GAP, LATE, DUPLICATE, SNAPPED, WILD, AFTER_FIN, CONFLICTING = range(7)
@@ -95,6 +95,9 @@ CONNECTION = np.dtype(
         ("retransmits", "i4"),
         ("out_of_order", "i4"),
         ("gap_bytes", "i8"),
+        ("reset_side", "i1"),  # whose RST ended it; -1: none did
+        ("is_refused", "i1"),
+        ("beginning", "i1"),  # how it began; known when it has ended
     ]
 )
 STREAM = np.dtype(
@@ -196,6 +199,7 @@ TOTALS = np.dtype(
         ("firsts", "i8"),  # rows of first copies ever used
         ("free_firsts", "i8"),
         ("unkept_bytes", "i8"),  # of the kept ones, no longer needed
+        ("told", "i8"),  # rows of spans that are over
     ]
 )
 
@@ -207,6 +211,9 @@ class State(NamedTuple):
     streams: Records  # two for each connection
     recent: I64  # rings: fingerprints and times of a stream's latest segments; of a free one the next free one
     firsts: Records  # by row and place: the first copies of the latest bytes of a stream
+    flows: Records  # what health keeps of each side, as streams
+    spans: Records  # the span in hand of each side
+    told: Records  # spans that are over
     marks: Records  # issues by kind, of connections that have some; of free ones the first value is the next free one
     pieces: Records  # segments, or parts of them, that wait for what comes before
     table: I64  # open addressing: slot of a connection, -1 empty
@@ -214,6 +221,7 @@ class State(NamedTuple):
     order: I64  # connection id by ordinal
     ended: Records  # connections that ended, as they were, and their marks
     ended_marks: Records
+    ended_flows: Records  # two for each
     totals: Records
     secret: U64  # two numbers that make the hash unpredictable to whoever sends the packets
 
@@ -307,6 +315,13 @@ def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integ
         mark.at = at
         mark.number = number
         mark.value = value
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _doubles(state: State, slot: Integer) -> Integer:
+    """How many segments of a connection were captured twice."""
+    marks = state.connections[slot].marks
+    return np.int64(0) if marks < 0 else state.marks[marks, DUPLICATE].count
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -657,6 +672,44 @@ def _judge(state: State, slot: Integer, side: Integer) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _beginning(connection: Record, target: Record) -> Integer:
+    """How a connection began; target is the stream of the side that the SYN was sent to."""
+    if connection.opened_by == 0:
+        return BEFORE
+    if connection.is_refused:
+        return REFUSED
+    return UNANSWERED if target.known == UNKNOWN else ESTABLISHED
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _tell(state: State, slot: Integer) -> None:
+    """Write what was counted in the span in hand, a row for each side."""
+    totals, connection = state.totals[0], state.connections[slot]
+    last = max(state.spans[2 * slot].last, state.spans[2 * slot + 1].last)
+    for side in range(2):
+        row, flow = state.spans[2 * slot + side], state.flows[2 * slot + side]
+        packets = connection.packets_0 if side else connection.packets_1
+        payload = connection.bytes_1 if side else connection.bytes_0
+        health.end_span(row, flow, last, packets > 0 or payload == 0)
+        row.connection = connection.id
+        row.side = side
+        state.told[totals.told] = row
+        totals.told += 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _enter_span(state: State, slot: Integer, at: Integer) -> None:
+    """Begin the span that a time lies in; the one in hand is over, unless it had no time yet."""
+    row, other = state.spans[2 * slot], state.spans[2 * slot + 1]
+    if row.at == NO_TIME:
+        row.at = other.at = at - at % health.SPAN
+    else:
+        _tell(state, slot)
+        health.begin_span(row, at)
+        health.begin_span(other, at)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _end(state: State, slot: Integer) -> None:
     """Emit what is pending of a connection, with the gaps in it, and move it to those that ended."""
     totals = state.totals[0]
@@ -680,7 +733,11 @@ def _end(state: State, slot: Integer) -> None:
             if stream.next == before:
                 break
         _forget_firsts(state, 2 * slot + side)
+    _tell(state, slot)
+    connection.beginning = _beginning(connection, state.streams[2 * slot + 1 - connection.first_side])
     state.ended[totals.ended] = connection
+    for side in range(2):
+        state.ended_flows[2 * totals.ended + side] = state.flows[2 * slot + side]
     for kind in range(KINDS):
         if connection.marks < 0:
             state.ended_marks[totals.ended, kind].count = 0
@@ -779,6 +836,9 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
     connection.retransmits = 0
     connection.out_of_order = 0
     connection.gap_bytes = 0
+    connection.reset_side = -1
+    connection.is_refused = 0
+    connection.beginning = BEFORE
     connection.batch = -1
     connection.ordinal = -1
     connection.marks = -1
@@ -805,6 +865,8 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
         stream.identity = 0
         stream.rank = NO_RANK
         stream.rank_at = NO_TIME
+        health.begin(state.flows[index])
+        health.begin_span(state.spans[index], at)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -1073,6 +1135,7 @@ def _take_reset(
         _mark(state, slot, WILD, at, number, distance)
     elif connection.how_closed == OPEN:
         connection.how_closed = BY_RST
+        connection.reset_side = side
         connection.closed = at
 
 
@@ -1238,6 +1301,10 @@ def absorb(
     start: I64,
     captured: I32,
     length: I32,
+    window: U16,
+    scale: I8,
+    sacked: I32,
+    dsack: U8,
     rank: I8,
 ) -> tuple[Integer, Integer]:
     """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not.
@@ -1297,6 +1364,7 @@ def absorb(
             totals.rows + 6 * pending + 16 > state.rows.shape[0]
             or totals.pieces + pending + 2 > state.pieces.shape[0]
             or totals.ordinals + 2 > state.order.shape[0]
+            or totals.told + 2 > state.told.shape[0]
         ):
             return i, NEEDS_ROOM
         wire = np.int64(max(length[i], 0))
@@ -1358,6 +1426,11 @@ def absorb(
         else:
             connection.packets_0 += 1
         connection.now = max(connection.now, at[i])
+        span = state.spans[2 * slot].at
+        if not is_copy and at[i] != NO_TIME and (span == NO_TIME or at[i] - span >= health.SPAN):
+            _enter_span(state, slot, at[i])
+        highest, fresh = stream.highest, connection.bytes_0 + connection.bytes_1
+        retransmits, out_of_order, doubles = connection.retransmits, connection.out_of_order, _doubles(state, slot)
         if (
             flags[i] & (SYN | FIN | RST) == 0
             and np.int64(seq[i]) == stream.next & 0xFFFFFFFF
@@ -1400,6 +1473,33 @@ def absorb(
                 number[i],
                 at[i],
                 is_copy,
+            )
+        if not is_copy:
+            flow = state.flows[2 * slot + side]
+            doubled = _doubles(state, slot)
+            health.count(
+                connection,
+                stream,
+                other,
+                state.spans[2 * slot + side],
+                state.spans[2 * slot + 1 - side],
+                flow,
+                state.flows[2 * slot + 1 - side],
+                _unwrap(np.int64(seq[i]), stream.next),
+                np.int64(ack[i]),
+                np.int64(flags[i]),
+                wire,
+                np.int64(window[i]),
+                np.int64(scale[i]),
+                np.int64(sacked[i]),
+                np.int64(dsack[i]),
+                at[i],
+                connection.bytes_0 + connection.bytes_1 - fresh,
+                highest,
+                connection.retransmits > retransmits,
+                connection.out_of_order > out_of_order,
+                doubled > doubles,
+                doubled > 0 and _elapsed(at[i], flow.ack_at) <= SOON,
             )
         if stream.first_piece >= 0 or stream.proof > 0:
             _judge(state, slot, side)

@@ -7,11 +7,15 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from kafkascope.sniffer import tcp
+from kafkascope.sniffer import health, tcp
 from kafkascope.sniffer.capture_points import Ranks
-from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Runs, Segments
+from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges, Runs, Segments
 from kafkascope.sniffer.exchanges import FRAME_LIMIT, Conversations, Start
 from kafkascope.sniffer.issues import Issue, IssueLog
+
+MOST_SPANS = 4096
+"""Spans of a connection, of both sides, that wait until its bytes tell who is the client: five hours and more. Then it
+is the side that opened the connection, or has the higher port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,15 @@ class Endpoint:
     broker_port: int
 
 
+@dataclass(frozen=True, slots=True)
+class SideSpans:
+    """What sides of connections did in spans of ten seconds."""
+
+    rows: tcp.Spans  # of ``health.ROW``, those of a connection one after the other
+    from_client: Bool  # whether the side is the client
+    ends: Mapping[int, Endpoint]  # of each connection
+
+
 class Session:
     """Connections, frames and exchanges of one capture, or of one bucket of its connections.
 
@@ -47,6 +60,10 @@ class Session:
         self.issues = IssueLog()
         self._ended_now: dict[int, tcp.TcpConnection] = {}
         self._rows: dict[int, ConnectionRow] = {}
+        self._waiting: dict[int, list[tcp.Spans]] = {}
+        self._parties: dict[int, tuple[Endpoint, int]] = {}  # of settled connections; and which side is the client
+        self._spans: list[tuple[tcp.Spans, Bool]] = []
+        self._ends: dict[int, Endpoint] = {}
 
     @property
     def copies(self) -> int:
@@ -68,6 +85,14 @@ class Session:
         rows, self._rows = list(self._rows.values()), {}
         return rows
 
+    def spans(self) -> SideSpans:
+        """Return the spans that are over since the last call, of connections of which it is clear who is the client."""
+        rows = np.concatenate([np.empty(0, health.ROW), *(rows for rows, _ in self._spans)])
+        from_client = np.concatenate([np.empty(0, np.bool_), *(of for _, of in self._spans)])
+        told = SideSpans(rows, from_client, self._ends)
+        self._spans, self._ends = [], {}
+        return told
+
     def endpoints(self, connections: Iterable[int]) -> Mapping[int, Endpoint]:
         """Who is who in connections that are open, or that `ended` has not returned yet; others are left out."""
         found: dict[int, Endpoint] = {}
@@ -88,6 +113,8 @@ class Session:
         exchanges = self._conversations.feed(runs)
         if ended:
             exchanges = _joined(exchanges, self._conversations.end(self._ended_now))
+        self._take_spans(self._tcp.spans())
+        if ended:
             for summary in ended:
                 self._rows[summary.connection] = self._connection_row(summary)
                 self._conversations.forget(summary.connection)
@@ -98,6 +125,36 @@ class Session:
         self._tcp.issues = IssueLog()
         self._conversations.issues = IssueLog()
         return exchanges
+
+    def _take_spans(self, new: tcp.Spans) -> None:
+        """Hand out spans of connections that are settled or have ended; the others wait."""
+        if not len(new):
+            return
+        new = new[np.argsort(new["connection"], kind="stable")]
+        connections, first = np.unique(new["connection"], return_index=True)
+        ready = []
+        for connection, rows in zip(connections.tolist(), np.split(new, first[1:]), strict=True):
+            waiting = self._waiting.setdefault(connection, [])
+            waiting.append(rows)
+            if (
+                connection in self._parties
+                or connection in self._ended_now
+                or self._conversations.is_settled(connection)
+                or sum(map(len, waiting)) > MOST_SPANS
+            ):
+                ready.append(connection)
+        unknown = [connection for connection in ready if connection not in self._parties]
+        for connection, summary in self._look_up(unknown).items():
+            source = summary.first_side
+            side = source if self._client_is_source(summary) else 1 - source
+            self._parties[connection] = self._endpoint(summary), side
+        for connection in ready:
+            endpoint, client = self._parties[connection]
+            rows = np.concatenate(self._waiting.pop(connection))
+            self._spans.append((rows, rows["side"] == client))
+            self._ends[connection] = endpoint
+            if connection in self._ended_now:
+                del self._parties[connection]
 
     def _look_up(self, connections: list[int]) -> dict[int, tcp.TcpConnection]:
         found = {c: self._ended_now[c] for c in connections if c in self._ended_now}
@@ -134,10 +191,15 @@ class Session:
         connection = summary.connection
         endpoint = self._endpoint(summary)
         up, down = summary.source_bytes, summary.target_bytes
+        of_client, of_broker = summary.source_fares, summary.target_fares
         client = 0
         if not self._client_is_source(summary):
             up, down = down, up
+            of_client, of_broker = of_broker, of_client
             client = 1
+        reset_by = None
+        if summary.reset_by_source is not None:
+            reset_by = "client" if summary.reset_by_source == (client == 0) else "broker"
         protocol = self._conversations.protocol(connection)
         exchanges = self._conversations.count(connection)
         if protocol == "kafka" and exchanges:
@@ -184,6 +246,21 @@ class Session:
             out_of_order=summary.out_of_order,
             gap_bytes=summary.gap_bytes,
             exchanges=exchanges,
+            connect=summary.connect,
+            reset_by=reset_by,
+            retransmits_up=of_client.retransmits,
+            retransmits_down=of_broker.retransmits,
+            fast_retransmits=of_client.fast_retransmits + of_broker.fast_retransmits,
+            timeout_retransmits=of_client.timeout_retransmits + of_broker.timeout_retransmits,
+            spurious_retransmits=of_client.spurious_retransmits + of_broker.spurious_retransmits,
+            duplicate_acks=of_client.duplicate_acks + of_broker.duplicate_acks,
+            zero_windows_up=of_client.zero_windows,
+            zero_windows_down=of_broker.zero_windows,
+            keep_alives=of_client.keep_alives + of_broker.keep_alives,
+            rtt_client_min_ms=of_broker.rtt_min_ms,
+            rtt_client_mean_ms=of_broker.rtt_mean_ms,
+            rtt_broker_min_ms=of_client.rtt_min_ms,
+            rtt_broker_mean_ms=of_client.rtt_mean_ms,
         )
 
 

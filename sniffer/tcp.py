@@ -7,7 +7,7 @@ long and how much the reassembly waits for. Every decision is a function of the 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -16,12 +16,19 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkascope.sniffer import reassembly
+from kafkascope.sniffer import health, reassembly
 from kafkascope.sniffer.capture_points import Ranks
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.reassembly import State
+from kafkascope.sniffer.units import MILLISECOND_NS
 
+BEGINNINGS = {
+    reassembly.BEFORE: None,
+    reassembly.ESTABLISHED: "established",
+    reassembly.REFUSED: "refused",
+    reassembly.UNANSWERED: "unanswered",
+}
 HOW_CLOSED = {reassembly.OPEN: "open", reassembly.BY_FIN: "fin", reassembly.BY_RST: "rst"}
 
 # Kinds of issues; the details tell of the first segment of each, with its number of bytes.
@@ -39,9 +46,40 @@ ISSUES = {
 }
 
 Element = TypeVar("Element", bound=np.generic)
+Spans = NDArray[np.void]
 
 LEAST_HELD = 1 << 20  # held bytes that are not worth to be compacted
 ENDED_AT_ONCE = 8192  # connections, at the end of the capture
+
+
+@dataclass(frozen=True, slots=True)
+class Fares:
+    """How the packets of one side of a connection fared."""
+
+    fast_retransmits: int  # sent again after the other side showed a loss
+    timeout_retransmits: int  # ... after a time without an answer
+    spurious_retransmits: int  # ... though it had arrived
+    duplicate_acks: int
+    zero_windows: int  # packets that said that its receive buffer was full
+    keep_alives: int
+    rtt_samples: int  # round trips from its data to the other side's acknowledgement
+    rtt_sum: int  # nanoseconds
+    rtt_min: int  # of any worth where there are samples
+
+    @property
+    def retransmits(self) -> int:
+        """All of them."""
+        return self.fast_retransmits + self.timeout_retransmits + self.spurious_retransmits
+
+    @property
+    def rtt_min_ms(self) -> float | None:
+        """The shortest round trip, in milliseconds."""
+        return self.rtt_min / MILLISECOND_NS if self.rtt_samples else None
+
+    @property
+    def rtt_mean_ms(self) -> float | None:
+        """The mean of the round trips, in milliseconds."""
+        return self.rtt_sum / self.rtt_samples / MILLISECOND_NS if self.rtt_samples else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +107,11 @@ class TcpConnection:
     retransmits: int  # segments with bytes that were seen before, or that fill a hole late
     out_of_order: int  # segments that came behind others, but soon
     gap_bytes: int  # that the capture lacks: packets, and what the snap length cut off
+    connect: str | None  # established, refused, unanswered; None: it was open before the capture
+    reset_by_source: bool | None  # whose RST ended it; None: none did
+    first_side: int  # which side the source is in rows of ``spans``
+    source_fares: Fares
+    target_fares: Fares
 
 
 class Connections:
@@ -79,6 +122,7 @@ class Connections:
         self.issues = IssueLog()
         self._ranks = ranks
         self._ended: list[TcpConnection] = []
+        self._told: list[Spans] = [np.empty(0, health.ROW)]
         self._held = np.empty(0, np.uint8)
         self._filled = 0
         self._kept = np.empty(0, np.uint8)  # first copies, of which some may be repeated
@@ -87,6 +131,9 @@ class Connections:
         self._state = State(
             connections=np.zeros(64, reassembly.CONNECTION),
             streams=np.zeros(128, reassembly.STREAM),
+            flows=np.zeros(128, health.FLOW),
+            spans=np.zeros(128, health.ROW),
+            told=np.zeros(256, health.ROW),
             recent=np.zeros((64, reassembly.RECENT), np.int64),
             firsts=np.zeros((64, reassembly.COMPARED_SEGMENTS), reassembly.FIRST),
             marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
@@ -96,6 +143,7 @@ class Connections:
             order=np.zeros(256, np.int64),
             ended=np.zeros(64, reassembly.CONNECTION),
             ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+            ended_flows=np.zeros(128, health.FLOW),
             totals=np.zeros(1, reassembly.TOTALS),
             secret=secret,
         )
@@ -134,6 +182,10 @@ class Connections:
             segments.start,
             segments.captured,
             segments.length,
+            segments.window,
+            segments.scale,
+            segments.sacked,
+            segments.dsack,
             self._ranks.of(segments.number) if self._ranks else np.zeros(count, np.int8),
         )
         # Columns that are read-only or have gaps would be another type to the kernel, and compiled for again.
@@ -166,6 +218,12 @@ class Connections:
             self._end(slots[begin : begin + ENDED_AT_ONCE])
             yield self._finish_batch(np.empty(0, np.uint8))
 
+    def spans(self) -> Spans:
+        """Return the spans that came to their end since the last call, of all connections: rows of ``health.ROW``."""
+        told = self._told
+        self._told = [np.empty(0, health.ROW)]
+        return np.concatenate(told)
+
     def ended(self) -> list[TcpConnection]:
         """Return the connections that ended since the last call; no later rows, and no later issues, are of them."""
         ended, self._ended = self._ended, []
@@ -180,12 +238,13 @@ class Connections:
         slots = int(state.totals["slots"][0])
         wanted = np.fromiter(connections, np.int64)
         found = state.connections[:slots]
-        found = found[np.isin(found["id"], wanted) & (found["used"] == 1)]
-        return {one.connection: one for one in _summaries(found)}
+        chosen = np.isin(found["id"], wanted) & (found["used"] == 1)
+        flows = state.flows[: 2 * slots].reshape(slots, 2)
+        return {one.connection: one for one in _summaries(found[chosen], flows[chosen])}
 
     def _begin_batch(self, size: int, count: int) -> None:
         totals = self._state.totals
-        totals["rows"] = totals["ordinals"] = totals["ended"] = 0
+        totals["rows"] = totals["ordinals"] = totals["ended"] = totals["told"] = 0
         totals["batch"] += 1
         totals["batch_size"] = size
         wanted = count + count // 4 + 1024
@@ -205,14 +264,16 @@ class Connections:
     def _make_room_to_end(self, count: int) -> None:
         """Enlarge whatever may be too small for so many connections to end."""
         state = self._state
-        pieces, rows, ordinals, ended, marks = (
-            int(state.totals[name][0]) for name in ("pieces", "rows", "ordinals", "ended", "marks")
+        pieces, rows, ordinals, ended, marks, told = (
+            int(state.totals[name][0]) for name in ("pieces", "rows", "ordinals", "ended", "marks", "told")
         )
         self._state = state._replace(
             rows=_grown(state.rows, rows + 3 * pieces + 4 * count),
             order=_grown(state.order, ordinals + count),
             ended=_grown(state.ended, ended + count),
             ended_marks=_grown(state.ended_marks, ended + count),
+            ended_flows=_grown(state.ended_flows, 2 * (ended + count)),
+            told=_grown(state.told, told + 2 * count),
             marks=_grown(state.marks, marks + 1),  # the issues of one that has ended are free for the next
         )
 
@@ -225,6 +286,9 @@ class Connections:
         self._state = state._replace(
             connections=_grown(state.connections, slots),
             streams=_grown(state.streams, 2 * slots),
+            flows=_grown(state.flows, 2 * slots),
+            spans=_grown(state.spans, 2 * slots),
+            told=_grown(state.told, totals["told"] + 2),
             recent=_grown(state.recent, totals["rings"] + 1),
             firsts=_grown(state.firsts, totals["firsts"] + 1),
             marks=_grown(state.marks, totals["marks"] + 1),
@@ -233,6 +297,7 @@ class Connections:
             order=_grown(state.order, totals["ordinals"] + 2),
             ended=_grown(state.ended, totals["ended"] + 1),
             ended_marks=_grown(state.ended_marks, totals["ended"] + 1),
+            ended_flows=_grown(state.ended_flows, 2 * (totals["ended"] + 1)),
         )
         if 2 * (totals["live"] + 1) > len(state.table):
             self._state = self._state._replace(table=np.full(2 * len(state.table), -1, np.int64))
@@ -270,6 +335,7 @@ class Connections:
         runs = self._with_held_bytes(runs)
         self._hold(data)
         self._keep_firsts(data)
+        self._keep_told()
         self._note_ended()
         return runs
 
@@ -326,7 +392,7 @@ class Connections:
         count = int(self._state.totals["ended"][0])
         ended = self._state.ended[:count]
         marks = self._state.ended_marks[:count]
-        connections = _summaries(ended)
+        connections = _summaries(ended, self._state.ended_flows[: 2 * count].reshape(count, 2))
         self._ended += connections
         for index, kind in np.argwhere(marks["count"] > 0).tolist():
             mark = marks[index, kind]
@@ -359,7 +425,15 @@ class Connections:
             self._state = self._state._replace(
                 ended=np.zeros(64, reassembly.CONNECTION),
                 ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+                ended_flows=np.zeros(128, health.FLOW),
             )
+
+    def _keep_told(self) -> None:
+        count = int(self._state.totals["told"][0])
+        if count:
+            self._told.append(self._state.told[:count].copy())
+        if len(self._state.told) > 4 * count + 4096:
+            self._state = self._state._replace(told=np.zeros(256, health.ROW))
 
 
 def _read_only(data: U8) -> U8:
@@ -388,13 +462,20 @@ def _address(high: int, low: int) -> str:
     return str(address.ipv4_mapped or address)
 
 
-def _summaries(connections: NDArray[np.void]) -> list[TcpConnection]:
+def _summaries(connections: NDArray[np.void], flows: NDArray[np.void]) -> list[TcpConnection]:
+    """connections: rows of ``CONNECTION``; flows: the two sides of each."""
     names = connections.dtype.names or ()
     columns = [connections[name].tolist() for name in names]
-    return [_summary(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+    rows = zip(zip(*columns, strict=True), _fares(flows[:, 0]), _fares(flows[:, 1]), strict=True)
+    return [_summary(dict(zip(names, row, strict=True)), fares) for row, *fares in rows]
 
 
-def _summary(row: dict[str, int]) -> TcpConnection:
+def _fares(flows: NDArray[np.void]) -> list[Fares]:
+    columns = [flows[name].tolist() for name in Fares.__slots__]
+    return [Fares(*row) for row in zip(*columns, strict=True)]
+
+
+def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
     first = row["first_side"]
     addresses = [_address(row["high_0"], row["low_0"]), _address(row["high_1"], row["low_1"])]
     ports = [row["ports"] >> 16, row["ports"] & 0xFFFF]
@@ -418,4 +499,9 @@ def _summary(row: dict[str, int]) -> TcpConnection:
         retransmits=row["retransmits"],
         out_of_order=row["out_of_order"],
         gap_bytes=row["gap_bytes"],
+        connect=BEGINNINGS[row["beginning"]],
+        reset_by_source=None if row["reset_side"] < 0 else row["reset_side"] == first,
+        first_side=first,
+        source_fares=fares[first],
+        target_fares=fares[1 - first],
     )

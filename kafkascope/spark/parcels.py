@@ -37,7 +37,11 @@ ROW = np.dtype(
         ("ack", "<u4"),
         ("captured", "<i4"),
         ("length", "<i4"),
+        ("sacked", "<i4"),
+        ("window", "<u2"),
+        ("scale", "i1"),
         ("flags", "u1"),
+        ("dsack", "u1"),
     ]
 )
 _COUNT = np.dtype("<i8")

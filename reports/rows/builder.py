@@ -35,6 +35,7 @@ from kafkascope.reports.rows.exchange_table import (
     exchange_table,
     needs_bodies,
 )
+from kafkascope.reports.rows.health_table import health_table
 from kafkascope.reports.rows.partition_tables import PartitionTables
 from kafkascope.reports.rows.partitions import TopicCodes
 from kafkascope.reports.rows.request_terms import RequestTerms
@@ -45,6 +46,7 @@ from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.session import SideSpans
 
 BYTES_AT_ONCE = 32_000_000
 """Bodies of more bytes are worked off in parts, so that their tapes and texts take a bounded amount of memory."""
@@ -139,6 +141,10 @@ class TableBuilder:
         self._partitions.forget(ended)
         self._texts.forget(ended)
         return tables
+
+    def end_spans(self, spans: SideSpans) -> dict[str, pa.Table]:
+        """The rows of spans of connections that are over."""
+        return {"tcp_health": health_table(spans)} if "tcp_health" in self._wanted and len(spans.rows) else {}
 
     def _count(self, issue: Issue) -> None:
         self.issues.add(issue)

@@ -37,8 +37,9 @@ def observed(
     found: list[pa.Table] = []
     issues = IssueLog()
     ended = {name: table for name, table in tables.items() if name in _OF_ENDS}
-    of_exchanges = {name: table for name, table in tables.items() if name not in _OF_ENDS}
-    for unit, some in (("exchanges", of_exchanges), ("connections", ended)):
+    of_spans = {name: table for name, table in tables.items() if name == "tcp_health"}
+    of_exchanges = {name: table for name, table in tables.items() if name not in _OF_ENDS and name not in of_spans}
+    for unit, some in (("exchanges", of_exchanges), ("connections", ended), ("tcp_health", of_spans)):
         if unit in some:
             found += _observed_apart(view, some, some[unit], ends, issues)
     return found, list(issues)

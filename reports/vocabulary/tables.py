@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -41,6 +41,12 @@ CONNECTIONS = described(
             "time of the RST, or of the second FIN; null: it was open when the capture ended, or fell silent",
         ),
         ("how_closed", pa.string(), "fin, rst, open"),
+        (
+            "connect",
+            pa.string(),
+            "what the client's SYN met: established, refused, unanswered; null: it was open before the capture",
+        ),
+        ("reset_by", pa.string(), "whose RST ended it: client, broker; null: none did"),
         ("protocol", pa.string(), "kafka, or what else was recognised on it"),
         ("client_id", pa.string(), "the client's name for itself, of the first request that has one"),
         ("software", pa.string(), "name of the client library (ApiVersions, KIP-511)"),
@@ -50,10 +56,99 @@ CONNECTIONS = described(
         ("bytes_up", pa.int64(), "payload from client to broker on the wire, each byte once"),
         ("bytes_down", pa.int64(), "payload from broker to client on the wire, each byte once"),
         ("retransmits", pa.int64(), "packets whose bytes had been seen before"),
+        ("retransmits_up", pa.int64(), "retransmits sent by the client"),
+        ("retransmits_down", pa.int64(), "retransmits sent by the broker"),
+        ("fast_retransmits", pa.int64(), "retransmits after the other side had shown a loss"),
+        ("timeout_retransmits", pa.int64(), "retransmits without such a sign: a timer ran out"),
+        ("spurious_retransmits", pa.int64(), "retransmits of what had arrived, as the other side told"),
+        ("duplicate_acks", pa.int64(), "acknowledgements said once more while data was on its way (RFC 5681)"),
+        ("zero_windows_up", pa.int64(), "packets by which the client said that its receive buffer was full"),
+        ("zero_windows_down", pa.int64(), "packets by which the broker said that its receive buffer was full"),
+        ("keep_alives", pa.int64(), "packets that asked whether the other side is there"),
         ("out_of_order", pa.int64(), "packets that came before others they follow"),
         ("gap_bytes", pa.int64(), "bytes that the capture lacks"),
+        (
+            "rtt_client_min_ms",
+            pa.float64(),
+            "shortest round trip between capture point and client, in milliseconds: from the broker's data to the "
+            "client's acknowledgement; null: none could be measured",
+        ),
+        (
+            "rtt_client_mean_ms",
+            pa.float64(),
+            "mean of the same, in milliseconds; acknowledgements may be delayed, by 40 ms and more",
+        ),
+        (
+            "rtt_broker_min_ms",
+            pa.float64(),
+            "shortest round trip between capture point and broker, in milliseconds: from the client's data to the "
+            "broker's acknowledgement",
+        ),
+        ("rtt_broker_mean_ms", pa.float64(), "mean of the same, in milliseconds"),
         ("exchanges", pa.int64(), "requests with their answers, and those without"),
         ("issues", pa.int64(), "damage and oddities met on it, each time counted"),
+    ],
+)
+
+TCP_HEALTH = described(
+    "How the packets of connections fared, a row for each sender and span of ten seconds in which either side sent any",
+    [
+        ("connection", pa.int64(), "the connection, by the number of its first packet"),
+        ("at", TIME, "begin of the span, a multiple of ten seconds; null: its packets have no time"),
+        ("sender", pa.string(), "client, broker: whose packets are counted"),
+        ("host", pa.string(), "address of the sender"),
+        ("client", pa.string(), "address of the client"),
+        ("broker", pa.string(), "address:port of the broker"),
+        ("packets", pa.int64(), "packets that it sent, as captured"),
+        ("bytes", pa.int64(), "payload in them, each byte once"),
+        ("retransmits", pa.int64(), "packets whose bytes had been seen before: the sum of the next three"),
+        ("fast_retransmits", pa.int64(), "... after the other side had shown a loss"),
+        ("timeout_retransmits", pa.int64(), "... without such a sign: a timer ran out"),
+        (
+            "spurious_retransmits",
+            pa.int64(),
+            "... of what had arrived: it was acknowledged before, or came twice, as the other side told in the span",
+        ),
+        ("duplicate_acks", pa.int64(), "acknowledgements said once more while the other side's data was on its way"),
+        ("sacked_gaps", pa.int64(), "acknowledgements that told of bytes behind missing ones (SACK, RFC 2018)"),
+        ("out_of_order", pa.int64(), "packets that came before others they follow"),
+        ("zero_windows", pa.int64(), "packets that said that the sender's receive buffer was full"),
+        (
+            "window_full",
+            pa.int64(),
+            "packets that filled the other side's receive window; counted where the opening was captured",
+        ),
+        ("keep_alives", pa.int64(), "packets that asked whether the other side is there"),
+        ("resets", pa.int64(), "packets with RST"),
+        ("syns", pa.int64(), "packets with SYN"),
+        ("refused", pa.int64(), "packets with RST that answered the SYN"),
+        ("first", TIME, "time of its first packet"),
+        ("last", TIME, "time of its last packet"),
+        ("last_payload", TIME, "time of its last packet with payload"),
+        (
+            "rtt_samples",
+            pa.int64(),
+            "round trips that were measured, one a flight: from its own data (or SYN, FIN) to the other side's "
+            "acknowledgement, so between the capture point and the other side",
+        ),
+        ("rtt_min_ms", pa.float64(), "the shortest of them, in milliseconds"),
+        ("rtt_mean_ms", pa.float64(), "their mean, in milliseconds; acknowledgements may be delayed"),
+        ("rtt_max_ms", pa.float64(), "the longest of them, in milliseconds"),
+        (
+            "unacked_since",
+            TIME,
+            "time since which data (or SYN, FIN) of its waited for an acknowledgement at the end of the span, or "
+            "earlier by no more than it took to send a flight; null: all was acknowledged, or nothing of the other "
+            "side was captured",
+        ),
+        (
+            "unacked_max_ms",
+            pa.float64(),
+            "milliseconds that its data waited at the longest, until it was acknowledged in the span, or else until "
+            "the connection's last packet in it",
+        ),
+        ("sent_in", pa.binary(13), "tenths of a second in which it sent: bit n % 8 of byte n // 8 is the n-th"),
+        ("payload_in", pa.binary(13), "tenths of a second in which it sent payload"),
     ],
 )
 
@@ -614,6 +709,7 @@ THROUGHPUT = described(
 
 SCHEMAS: dict[str, pa.Schema] = {
     "connections": CONNECTIONS,
+    "tcp_health": TCP_HEALTH,
     "exchanges": EXCHANGES,
     "errors": ERRORS,
     "partitions": PARTITIONS,

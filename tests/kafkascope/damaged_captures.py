@@ -135,6 +135,10 @@ _types = {
     "seq": np.uint32,
     "ack": np.uint32,
     "flags": np.uint8,
+    "window": np.uint16,
+    "scale": np.int8,
+    "sacked": np.int32,
+    "dsack": np.uint8,
 }
 
 

@@ -92,6 +92,10 @@ def random_segments(numbers: Any, times: Any, hosts: int, seed: int) -> Segments
         start=start.astype(np.int64),
         captured=captured,
         length=captured + random.integers(0, 2, count).astype(np.int32),
+        window=random.integers(0, 65536, count).astype(np.uint16),
+        scale=random.integers(-1, 15, count).astype(np.int8),
+        sacked=random.integers(0, 9000, count).astype(np.int32),
+        dsack=random.integers(0, 2, count).astype(np.uint8),
     )
 
 

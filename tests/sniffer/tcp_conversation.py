@@ -33,6 +33,10 @@ class Packet:
     ack: int = 0
     at: int = 0
     captured: int | None = None
+    window: int = 65535
+    scale: int = -1
+    sacked: int = 0
+    dsack: int = 0
 
 
 def _low(address: str) -> int:
@@ -60,6 +64,10 @@ def segments(packets: Sequence[Packet], first: int = 1) -> Segments:
         start=np.cumsum(sizes) - sizes,
         captured=sizes.astype(np.int32),
         length=np.array([len(packet.payload) for packet in packets], np.int32),
+        window=np.array([packet.window for packet in packets], np.uint16),
+        scale=np.array([packet.scale for packet in packets], np.int8),
+        sacked=np.array([packet.sacked for packet in packets], np.int32),
+        dsack=np.array([packet.dsack for packet in packets], np.uint8),
     )
 
 

@@ -71,6 +71,21 @@ def connection_row(connection: int = 1, protocol: str = "kafka") -> ConnectionRo
         0,
         0,
         3,
+        "established",
+        None,
+        2,
+        1,
+        1,
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0.5,
+        0.75,
+        None,
+        None,
     )
 
 
