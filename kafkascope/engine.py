@@ -45,7 +45,8 @@ class Engine:
     """Segments in, tables out. What comes out does not depend on how the segments were cut into batches.
 
     The rows come in pieces, so that few are held at once: first those of exchanges (`TableBuilder.observe`), then, once
-    for each batch of segments, those of spans that are over and of connections that have ended. All pieces must be taken.
+    for each batch of segments, those of spans that are over and of connections that have ended. All pieces must be
+    taken.
     """
 
     def __init__(self, options: EngineOptions) -> None:

@@ -66,7 +66,7 @@ class Segments:
     window: U16  # as the header has it, not scaled
     scale: I8  # how far the sender's later windows are shifted, told with its SYN (RFC 7323); -1: not told
     sacked: I32  # bytes above ack that the sender has all the same (SACK, RFC 2018); 0: none are told
-    dsack: U8  # 1: the sender tells that bytes came to it twice (D-SACK, RFC 2883)
+    dsack: U32  # sequence number of bytes of which the sender tells that they came twice (D-SACK, RFC 2883); 0: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """How the packets of connections fare, as Wireshark's experts see it: by sender and span of ten seconds.
 
-``count`` looks at a segment after the reassembly has: what was sent again, or late, is decided there alone. Spans begin
+``count_segment`` looks at a segment after the reassembly has: what was sent again, or late, is decided there alone. Spans begin
 at multiples of SPAN since 1970. One is over with the connection, or with the first packet that lies behind it; a packet
 whose time goes back counts in the span in hand. What is told of a connection depends on its own packets in their order.
 
@@ -27,6 +27,9 @@ Integer = Any  # int64 inside kernels
 SPAN = 10 * SECOND_NS
 TENTH = SPAN // 100  # of a second
 FAST = 200 * MILLISECOND_NS  # and a round trip after the sign of a loss it is a timer that sends again: Linux's least
+
+AGAIN = 8  # latest retransmissions of a side, in the span in hand, of which the other side may tell that they were vain
+BY_SIGN, BY_TIMER = 1, 2  # why something was sent again
 
 NO_SYN, NO_SCALE = -2, -1  # in place of a window scale
 
@@ -75,6 +78,10 @@ FLOW = np.dtype(
         ("recovery", "i8"),  # up to here the other side has shown that something lacks ...
         ("missing_at", "i8"),  # ... which it did last at this time
         ("least_rtt", "i8"),
+        ("again_seq", "u4", (AGAIN,)),
+        ("again_length", "i4", (AGAIN,)),
+        ("again_why", "i1", (AGAIN,)),  # 0: nothing is here
+        ("again_next", "i1"),
         # Of what it acknowledged.
         ("limit", "i8"),  # position up to which the other side may send; 0: not known
         ("ack", "i8"),  # of its latest packet, as in the header; -1: none
@@ -107,6 +114,9 @@ def begin(flow: Record) -> None:
     flow.recovery = 0
     flow.missing_at = NO_TIME
     flow.least_rtt = NO_TIME
+    flow.again_next = 0
+    for place in range(AGAIN):
+        flow.again_why[place] = 0
     flow.limit = 0
     flow.ack = -1
     flow.ack_at = NO_TIME
@@ -169,6 +179,8 @@ def end_span(row: Record, flow: Record, last: Integer, is_answered: bool) -> Non
         row.unacked_since = flow.first_at
         if last != NO_TIME and flow.first_at != NO_TIME:
             row.unacked_max = max(row.unacked_max, last - flow.first_at)
+    for place in range(AGAIN):
+        flow.again_why[place] = 0
     flow.fast_retransmits += row.fast_retransmits
     flow.timeout_retransmits += row.timeout_retransmits
     flow.spurious_retransmits += row.spurious_retransmits
@@ -235,17 +247,40 @@ def _count_repeated(
     row: Record, flow: Record, peer: Record, stream: Record, position: Integer, end: Integer, at: Integer
 ) -> None:
     """Count a segment that was sent again by why it was."""
+    flow.repeated = _end_of(stream)
     if end <= stream.acked:
         row.spurious_retransmits += 1
-    elif (
+        return
+    if (
         position < flow.recovery
         and stream.acked < flow.recovery
         and (at == NO_TIME or flow.missing_at == NO_TIME or at - flow.missing_at <= FAST + max(peer.least_rtt, 0))
     ):
         row.fast_retransmits += 1
+        why = BY_SIGN
     else:
         row.timeout_retransmits += 1
-    flow.repeated = _end_of(stream)
+        why = BY_TIMER
+    place = flow.again_next
+    flow.again_seq[place] = position & 0xFFFFFFFF
+    flow.again_length[place] = end - position
+    flow.again_why[place] = why
+    flow.again_next = (place + 1) % AGAIN
+
+
+@borrowing
+def _find_vain(row: Record, flow: Record, seq: Integer) -> None:
+    """Count a retransmission as spurious that brought bytes once more; the network doubles packets too."""
+    for place in range(AGAIN):
+        why = flow.again_why[place]
+        if why and (seq - np.int64(flow.again_seq[place])) & 0xFFFFFFFF < flow.again_length[place]:
+            flow.again_why[place] = 0
+            row.spurious_retransmits += 1
+            if why == BY_SIGN:
+                row.fast_retransmits -= 1
+            else:
+                row.timeout_retransmits -= 1
+            return
 
 
 @borrowing
@@ -285,16 +320,11 @@ def _count_ack(
         peer.recovery = _end_of(other)
         peer.missing_at = at
     if dsack:
-        if peer_row.timeout_retransmits > 0:
-            peer_row.timeout_retransmits -= 1
-            peer_row.spurious_retransmits += 1
-        elif peer_row.fast_retransmits > 0:
-            peer_row.fast_retransmits -= 1
-            peer_row.spurious_retransmits += 1
+        _find_vain(peer_row, peer, dsack)
 
 
 @borrowing
-def count(
+def count_segment(
     connection: Record,
     stream: Record,
     other: Record,

@@ -101,7 +101,7 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
     window = np.empty(rows, np.uint16)
     scale = np.empty(rows, np.int8)
     sacked = np.empty(rows, np.int32)
-    dsack = np.empty(rows, np.uint8)
+    dsack = np.empty(rows, np.uint32)
     library = np.empty(rows, np.int64)
     found, unwrap = _dissect(
         _writable(packets.data),
@@ -281,7 +281,7 @@ def _note(counts: I64, first: I64, values: I64, remark: int, row: int, value: in
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _options(data: U8, position: int, end: int, syn: int, ack: int) -> tuple[int, int, int]:
-    """Read the options of a TCP header: window scale of a SYN, bytes sacked above ack, whether there is a D-SACK.
+    """Read the options of a TCP header: window scale of a SYN, bytes sacked above ack, begin of a D-SACK.
 
     Options that are not whole, or whose length cannot be, end the walk; blocks of bytes that cannot be are passed over.
     """
@@ -305,12 +305,11 @@ def _options(data: U8, position: int, end: int, syn: int, ack: int) -> tuple[int
                 left, right = _four(data, block), _four(data, block + 4)
                 if not 0 < (right - left) & 0xFFFFFFFF <= LARGEST_WINDOW:
                     continue
+                inside = block + 16 <= position + size and _is_inside(left, right, data, block + 8)
+                is_old = (ack - right) & 0xFFFFFFFF <= LARGEST_WINDOW
                 # The first block may tell what came twice: bytes below ack, or inside the second block.
-                first = block == position + 2
-                if first and 0 <= (ack - right) & 0xFFFFFFFF <= LARGEST_WINDOW:
-                    dsack = int64(1)
-                elif first and block + 16 <= position + size and _is_inside(left, right, data, block + 8):
-                    dsack = int64(1)
+                if block == position + 2 and (is_old or inside):
+                    dsack = left
                 elif (left - ack) & 0xFFFFFFFF <= LARGEST_WINDOW:
                     sacked += (right - left) & 0xFFFFFFFF
         position += size
@@ -318,7 +317,7 @@ def _options(data: U8, position: int, end: int, syn: int, ack: int) -> tuple[int
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _is_inside(left: int, right: int, data: U8, block: int) -> bool:
+def _is_inside(left: int, right: int, data: U8, block: int) -> Any:
     """Whether bytes are part of those of a SACK block."""
     begin, size = _four(data, block), (_four(data, block + 4) - _four(data, block)) & 0xFFFFFFFF
     return (left - begin) & 0xFFFFFFFF <= size and (right - begin) & 0xFFFFFFFF <= size
@@ -345,7 +344,7 @@ def _dissect(
     window: U16,
     scale: I8,
     sacked: I32,
-    dsack: U8,
+    dsack: U32,
     library: I64,
     counts: I64,
     first: I64,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import borrowing, njit
 from kafkascope.sniffer import health
 from kafkascope.sniffer.columns import ACK, FIN, I8, I32, I64, NO_TIME, RST, SYN, U8, U16, U32, U64
 from kafkascope.sniffer.units import SECOND_NS
@@ -226,14 +226,14 @@ class State(NamedTuple):
     secret: U64  # two numbers that make the hash unpredictable to whoever sends the packets
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _elapsed(at: Integer, since: Integer) -> Integer:
     if at == NO_TIME or since == NO_TIME:
         return 0
     return at - since
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _unwrap(seq: Integer, near: Integer) -> Integer:
     """Position of a sequence number: the nearest one to the position ``near``."""
     distance = (seq - near) & 0xFFFFFFFF
@@ -242,7 +242,7 @@ def _unwrap(seq: Integer, near: Integer) -> Integer:
     return near + distance
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _hash(secret: U64, high_0: Integer, low_0: Integer, high_1: Integer, low_1: Integer, ports: Integer) -> Integer:
     mixed = secret[0]
     for word in (high_0, low_0, high_1, low_1, ports):
@@ -252,12 +252,12 @@ def _hash(secret: U64, high_0: Integer, low_0: Integer, high_1: Integer, low_1: 
     return mixed ^ (mixed >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _bucket(table: I64, hashed: Integer) -> Integer:
     return np.int64(hashed & np.uint64(table.shape[0] - 1))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _enter(state: State, slot: Integer) -> None:
     mask = state.table.shape[0] - 1
     place = _bucket(state.table, state.connections[slot].hash)
@@ -266,7 +266,7 @@ def _enter(state: State, slot: Integer) -> None:
     state.table[place] = slot
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _leave(state: State, slot: Integer) -> None:
     """Take a connection out of the table, and move up those that it had pushed away from their bucket."""
     mask = state.table.shape[0] - 1
@@ -294,7 +294,7 @@ def rehash(state: State) -> None:
             _enter(state, slot)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integer, value: Integer) -> None:
     """Count an issue of a connection; the one with the lowest packet number is told in full."""
     connection = state.connections[slot]
@@ -317,14 +317,13 @@ def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integ
         mark.value = value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _doubles(state: State, slot: Integer) -> Integer:
+@borrowing
+def _doubles(marks: Records, connection: Record) -> Integer:
     """How many segments of a connection were captured twice."""
-    marks = state.connections[slot].marks
-    return np.int64(0) if marks < 0 else state.marks[marks, DUPLICATE].count
+    return np.int64(0) if connection.marks < 0 else marks[connection.marks, DUPLICATE].count
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _note_first(
     state: State, index: Integer, position: Integer, start: Integer, captured: Integer, at: Integer
 ) -> None:
@@ -356,7 +355,7 @@ def _note_first(
     stream.firsts_fresh = 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _forget_firsts(state: State, index: Integer) -> None:
     totals, stream = state.totals[0], state.streams[index]
     if stream.firsts < 0:
@@ -371,7 +370,7 @@ def _forget_firsts(state: State, index: Integer) -> None:
     stream.firsts_fresh = 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _differing(
     state: State,
     data: U8,
@@ -444,7 +443,7 @@ def keep_firsts(state: State, from_batch: bool, data: U8, into: U8, filled: Inte
     return filled
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _emit(
     rows: Records,
     order: I64,
@@ -475,7 +474,7 @@ def _emit(
     stream.next += length
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _gap(state: State, slot: Integer, side: Integer, end: Integer, number: Integer, at: Integer) -> None:
     """Give up the bytes of a stream before the position ``end``."""
     stream = state.streams[2 * slot + side]
@@ -490,7 +489,7 @@ def _gap(state: State, slot: Integer, side: Integer, end: Integer, number: Integ
     _emit(state.rows, state.order, totals, connection, stream, side, np.int64(-1), length, number, at)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _deliver(
     state: State,
     slot: Integer,
@@ -512,7 +511,7 @@ def _deliver(
         _emit(state.rows, state.order, totals, connection, stream, side, np.int64(-1), lacking, number, at)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _insert(
     state: State,
     slot: Integer,
@@ -579,7 +578,7 @@ def _insert(
     return added
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _release(state: State, slot: Integer, side: Integer) -> None:
     """Emit the pending pieces that now continue the stream."""
     totals = state.totals[0]
@@ -603,7 +602,7 @@ def _release(state: State, slot: Integer, side: Integer) -> None:
         totals.pieces -= 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _acknowledged(stream: Record, position: Integer) -> Integer:
     """Where payload ends that an acknowledgement covers: a FIN has a sequence number, but is no byte."""
     if stream.fin > 0 and position > stream.fin:
@@ -611,7 +610,7 @@ def _acknowledged(stream: Record, position: Integer) -> Integer:
     return position
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _skip(state: State, slot: Integer, side: Integer, proof: Integer, number: Integer, at: Integer) -> None:
     """Give up the missing bytes before a position, and emit what is pending among and behind them.
 
@@ -629,7 +628,7 @@ def _skip(state: State, slot: Integer, side: Integer, proof: Integer, number: In
         _release(state, slot, side)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _demand_proof(stream: Record) -> None:
     """If bytes lack that were acknowledged, wait for them from the packet on that acknowledged them."""
     if _acknowledged(stream, stream.acked) <= stream.next:
@@ -642,7 +641,7 @@ def _demand_proof(stream: Record) -> None:
         stream.proof_now = stream.acked_now
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _judge(state: State, slot: Integer, side: Integer) -> None:
     """Decide which missing bytes of a stream will not come any more."""
     connection = state.connections[slot]
@@ -671,7 +670,7 @@ def _judge(state: State, slot: Integer, side: Integer) -> None:
         _skip(state, slot, side, first.position, first.number, first.at)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _beginning(connection: Record, target: Record) -> Integer:
     """How a connection began; target is the stream of the side that the SYN was sent to."""
     if connection.opened_by == 0:
@@ -681,7 +680,7 @@ def _beginning(connection: Record, target: Record) -> Integer:
     return UNANSWERED if target.known == UNKNOWN else ESTABLISHED
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _tell(state: State, slot: Integer) -> None:
     """Write what was counted in the span in hand, a row for each side."""
     totals, connection = state.totals[0], state.connections[slot]
@@ -697,7 +696,7 @@ def _tell(state: State, slot: Integer) -> None:
         totals.told += 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _enter_span(state: State, slot: Integer, at: Integer) -> None:
     """Begin the span that a time lies in; the one in hand is over, unless it had no time yet."""
     row, other = state.spans[2 * slot], state.spans[2 * slot + 1]
@@ -709,8 +708,8 @@ def _enter_span(state: State, slot: Integer, at: Integer) -> None:
         health.begin_span(other, at)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _end(state: State, slot: Integer) -> None:
+@borrowing
+def _end_connection(state: State, slot: Integer) -> None:
     """Emit what is pending of a connection, with the gaps in it, and move it to those that ended."""
     totals = state.totals[0]
     connection = state.connections[slot]
@@ -763,7 +762,7 @@ def _end(state: State, slot: Integer) -> None:
 def end(state: State, slots: I64) -> None:
     """End the connections in these slots."""
     for index in range(slots.shape[0]):
-        _end(state, slots[index])
+        _end_connection(state, slots[index])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -782,7 +781,7 @@ def sweep(state: State, most: Integer) -> None:
         if not connection.used:
             continue
         if _is_over(connection, totals.earliest):
-            _end(state, slot)
+            _end_connection(state, slot)
             ended += 1
             if ended == most:
                 break
@@ -793,7 +792,7 @@ def sweep(state: State, most: Integer) -> None:
     totals.earliest = NO_TIME
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _is_over(connection: Record, at: Integer) -> Any:
     """Whether a packet at this time would begin another connection on the same ports."""
     if connection.how_closed != OPEN and _elapsed(at, connection.closed) >= REUSE_TIME:
@@ -805,7 +804,7 @@ def _is_over(connection: Record, at: Integer) -> Any:
     return one_sided and connection.bytes_0 + connection.bytes_1 == 0 and silence >= UNANSWERED_TIME
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _opens_anew(connection: Record, stream: Record, other: Record, seq: Integer, ack: Integer, with_ack: bool) -> Any:
     """Whether a SYN begins another connection, rather than being one more copy of this connection's."""
     if stream.known != UNKNOWN:
@@ -816,7 +815,7 @@ def _opens_anew(connection: Record, stream: Record, other: Record, seq: Integer,
     return connection.how_closed != OPEN or connection.bytes_0 + connection.bytes_1 > 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Integer) -> None:
     connection = state.connections[slot]
     connection.used = 1
@@ -869,7 +868,7 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
         health.begin_span(state.spans[index], at)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _place(stream: Record, seq: Integer) -> None:
     """Begin a stream at a sequence number."""
     stream.known = ASSUMED
@@ -878,7 +877,7 @@ def _place(stream: Record, seq: Integer) -> None:
     stream.highest = stream.base
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: Integer) -> Integer:
     """What tells a packet from others of its stream in 32 bits, and its time in microseconds in the 32 below."""
     # Unsigned: the products overflow, which is not defined for signed numbers.
@@ -889,7 +888,7 @@ def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: I
     return np.int64(mixed << np.uint64(32)) | ((at // 1000) & 0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _is_like(other: Integer, identity: Integer) -> Any:
     """Whether two segments of a stream look alike, and the times between them are short."""
     if (other ^ identity) >> 32 != 0:
@@ -898,7 +897,7 @@ def _is_like(other: Integer, identity: Integer) -> Any:
     return distance <= SOON // 1000 or distance >= 0x100000000 - SOON // 1000
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _is_known_again(state: State, index: Integer, identity: Integer) -> Any:
     """Whether one of the stream's latest segments looked just like this one, shortly before."""
     stream = state.streams[index]
@@ -910,7 +909,7 @@ def _is_known_again(state: State, index: Integer, identity: Integer) -> Any:
     return known
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _remember(state: State, index: Integer, identity: Integer) -> None:
     """Keep what tells a segment from others. A ring is for the second one on: many streams never have two."""
     stream = state.streams[index]
@@ -934,7 +933,7 @@ def _remember(state: State, index: Integer, identity: Integer) -> None:
     stream.recent_next = (stream.recent_next + 1) % RECENT
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _classify_old(
     state: State,
     slot: Integer,
@@ -954,7 +953,7 @@ def _classify_old(
         state.connections[slot].retransmits += 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take_payload(
     state: State,
     data: U8,
@@ -1029,7 +1028,7 @@ def _take_payload(
         connection.bytes_0 += added
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take_repeated_flag(
     state: State, slot: Integer, side: Integer, identity: Integer, number: Integer, at: Integer
 ) -> None:
@@ -1043,7 +1042,7 @@ def _take_repeated_flag(
         _remember(state, index, identity)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take_syn(connection: Record, stream: Record, side: Integer, seq: Integer, with_ack: bool, at: Integer) -> bool:
     """Note who opened the connection and where the stream begins; return whether that was known."""
     shown_by = 1 if with_ack else 2
@@ -1061,7 +1060,7 @@ def _take_syn(connection: Record, stream: Record, side: Integer, seq: Integer, w
     return False
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take_ack(connection: Record, stream: Record, side: Integer, ack: Integer, number: Integer, at: Integer) -> None:
     """Note what the other side of a stream says to have received. ``side`` is the one that sent the bytes."""
     if stream.known == UNKNOWN:
@@ -1083,7 +1082,7 @@ def _take_ack(connection: Record, stream: Record, side: Integer, ack: Integer, n
         _demand_proof(stream)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _believe(
     state: State, slot: Integer, side: Integer, seq: Integer, length: Integer, number: Integer, at: Integer
 ) -> bool:
@@ -1111,7 +1110,7 @@ def _believe(
     return False
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take_reset(
     state: State,
     slot: Integer,
@@ -1139,7 +1138,7 @@ def _take_reset(
         connection.closed = at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take_fin(state: State, slot: Integer, side: Integer, position: Integer, number: Integer, at: Integer) -> None:
     """Note where a stream ends; the second of the two FINs closes the connection."""
     connection = state.connections[slot]
@@ -1156,7 +1155,7 @@ def _take_fin(state: State, slot: Integer, side: Integer, position: Integer, num
         connection.closed = at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _take(
     state: State,
     data: U8,
@@ -1214,14 +1213,14 @@ def _take(
             _take_repeated_flag(state, slot, side, identity, number, at)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _may_be_copy(state: State, index: Integer, rank: Integer, at: Integer) -> Any:
     """Whether a stream goes by a file of lower rank than a segment's, and that one was not silent when it was sent."""
     stream = state.streams[index]
     return rank > stream.rank and _elapsed(at, stream.rank_at) <= state.totals[0].window
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _comes_late(state: State, slot: Integer, side: Integer, rank: Integer, at: Integer) -> Any:
     """Whether a segment, the first of its stream, goes before the answer, which a file of lower rank has alone."""
     if state.streams[2 * slot + side].rank != NO_RANK or rank <= state.streams[2 * slot + 1 - side].rank:
@@ -1230,13 +1229,13 @@ def _comes_late(state: State, slot: Integer, side: Integer, rank: Integer, at: I
     return connection.first_seen - state.totals[0].window <= at <= connection.now
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _is_of_before(connection: Record, stream: Record, other: Record, rank: Integer, at: Integer) -> Any:
     """Whether a copy comes so late that another connection has begun on its ports: sent before that was asked for."""
     return stream.rank == NO_RANK and rank > other.rank and connection.opened_by == 2 and at < connection.first_seen
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _brings_more(
     state: State, slot: Integer, side: Integer, seq: Integer, flags: Integer, length: Integer, at: Integer
 ) -> Any:
@@ -1304,7 +1303,7 @@ def absorb(
     window: U16,
     scale: I8,
     sacked: I32,
-    dsack: U8,
+    dsack: U32,
     rank: I8,
 ) -> tuple[Integer, Integer]:
     """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not.
@@ -1369,7 +1368,7 @@ def absorb(
             return i, NEEDS_ROOM
         wire = np.int64(max(length[i], 0))
         present = max(min(np.int64(captured[i]), wire, totals.batch_size - start[i]), 0)
-        is_copy = totals.window > 0 and slot >= 0 and _may_be_copy(state, 2 * slot + side, rank[i], at[i])
+        is_copy = bool(totals.window > 0 and slot >= 0 and _may_be_copy(state, 2 * slot + side, rank[i], at[i]))
         if slot < 0:
             if totals.free_slot >= 0:
                 slot = totals.free_slot
@@ -1430,7 +1429,11 @@ def absorb(
         if not is_copy and at[i] != NO_TIME and (span == NO_TIME or at[i] - span >= health.SPAN):
             _enter_span(state, slot, at[i])
         highest, fresh = stream.highest, connection.bytes_0 + connection.bytes_1
-        retransmits, out_of_order, doubles = connection.retransmits, connection.out_of_order, _doubles(state, slot)
+        retransmits, out_of_order, doubles = (
+            connection.retransmits,
+            connection.out_of_order,
+            _doubles(state.marks, connection),
+        )
         if (
             flags[i] & (SYN | FIN | RST) == 0
             and np.int64(seq[i]) == stream.next & 0xFFFFFFFF
@@ -1476,8 +1479,8 @@ def absorb(
             )
         if not is_copy:
             flow = state.flows[2 * slot + side]
-            doubled = _doubles(state, slot)
-            health.count(
+            doubled = _doubles(state.marks, connection)
+            health.count_segment(
                 connection,
                 stream,
                 other,

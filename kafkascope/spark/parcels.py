@@ -35,13 +35,13 @@ ROW = np.dtype(
         ("target_port", "<u2"),
         ("seq", "<u4"),
         ("ack", "<u4"),
+        ("dsack", "<u4"),
         ("captured", "<i4"),
         ("length", "<i4"),
         ("sacked", "<i4"),
         ("window", "<u2"),
         ("scale", "i1"),
         ("flags", "u1"),
-        ("dsack", "u1"),
     ]
 )
 _COUNT = np.dtype("<i8")

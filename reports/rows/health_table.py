@@ -31,7 +31,7 @@ def health_table(spans: SideSpans) -> pa.Table:
         "host": pa.compute.if_else(from_client, clients, brokers),
         "client": clients,
         "broker": labels(place, [address(end.broker, end.broker_port) for end in ends]),
-        "retransmits": numbers(sum(rows[name].astype(np.int64) for name in _RETRANSMITS), pa.int64()),
+        "retransmits": numbers(np.sum([rows[name] for name in _RETRANSMITS], axis=0), pa.int64()),
         "rtt_mean_ms": _milliseconds(rows["rtt_sum"] / np.maximum(samples, 1), samples > 0),
     }
     columns |= {name: times(rows[name]) for name in _TIMES}

@@ -138,7 +138,7 @@ _types = {
     "window": np.uint16,
     "scale": np.int8,
     "sacked": np.int32,
-    "dsack": np.uint8,
+    "dsack": np.uint32,
 }
 
 

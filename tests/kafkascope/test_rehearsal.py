@@ -83,7 +83,6 @@ NOT_SHOWN = {
 }
 # Names of kernels that mean something else in Python code: a method, the function of which a kernel is made, a type.
 NAMESAKES = {
-    "kafkascope.sniffer.reassembly._end",
     "kafkascope.decoders.apis.response_layout_version",
     "kafkascope.sniffer.recognise.int16",
 }

@@ -95,7 +95,7 @@ def random_segments(numbers: Any, times: Any, hosts: int, seed: int) -> Segments
         window=random.integers(0, 65536, count).astype(np.uint16),
         scale=random.integers(-1, 15, count).astype(np.int8),
         sacked=random.integers(0, 9000, count).astype(np.int32),
-        dsack=random.integers(0, 2, count).astype(np.uint8),
+        dsack=random.integers(0, 2**32, count, dtype=np.uint32),
     )
 
 

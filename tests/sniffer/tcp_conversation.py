@@ -67,7 +67,7 @@ def segments(packets: Sequence[Packet], first: int = 1) -> Segments:
         window=np.array([packet.window for packet in packets], np.uint16),
         scale=np.array([packet.scale for packet in packets], np.int8),
         sacked=np.array([packet.sacked for packet in packets], np.int32),
-        dsack=np.array([packet.dsack for packet in packets], np.uint8),
+        dsack=np.array([packet.dsack & 0xFFFFFFFF for packet in packets], np.uint32),
     )
 
 
@@ -89,6 +89,7 @@ class Outcome:
     streams: dict[tuple[int, int], list[Piece]]  # by connection and direction
     ended: list[TcpConnection]
     issues: list[Issue]
+    spans: list[str]
 
     def data(self, connection: int = 1, direction: int = 0) -> bytes:
         """Bytes of a stream, a question mark for each missing one."""
@@ -144,7 +145,7 @@ def run(packets: Sequence[Packet], cuts: Iterable[int] = ()) -> Outcome:
         read_runs(runs, streams)
     ended += connections.ended()
     issues = sorted(connections.issues, key=lambda issue: (issue.connection or 0, issue.kind))
-    return Outcome(streams, ended, issues)
+    return Outcome(streams, ended, issues, sorted(map(str, connections.spans().tolist())))
 
 
 def cut(whole: Segments, begin: int, end: int) -> Segments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import ipaddress
 import random
+import struct
 from typing import Any
 
 import dpkt
@@ -210,16 +211,85 @@ def test_real_captures_as_dpkt_reads_them(path: str) -> None:
                     tcp = ip.data
                     size = (ip.len - ip.hl * 4 if isinstance(ip, dpkt.ip.IP) else ip.plen) - tcp.off * 4
                     size = len(tcp.data) if size < 0 else size
-                    expected.append((number, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, size))
+                    expected.append((number, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, size, tcp.win))
         except dpkt.NeedData:
             pass  # the last packet is cut
     found = []
     with open_capture(path) as capture:
         for batch in capture:
             s = dissect(batch).segments
-            columns = (s.number, s.source_port, s.target_port, s.seq, s.ack, s.flags, s.length)
+            columns = (s.number, s.source_port, s.target_port, s.seq, s.ack, s.flags, s.length, s.window)
             found += list(zip(*(column.tolist() for column in columns), strict=True))
     assert found == expected
+
+
+NOTHING = (-1, 0, 0)
+STAMP = b"\1\1\x08\x0a" + bytes(8)
+
+
+def sack(*edges: int) -> bytes:
+    """The option with blocks of these left and right edges, behind two bytes of padding."""
+    return struct.pack(f">BBBB{len(edges)}I", 1, 1, 5, 2 + 4 * len(edges), *edges)
+
+
+OPTIONS = {
+    "none": (b"", NOTHING),
+    "time stamp": (STAMP, NOTHING),
+    "scale": (b"\2\4\5\xb4\4\2\x08\x0a" + bytes(8) + b"\1\3\3\7", (7, 0, 0)),
+    "largest scale": (b"\3\3\x0e\0", (14, 0, 0)),
+    "larger scale": (b"\3\3\xff\0", (14, 0, 0)),
+    "scale of another length": (b"\3\4\7\0", NOTHING),
+    "scale behind the end": (b"\0\3\3\7", NOTHING),
+    "length of 1": (b"\x08\1\3\3\7\0\0\0", NOTHING),
+    "length beyond the header": (b"\3\5\7\0", NOTHING),
+    "length cut off": (b"\1\1\1\3", NOTHING),
+    "blocks": (STAMP + sack(1100, 1200, 1300, 1350), (-1, 150, 0)),
+    "block right above ack": (sack(1000, 1100), (-1, 100, 0)),
+    "block without bytes": (sack(1100, 1100), NOTHING),
+    "block from right to left": (sack(1200, 1100), NOTHING),
+    "bytes acknowledged before": (sack(900, 1000), (-1, 0, 900)),
+    "... and a gap": (sack(900, 950, 1100, 1200), (-1, 100, 900)),
+    "bytes of the second block": (sack(1110, 1120, 1100, 1200), (-1, 100, 1110)),
+    "a second block of old bytes": (sack(1100, 1200, 900, 950), (-1, 100, 0)),
+    "all that can be": (sack(1000, 1000 + 2**30, 1000, 1000 + 2**29), (-1, 2**30, 0)),
+    "more than can be": (sack(1000, 1001 + 2**30), NOTHING),
+}
+
+
+def with_options(options: bytes, flags: str = "S") -> bytes:
+    """A packet whose TCP header has these options, padded to words; it acknowledges 1000."""
+    padded = options + bytes(-len(options) % 4)
+    segment = TCP(sport=40000, dport=9092, ack=1000, flags=flags, dataofs=5 + len(padded) // 4)
+    return bytes(Ether() / IP(src="10.0.0.1", dst="10.0.0.2", len=40 + len(padded)) / segment / padded)
+
+
+def told_by_options(dissected: Dissected) -> tuple[int, int, int]:
+    found = dissected.segments
+    return int(found.scale[0]), int(found.sacked[0]), int(found.dsack[0])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name: str) -> None:
+    options, expected = OPTIONS[name]
+    dissected = dissect(packets((1, with_options(options))))
+    assert told_by_options(dissected) == expected
+    assert payloads(dissected) == [b""]
+
+
+def test_the_scale_is_told_with_a_syn_alone() -> None:
+    assert told_by_options(dissect(packets((1, with_options(b"\3\3\7\0", "A"))))) == NOTHING
+
+
+def test_options_that_were_not_captured_are_not_read() -> None:
+    frame = with_options(sack(1100, 1200, 1300, 1350))
+    told = [told_by_options(dissect(packets((1, frame[:size], len(frame))))) for size in range(54, len(frame) + 1)]
+    assert told == [NOTHING] * (len(frame) - 54) + [(-1, 150, 0)]
+
+
+def test_sequence_numbers_of_blocks_wrap() -> None:
+    frame = bytearray(with_options(sack(2**32 - 10, 90)))
+    frame[42:46] = struct.pack(">I", 2**32 - 50)
+    assert told_by_options(dissect(packets((1, bytes(frame))))) == (-1, 100, 0)
 
 
 def test_mutated_packets_never_raise_nor_point_outside() -> None:

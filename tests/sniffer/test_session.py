@@ -2,16 +2,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
+from kafkascope.decoders import apis
 from kafkascope.sniffer.columns import Outcome, Segments
 from kafkascope.sniffer.session import Session, SessionOptions
+from tests.decoders.written_messages import exchange
 from tests.paths import PCAPS
 from tests.sniffer.capture_segments import exchanges_of, in_batches, plain, segments_of
-from tests.sniffer.tcp_conversation import Conversation, segments
+from tests.sniffer.tcp_conversation import ACK, MILLISECOND, RST, SECOND, Conversation, cut, segments
 
 CAPTURES = sorted(str(path.relative_to(PCAPS)) for path in PCAPS.glob("*/*.pcap") if path.stat().st_size < 1 << 20)
 
@@ -21,18 +23,26 @@ SMALLER_THAN = [100_000, 400_000]
 SIZES = [(1, 7), (7,), (37,)]
 
 
+def told_spans(session: Session) -> list[tuple[object, ...]]:
+    """Spans with who sent, and the ends of the connection."""
+    told = session.spans()
+    pairs = zip(told.rows.tolist(), told.from_client.tolist(), strict=True)
+    return [(row, from_client, told.ends[row[0]]) for row, from_client in pairs]
+
+
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", CAPTURES)
 def test_cuts_do_not_matter(name: str) -> None:
     batches = segments_of(name)
     whole = Session()
     expected = plain(exchanges_of(whole, batches))
-    ended, issues = (sorted(map(str, found)) for found in (whole.ended(), whole.issues))
+    ended, issues, spans = (sorted(map(str, found)) for found in (whole.ended(), whole.issues, told_spans(whole)))
     for size in SIZES[bisect_left(SMALLER_THAN, (PCAPS / name).stat().st_size)]:
         parts = Session()
         assert plain(exchanges_of(parts, in_batches(batches, size))) == expected
         assert sorted(map(str, parts.ended())) == ended
         assert sorted(map(str, parts.issues)) == issues
+        assert sorted(map(str, told_spans(parts))) == spans
 
 
 def test_noise_is_not_kafka() -> None:
@@ -106,3 +116,78 @@ def test_tls_that_nobody_answers_is_told(answer: bytes, closed: bool, expected: 
     list(session.finish())
     assert [issue.kind for issue in session.issues] == expected
     assert [row.protocol for row in session.ended()] == ["tls"]
+
+
+ASKED, TOLD = exchange(7, apis.METADATA, 4, {"topics": [{"name": "t"}]}, {"brokers": [], "topics": []})
+
+
+def slow_talk(count: int, payload: bytes = b"") -> Conversation:
+    """A connection of a client with the lower port, captured from the middle, that speaks every ten seconds."""
+    of = Conversation(port=9000)
+    for number in range(count):
+        of.send(number % 2, payload, later=10 * SECOND)
+    return of
+
+
+def test_spans_wait_until_it_is_known_who_is_the_client() -> None:
+    of = slow_talk(6)
+    of.send(0, ASKED, later=10 * SECOND)
+    of.send(1, later=10 * SECOND)
+    session = Session()
+    batch = segments(of.packets)
+    session.feed(cut(batch, 0, 6))
+    assert not len(session.spans().rows)
+    session.feed(cut(batch, 6, 8))
+    told = session.spans()
+    assert len(told.rows) == 2 * 7
+    assert told.ends[1].client_port == 9000
+    sent = [int(told.rows["packets"][told.from_client == side].sum()) for side in (True, False)]
+    assert sent == [4, 3]
+    list(session.finish())
+    assert len(session.spans().rows) == 2
+
+
+@pytest.mark.parametrize(("most", "waits"), [(12, True), (11, False)])
+def test_spans_wait_no_longer_than_some_number_of_them(most: int, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkascope.sniffer.session.MOST_SPANS", most)
+    session = Session()
+    session.feed(segments(slow_talk(7).packets))
+    assert len(session.spans().rows) == (0 if waits else 12)
+    list(session.finish())
+    told = session.spans()
+    assert len(told.rows) == (14 if waits else 2)
+    assert told.ends[1].client_port == 9092  # the higher port
+
+
+def test_spans_of_what_is_not_kafka_do_not_wait() -> None:
+    of = Conversation()
+    of.open()
+    of.send(0, b"GET / HTTP/1.1\r\n\r\n")
+    of.send(1, later=10 * SECOND)
+    session = Session()
+    session.feed(segments(of.packets))
+    told = session.spans()
+    assert told.rows["packets"][told.from_client].tolist() == [3]
+    assert told.rows["packets"][~told.from_client].tolist() == [1]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_columns_of_connections_are_by_client_and_broker(side: int) -> None:
+    """Whoever was seen first: the request tells."""
+    of = slow_talk(side)
+    sent = of.send(0, ASKED)
+    of.packets.append(replace(sent, at=of.at + 300 * MILLISECOND))
+    of.at += 300 * MILLISECOND
+    of.send(1, later=2 * MILLISECOND)
+    of.packets[-1] = replace(of.packets[-1], window=0)
+    of.send(1, TOLD, later=MILLISECOND)
+    of.send(0, later=4 * MILLISECOND)
+    of.send(1, flags=RST | ACK)
+    session = Session()
+    session.feed(segments(of.packets))
+    list(session.finish())
+    (row,) = session.ended()
+    assert (row.client_port, row.protocol, row.connect, row.reset_by) == (9000, "kafka", None, "broker")
+    assert (row.retransmits_up, row.retransmits_down, row.timeout_retransmits) == (1, 0, 1)
+    assert (row.zero_windows_up, row.zero_windows_down) == (0, 1)
+    assert (row.rtt_client_min_ms, row.rtt_client_mean_ms, row.rtt_broker_min_ms) == (4, 4, None)

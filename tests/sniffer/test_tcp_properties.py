@@ -48,6 +48,8 @@ def damaged(draw: st.DrawFn) -> list[Packet]:
                 packets += [own, own]
             elif what == 2:
                 packets += [own, replace(own, at=own.at + draw(st.sampled_from([5, 300])) * MILLISECOND)]
+                again = own.seq if own.payload else 0
+                packets[-1] = replace(packets[-1], sacked=draw(st.sampled_from([0, 9])), dsack=again)
             elif what == 3:
                 packets.append(replace(own, captured=draw(st.integers(0, 20))))
             elif what == 4:
@@ -76,7 +78,7 @@ def damaged(draw: st.DrawFn) -> list[Packet]:
 def flattened(packets: list[Packet], cuts: list[int]) -> object:
     """All that a capture gives, in a form in which it must not depend on how it was cut."""
     outcome = run(packets, cuts)
-    return outcome.streams, sorted(outcome.ended, key=lambda one: one.connection), outcome.issues
+    return outcome.streams, sorted(outcome.ended, key=lambda one: one.connection), outcome.issues, outcome.spans
 
 
 @settings(max_examples=150, deadline=None, print_blob=True)
