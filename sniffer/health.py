@@ -1,8 +1,9 @@
 """How the packets of connections fare, as Wireshark's experts see it: by sender and span of ten seconds.
 
-``count_segment`` looks at a segment after the reassembly has: what was sent again, or late, is decided there alone. Spans begin
-at multiples of SPAN since 1970. One is over with the connection, or with the first packet that lies behind it; a packet
-whose time goes back counts in the span in hand. What is told of a connection depends on its own packets in their order.
+``count_segment`` looks at a segment after the reassembly has: what was sent again, or late, is decided there alone.
+Spans begin at multiples of SPAN since 1970. One is over with the connection, or with the first packet that lies behind
+it; a packet whose time goes back counts in the span in hand. What is told of a connection depends on its own packets in
+their order.
 
 All times are those of the capture point. It sees a round trip from data of one side to the other side's answer, which
 is the way from the capture point to that other side and back.
