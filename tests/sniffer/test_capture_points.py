@@ -190,3 +190,15 @@ def test_clocks_undo_each_other_and_keep_order(offset: int, drift: float, times:
     other = Clock(-offset // 3, drift / 2, 3 * 10**17)
     assert np.abs(other.after(clock).corrected(at) - other.corrected(right)).max() <= 2000
     assert clock.corrected(np.array([NO_TIME])).tolist() == [NO_TIME]
+
+
+def test_no_round_trip_from_one_point_to_another() -> None:
+    """Where each point has what one side sent, nobody can tell how long an answer took at either."""
+    packets = conversation()
+    client = packets[0].source
+    near = [packet for packet in passing(packets, False) if packet.source == client]
+    far = [packet for packet in passing(packets, True) if packet.source != client]
+    apart, together = captured(near, far).only(), captured(passing(packets, False)).only()
+    assert (apart.source_fares.rtt_samples, apart.target_fares.rtt_samples) == (0, 0)
+    assert min(together.source_fares.rtt_samples, together.target_fares.rtt_samples) > 0
+    assert apart.packets == together.packets
