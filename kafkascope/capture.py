@@ -207,6 +207,11 @@ class Capture(Answering):
         """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
         return self.frame("rebalances")
 
+    @property
+    def cluster_events(self) -> pd.DataFrame:
+        """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
+        return self.frame("cluster_events")
+
     def _has(self, name: str) -> bool:
         return name in self._wanted
 

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from kafkascope.cli import app
 from kafkascope.decoders.errors import ERRORS
-from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import MEANING, RESULTS, SCHEMA_VERSION, SCHEMAS
@@ -43,6 +43,7 @@ def pages() -> dict[str, str]:
         "tables.md": "".join(_tables()),
         "findings.md": "".join(_findings()),
         "groups.md": "".join(_groups()),
+        "clusters.md": "".join(_clusters()),
         "issues.md": "".join(_issues()),
         "errors.md": "".join(_errors()),
         "stability.md": _STABILITY.format(version=SCHEMA_VERSION),
@@ -150,6 +151,13 @@ def _groups() -> Iterator[str]:
         yield _row(f"`{name}`", trigger.words, trigger.meaning, trigger.mark)
     yield "\n## Events\n" + _head("event", "meaning")
     for kind in EventKind:
+        yield _row(f"`{kind}`", kind.meaning)
+
+
+def _clusters() -> Iterator[str]:
+    yield "# Clusters\n\nEvents of the table `cluster_events`. What is known when a thing is told of first is no "
+    yield "event, but for brokers and their addresses.\n" + _head("event", "meaning")
+    for kind in ClusterEventKind:
         yield _row(f"`{kind}`", kind.meaning)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from kafkascope.reports.columns.views import View
 from kafkascope.reports.views.clients import ClientsView
+from kafkascope.reports.views.clusters import ClustersView
 from kafkascope.reports.views.errors import ErrorsView
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.latency import LatencyView
@@ -15,7 +16,15 @@ from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.views.throughput import ThroughputView
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 
-_ALL: tuple[Callable[[], View], ...] = (GroupsView, ClientsView, ProgressView, LatencyView, ThroughputView, ErrorsView)
+_ALL: tuple[Callable[[], View], ...] = (
+    GroupsView,
+    ClientsView,
+    ProgressView,
+    LatencyView,
+    ThroughputView,
+    ErrorsView,
+    ClustersView,
+)
 
 VIEWS: dict[str, Callable[[], View]] = {make().name: make for make in _ALL}
 SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()}

@@ -1,21 +1,26 @@
-"""What may happen to a group or its members: the names in the column ``event`` of group_events, and their meanings."""
+"""What may happen to groups and to the cluster: the names in the columns ``event``, and their meanings."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
-class EventKind(StrEnum):
+class _Event(StrEnum):
     """One kind of event: its name in tables, and its meaning."""
 
     meaning: str
 
-    def __new__(cls, name: str, meaning: str) -> EventKind:
+    def __new__(cls, name: str, meaning: str) -> Self:
         """A kind of this name."""
         kind = str.__new__(cls, name)
         kind._value_ = name
         kind.meaning = meaning
         return kind
+
+
+class EventKind(_Event):
+    """What may happen to a group or its members: the column ``event`` of group_events."""
 
     # members of the classic protocol
     JOINED = "joined", "JoinGroup of a member; its reason (KIP-800) in detail"
@@ -57,3 +62,29 @@ class EventKind(StrEnum):
     MEMBER_REMOVED = "member_removed", "somebody other than the member took it out of the group"
     OFFSETS_ALTERED = "offsets_altered", "somebody who is no member committed offsets for the group"
     OFFSETS_DELETED = "offsets_deleted", "somebody deleted committed offsets of the group"
+
+
+class ClusterEventKind(_Event):
+    """What may happen to a cluster: the column ``event`` of cluster_events."""
+
+    # brokers
+    BROKER_LISTED = "broker_listed", "a broker is told of for the first time, at this address: no change, but the map"
+    BROKER_UNLISTED = "broker_unlisted", "a list of all brokers is without one that was in it"
+    BROKER_BACK = "broker_back", "a broker is listed again"
+    BROKER_MOVED = "broker_moved", "a broker is listed at another address"
+    BROKER_REGISTERED = "broker_registered", "a broker process has started and told the controller (KRaft)"
+    BROKER_FENCED = "broker_fenced", "the controller has taken a broker out of service (KRaft)"
+    BROKER_UNFENCED = "broker_unfenced", "the controller has put a broker into service (KRaft)"
+    SHUTDOWN_ANNOUNCED = "shutdown_announced", "a broker has asked to shut down: what comes is orderly"
+    # partitions
+    LEADER_CHANGED = "leader_changed", "partitions are led by another broker"
+    LEADER_LOST = "leader_lost", "partitions that were led have no leader"
+    LEADER_ELECTED = "leader_elected", "partitions that had lost their leader have one"
+    ISR_SHRUNK = "isr_shrunk", "a broker is no in-sync replica of partitions any more"
+    ISR_GROWN = "isr_grown", "a broker is an in-sync replica of partitions again"
+    TOPIC_DELETED = "topic_deleted", "a topic is gone: it was deleted, or has another id and so was made anew"
+    # who is in charge
+    CONTROLLER_CHANGED = "controller_changed", "another node is the active controller"
+    COORDINATOR_MOVED = "coordinator_moved", "a group or a transactional id has another coordinator; which, in detail"
+    # the capture
+    LEFT_OUT = "left_out", "answers after this say more of clusters than is kept: changes may be missing"

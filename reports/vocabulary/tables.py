@@ -707,6 +707,63 @@ THROUGHPUT = described(
     ],
 )
 
+# What exchanges say of clusters: rows of the view of clusters. A row is an answer with the numbers of what it tells, or
+# (without a connection) one fact of what has a number: what is told again and again is here once.
+CLUSTER_FACTS = pa.schema(
+    [
+        ("shard", pa.int32()),  # 0: what belongs together is known when all are there
+        ("at", TIME),
+        ("connection", pa.int64()),
+        ("number", pa.int64()),
+        ("packet", pa.int64()),
+        ("part", pa.string()),  # what of the exchange it is: each has rows of its own
+        ("broker", pa.string()),  # address:port of the connection's broker
+        ("told_by", pa.string()),  # the same, or the address of the client if the request says it
+        ("client_id", pa.string()),
+        ("told", pa.list_(pa.int64())),
+        ("unit", pa.int64()),  # the number of which this is a fact
+        ("place", pa.int32()),  # among the facts of the unit
+        ("kind", pa.string()),
+        ("node_id", pa.int32()),
+        ("host", pa.string()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("name", pa.string()),
+        ("epoch", pa.int64()),
+        ("nodes", pa.list_(pa.int32())),
+    ]
+)
+
+CLUSTER_EVENTS = described(
+    "What happened to clusters, as brokers tell it: brokers, leaders, in-sync replicas, controllers, coordinators",
+    [
+        ("cluster_id", pa.string(), "the cluster's id; null: nobody told it"),
+        ("at", TIME, "when it was told first"),
+        ("event", pa.string(), "what happened"),
+        (
+            "node_id",
+            pa.int32(),
+            "broker that it is about; of what moved, the new one; of a lost leader, the old",
+        ),
+        ("host", pa.string(), "its address:port; null: not told"),
+        ("topic", pa.string(), "topic, if it is about one"),
+        ("partition", pa.int32(), "partition, if it is about one"),
+        ("partitions", pa.list_(pa.string()), "topic-number of those that it is about, 1,000 at most"),
+        ("count", pa.int64(), "how many partitions these are"),
+        ("group_id", pa.string(), "group or transactional id whose coordinator it is"),
+        ("before", pa.string(), "node id, node ids (1,2,3) or address before; null: none, or not known"),
+        ("after", pa.string(), "the same after; null: none"),
+        ("leader_epoch", pa.int32(), "epoch of the leader or controller; null: not told, or not the same for all"),
+        ("told_by", pa.string(), "address:port of who said it; without a port: a broker or controller that asked"),
+        ("client_id", pa.string(), "client id of the request"),
+        ("connection", pa.int64(), "connection of the exchange"),
+        ("number", pa.int64(), "number of the exchange in its connection"),
+        ("packet", pa.int64(), "packet in which it is said"),
+        ("detail", pa.string(), "what else there is to say"),
+    ],
+)
+
 SCHEMAS: dict[str, pa.Schema] = {
     "connections": CONNECTIONS,
     "tcp_health": TCP_HEALTH,
@@ -722,6 +779,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 RESULTS: dict[str, pa.Schema] = {
     "group_events": GROUP_EVENTS,
     "rebalances": REBALANCES,
+    "cluster_events": CLUSTER_EVENTS,
     "error_histogram": ERROR_HISTOGRAM,
     "latency": LATENCY,
     "throughput": THROUGHPUT,

@@ -60,8 +60,11 @@ def _value(field: Field, version: int, flexible: bool, value: Any) -> bytes:
             else _value(one, version, flexible, element)
             for element in value
         )
+    if field.is_struct and version in field.nullable and not value:
+        return b"\xff"
     if field.is_struct:
-        return _members(field.fields, version, flexible, value or {})
+        present = b"\1" if version in field.nullable else b""
+        return present + _members(field.fields, version, flexible, value or {})
     if field.type in _FORMATS:
         return struct.pack(_FORMATS[field.type], value or 0)
     if field.type == "uuid":

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
@@ -37,6 +37,7 @@ def test_every_table_has_its_columns_with_their_meanings(name: str) -> None:
     [
         ("findings.md", [*FINDING_KINDS, *THRESHOLDS]),
         ("groups.md", [*TRIGGERS, *EventKind]),
+        ("clusters.md", list(ClusterEventKind)),
         ("issues.md", list(ISSUE_KINDS)),
         ("command_line.md", ["--debug", "--master URL", "--format html\\|json\\|md"]),
     ],

@@ -21,6 +21,7 @@ CAPTURES = {
     "latency_counts": ["net_fetch_latency", "mixed-versions"],
     "throughput_counts": ["net_fetch_latency", "transactions"],
     "error_counts": ["clients_admin", "rebalance-storm", "zk-2.8.2"],
+    "cluster_facts": ["rolling-restart", "zk-2.8.2"],
 }
 
 

@@ -1,0 +1,161 @@
+"""The view of clusters: what any connection says of brokers, leaders and coordinators, and what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC
+from kafkascope.reports.cluster.facts import (
+    FACT_APIS,
+    FACT_COLUMNS,
+    Fact,
+    metadata_brokers,
+    metadata_parts,
+    metadata_topic,
+    metadata_topics,
+    said,
+)
+from kafkascope.reports.cluster.history import cluster_events
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces
+from kafkascope.reports.columns.text import address
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.groups.messages import body
+from kafkascope.reports.vocabulary.tables import CLUSTER_EVENTS, CLUSTER_FACTS
+
+_WITH_LEADER = frozenset({"Fetch", "Produce"})
+_LEADER_TOLD = pa.array([Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH])  # with these (KIP-951)
+
+_MOST_GIVEN = 200_000  # units that are remembered as given: one for each topic and state of it
+_MOST_ANSWERS = 200  # answers whose units are remembered by their text
+MOST_FACTS = 5_000_000
+"""Facts that are given of a capture (on Spark: by each task). A partition in one state is one, however often told."""
+
+_COLUMNS = ("connection", "number", "api", "client_id", "request_packet", "response_packet")
+
+
+class ClustersView:
+    """Facts about clusters, of which `result` makes the table ``cluster_events``.
+
+    What an answer tells is cut into units (the list of brokers, a topic, what one request asks for), each with a number
+    that its content gives it. An answer is the numbers of its units, and is left out if it says what the one before it
+    on the connection said; the facts of a unit are given once. So what clients ask again and again costs next to
+    nothing, and of answers that differ, only the topics that do are read.
+    """
+
+    name = "cluster_facts"
+    schema = CLUSTER_FACTS
+    key = "shard"
+    needs = frozenset({"exchanges", "connections", "errors", "partitions"})
+    results: tuple[str, ...] = ("cluster_events",)
+
+    def __init__(self) -> None:
+        self._last: dict[int, dict[str, int]] = {}  # of connections that have not ended: what they told last, by part
+        self._given: dict[int, bool] = {}  # units, and whether they have facts
+        self._answers: dict[int, list[int]] = {}  # units of texts
+        self._facts = 0
+
+    def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
+        """Rows of CLUSTER_FACTS that a batch gives; None without any."""
+        rows: list[dict[str, Any]] = []
+        if "exchanges" in tables:
+            for row in _speaking(tables):
+                if (end := ends.get(row["connection"])) is not None:
+                    rows += self._of_exchange(row, end)
+        if "connections" in tables:
+            for connection in tables["connections"]["connection"].to_pylist():
+                self._last.pop(connection, None)
+        return pa.Table.from_pylist(rows, schema=CLUSTER_FACTS) if rows else None
+
+    def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
+        """Rows of cluster_events, in order of time."""
+        events = [asdict(event) for event in cluster_events(rows, known.topics)]
+        return {"cluster_events": pa.Table.from_pylist(events, schema=CLUSTER_EVENTS)} if events else {}
+
+    def _of_exchange(self, row: dict[str, Any], end: Ends) -> Iterator[dict[str, Any]]:
+        told = {"connection": row["connection"], "number": row["number"], "client_id": row["client_id"]}
+        told["broker"] = address(end.broker, end.broker_port)
+        in_response = told | {"told_by": told["broker"], "at": row["answered"], "packet": row["response_packet"]}
+        in_request = told | {"told_by": end.client, "at": row["requested"], "packet": row["request_packet"]}
+        if row["api"] == "Metadata":
+            if row["response"].is_valid:
+                brokers, topics = metadata_parts(row["response"].as_buffer().to_pybytes())
+                yield from self._of_answer(in_response, "brokers", brokers, lambda text: [text], metadata_brokers)
+                yield from self._of_answer(in_response, "topics", topics, metadata_topics, metadata_topic)
+            return
+        for one in said(row["api"], body(row["request"].as_py()), body(row["response"].as_py())):
+            teller, part = (in_request, f"{row['api']} request") if one.in_request else (in_response, row["api"])
+            yield from self._of_facts(teller, part, one.facts)
+
+    def _of_facts(self, teller: dict[str, Any], part: str, facts: tuple[Fact, ...]) -> Iterator[dict[str, Any]]:
+        return self._of_answer(teller, part, repr(facts).encode(), lambda text: [text], lambda _: facts)
+
+    def _of_answer(
+        self,
+        teller: dict[str, Any],
+        part: str,
+        text: bytes,
+        units: Callable[[bytes], list[bytes]],
+        facts: Callable[[bytes], tuple[Fact, ...]],
+    ) -> Iterator[dict[str, Any]]:
+        """The row of an answer that has news, and those of its facts that were not given before."""
+        number = _number(text)
+        last = self._last.setdefault(teller["connection"], {})
+        if last.get(part) == number:
+            return
+        last[part] = number
+        told = self._answers.get(number)
+        if told is None:
+            told = []
+            for unit in units(text):
+                one = _number(unit)
+                if one not in self._given and self._facts < MOST_FACTS:
+                    yield from self._give(one, facts(unit))
+                if self._given.get(one, True):
+                    told.append(one)
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers = {}
+            self._answers[number] = told
+        yield teller | {"shard": 0, "part": part, "told": told}
+
+    def _give(self, unit: int, facts: tuple[Fact, ...]) -> Iterator[dict[str, Any]]:
+        if len(self._given) >= _MOST_GIVEN:
+            self._given = {}
+        self._given[unit] = bool(facts)
+        self._facts += len(facts)
+        for place, fact in enumerate(facts):
+            yield {"shard": 0, "unit": unit, "place": place} | {name: getattr(fact, name) for name in FACT_COLUMNS}
+
+
+def _number(text: bytes) -> int:
+    """A number for a text, the same in every process."""
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
+
+
+def _speaking(tables: Mapping[str, pa.Table]) -> Iterator[dict[str, Any]]:
+    """The exchanges that may say something of a cluster; times are nanoseconds, bodies Arrow's scalars."""
+    exchanges = tables["exchanges"]
+    apis = pa.array(sorted(FACT_APIS - _WITH_LEADER | {"Metadata"}))
+    which = pc.is_in(exchanges["api"], apis).to_numpy()
+    places = ExchangePlaces(exchanges)
+    if (errors := tables.get("errors")) is not None:
+        place = places.of(errors.filter(pc.is_in(errors["error"], _LEADER_TOLD)))
+        with_leader = pc.is_in(exchanges["api"].take(pa.array(place[place >= 0])), pa.array(sorted(_WITH_LEADER)))
+        which[place[place >= 0][with_leader.to_numpy()]] = True
+    if (partitions := tables.get("partitions")) is not None:
+        place = places.of(partitions.filter(pc.equal(partitions["topic"], CLUSTER_METADATA_TOPIC)))
+        which[place[place >= 0]] = True
+    which &= pc.equal(exchanges["decoded"], "full").to_numpy()
+    rows = exchanges.filter(pa.array(which))
+    columns = {name: rows[name].to_pylist() for name in _COLUMNS}
+    columns |= {name: rows[name].cast(pa.int64()).to_pylist() for name in ("requested", "answered")}
+    texts = zip(rows["request"], rows["response"], strict=True)
+    for row_number, (request, response) in enumerate(texts):
+        row = {name: column[row_number] for name, column in columns.items()}
+        yield row | {"request": request, "response": response}
