@@ -40,7 +40,8 @@ check-deep: check  ## check, then kernels with bounds checks, long fuzzing, fres
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
 
 accuracy: setup-test  ## how right the answers are: every recorded story against what its brokers logged
-	$(PY) tools/accuracy.py
+	$(PY) -m tools.accuracy
+	$(PY) -m tools.accuracy --damaged
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
 	$(PY) benchmarks/bench.py

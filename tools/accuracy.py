@@ -1,12 +1,16 @@
 """How right the answers are: every recorded story of pcaps/ against what its brokers logged (truth.json).
 
-    python tools/accuracy.py [--markdown] [STORY…]
+    python -m tools.accuracy [--markdown | --damaged] [STORY…]
 
 Of each story: rebalances of the broker's log, those found, missed, and invented; among those with a known cause the
 triggers that are right, tolerated (a weaker claim, where the wire does not tell more), unknown, and wrong though called
 certain; clients, members and assignments that are wrong; how far begin and end are from the broker's clock
 (milliseconds, half of them and 95 %); error counts that are wrong; groups of which the log has nothing, so that nothing
 of them was compared. Exit status 1 if anything is missed, invented or wrong.
+
+--damaged: how far certainties can be relied on where a capture lacks much. The stories are damaged as real captures are
+(damage.py), and claims of each certainty are counted that are right: trigger and client as the broker logged them.
+Exit status 1 if anything is invented, or a certainty is right less often than it should be.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ import statistics
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,12 +35,15 @@ from kafkascope.reports.answers.groups import rebalances_of
 from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS
+from tools import damage
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
 
 # What only the broker or the client knows (cause and protocol), and the weaker claim that the wire allows: a member of
 # an epoch protocol that leaves gives no reason.
 _TOLERATED = {("poll_timeout", "consumer"): Trigger.MEMBER_LEFT}
+
+_PROCESSES = 2  # side by side: each holds a recording and its decoded messages
 
 Truth = dict[str, Any]
 
@@ -83,6 +91,27 @@ class Score:
         return {kind: cases for kind in kinds if (cases := getattr(self, kind))}
 
 
+@dataclass(slots=True)
+class Claims:
+    """What was said of the triggers of rebalances, by certainty, and what of it is right."""
+
+    said: Counter[str] = field(default_factory=Counter)
+    right: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0
+    wrong: list[str] = field(default_factory=list)
+    invented: list[str] = field(default_factory=list)
+
+    def add(self, other: Claims) -> None:
+        """Take in the other's counts."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def too_sure(self) -> list[Certainty]:
+        """Certainties that are right less often than they should be."""
+        return [each for each, share in _RIGHT.items() if self.right[each] < share * self.said[each]]
+
+
 def stories() -> list[Path]:
     """Directories of pcaps/ whose brokers logged rebalances."""
     return sorted(path.parent for path in PCAPS.glob("*/truth.json") if json.loads(path.read_text()).get("rebalances"))
@@ -91,17 +120,54 @@ def stories() -> list[Path]:
 def score(story: Path) -> Score:
     """Analyze a story, and compare."""
     truth = json.loads((story / "truth.json").read_text())
-    capture = kafkascope.read([story / name for name in truth.get("analyse") or [_capture_of(story)]])
+    capture = kafkascope.read(_files_of(story, truth))
     end = capture.exchanges.response_done.max().value / MILLISECOND_NS
-    # What the broker logged when the recording had ended is no part of the story.
-    logged = [one for one in truth["rebalances"] if (one.get("started_ms") or one["empty_ms"]) <= end]
-    result = compare_rebalances(logged, rebalances_of(capture.arrow("rebalances")))
+    result = compare_rebalances(_logged_until(end, truth), rebalances_of(capture.arrow("rebalances")))
     result.errors_wrong = compare_errors(truth, capture.arrow("errors").select(["api", "error"]).to_pylist())
     return result
 
 
-def _capture_of(story: Path) -> str:
-    return next(path.name for path in sorted(story.glob("capture.pcap*")))
+def _files_of(story: Path, truth: Truth) -> list[Path]:
+    return [story / name for name in truth.get("analyse") or ()] or sorted(story.glob("capture.pcap*"))[:1]
+
+
+def _logged_until(end_ms: float, truth: Truth) -> list[Truth]:
+    """What the broker logged when the recording had ended is no part of the story."""
+    return [one for one in truth["rebalances"] if (one.get("started_ms") or one["empty_ms"]) <= end_ms]
+
+
+def claims_where_damaged(story: Path, kinds: Container[str] = damage.KINDS) -> dict[str, Claims]:
+    """What is said of a story's rebalances where the capture is damaged, by the kind of damage."""
+    truth = json.loads((story / "truth.json").read_text())
+    batches = damage.segments_of(_files_of(story, truth))
+    end = max(int(batch.at[-1]) for batch in batches if len(batch.at)) / MILLISECOND_NS
+    logged = {_key(one): one for one in _logged_until(end, truth)}
+    groups = {group for group, _ in logged}
+    found: dict[str, Claims] = {}
+    for kind, left in damage.damaged(batches, story.name, kinds):
+        claims = found.setdefault(kind, Claims())
+        for log, history in damage.histories_in(left):
+            for mine in history.rebalances if log.group_id in groups else ():
+                key = mine.group_id, mine.to_generation
+                if key not in logged:
+                    claims.invented.append(_name(key))
+                elif "cause" in logged[key]:
+                    _judge(logged[key], mine, claims)
+    return found
+
+
+def _judge(one: Truth, mine: Rebalance, claims: Claims) -> None:
+    result = Score()
+    _compare_trigger(one, mine, result)
+    if mine.trigger == Trigger.UNKNOWN:
+        claims.unknown += 1
+        return
+    claims.said[mine.certainty] += 1
+    # Where the capture does not show a client's name, the trigger alone is claimed.
+    if result.trigger_wrong or (result.client_wrong and mine.trigger_client_id is not None):
+        claims.wrong += [f"{mine.certainty}: {case}" for case in (*result.trigger_wrong, *result.client_wrong)]
+    else:
+        claims.right[mine.certainty] += 1
 
 
 def compare_rebalances(logged: Sequence[Truth], answered: Sequence[Rebalance]) -> Score:
@@ -196,6 +262,9 @@ def _may_be_unseen(one: Truth) -> bool:
     return not one.get("members") and one.get("cause") == Trigger.SESSION_TIMEOUT
 
 
+# What part of the claims of each certainty should be right, however damaged the captures are.
+_RIGHT = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.95, Certainty.GUESSED: 0.6}
+
 _COLUMNS = (
     "story",
     "rebalances found",
@@ -257,13 +326,51 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {line} |\n" for line in lines)
 
 
+def _right(claims: Claims, certainty: Certainty) -> str:
+    said, right = claims.said[certainty], claims.right[certainty]
+    return f"{right} of {said} ({right / said:.1%})" if said else "-"
+
+
+def damaged_stories(which: Sequence[Path]) -> dict[str, dict[str, Claims]]:
+    """What is said of damaged stories, by story and kind of damage."""
+    with ProcessPoolExecutor(_PROCESSES) as processes:
+        return {
+            story.name: found for story, found in zip(which, processes.map(claims_where_damaged, which), strict=True)
+        }
+
+
+def print_damaged(console: Console, found: Mapping[str, Mapping[str, Claims]]) -> int:
+    """Print how often each certainty is right, and each claim that is wrong; the exit status."""
+    table = Table("damage", *(f"{certainty} and right" for certainty in Certainty), "unknown", "invented")
+    total = Claims()
+    by_kind = {kind: Claims() for kind in damage.KINDS}
+    for kinds in found.values():
+        for kind, claims in kinds.items():
+            by_kind[kind].add(claims)
+            total.add(claims)
+    for kind, claims in (*by_kind.items(), ("all", total)):
+        shares = [_right(claims, certainty) for certainty in Certainty]
+        table.add_row(kind, *shares, str(claims.unknown), str(len(claims.invented)))
+    console.print(table)
+    for name, kinds in found.items():
+        for kind, claims in kinds.items():
+            for case in [*claims.wrong, *(f"invented: {each}" for each in claims.invented)]:
+                print(f"{name}, {kind}: {case}")
+    return 1 if total.too_sure or total.invented else 0
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stories", nargs="*", type=Path, metavar="STORY", help="directories; default: all of pcaps/")
-    parser.add_argument("--markdown", action="store_true", help="print the table for the README")
+    style = parser.add_mutually_exclusive_group()
+    style.add_argument("--markdown", action="store_true", help="print the table for the README")
+    style.add_argument("--damaged", action="store_true", help="print how right certainties are on damaged captures")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    if arguments.damaged:
+        return print_damaged(console, damaged_stories(arguments.stories or stories()))
     scores = {story.name: score(story) for story in arguments.stories or stories()}
     rows = rows_of(scores)
     if arguments.markdown:
@@ -272,7 +379,7 @@ def main() -> int:
         table = Table(Column(_COLUMNS[0], min_width=20), *_COLUMNS[1:])
         for row in rows:
             table.add_row(*row)
-        Console(width=None if sys.stdout.isatty() else 200).print(table)
+        console.print(table)
         for name, one in scores.items():
             for kind, cases in (one.wrong | one.notable).items():
                 for case in cases:

@@ -44,7 +44,8 @@ class GroupCounts:
     """What all rebalances of one group come to. Milliseconds; worst is the largest of one rebalance."""
 
     group_id: str
-    protocol: str | None = None
+    protocol: str | None = None  # the last one
+    protocols: list[str] = field(default_factory=list)  # all that it has had, in order
     rebalances: int = 0
     triggers: dict[str, int] = field(default_factory=dict)
     cost_ms: float = 0.0
@@ -199,6 +200,8 @@ def _count(rebalances: ds.Dataset) -> dict[str, GroupCounts]:
         for row in numbered(pa.Table.from_batches([batch])).to_pylist():
             one = counted.setdefault(row["group_id"], GroupCounts(row["group_id"]))
             one.protocol = row["protocol"] or one.protocol
+            if one.protocol is not None and one.protocol not in one.protocols:
+                one.protocols.append(one.protocol)
             one.rebalances += 1
             trigger = row["trigger"] or Trigger.UNKNOWN
             one.triggers[trigger] = one.triggers.get(trigger, 0) + 1

@@ -20,7 +20,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-# What disturbs a group that nobody starts or stops, the likeliest root of a storm first: a join follows a poll timeout.
+# What disturbs a group that nobody starts or stops.
 _DISTURBANCES: dict[str, str] = {
     Trigger.POLL_TIMEOUT: "its application did not poll in time",
     "leaving_and_returning": "it left without a reason, and came back: its application may not have polled in time",
@@ -34,6 +34,11 @@ _DISTURBANCES: dict[str, str] = {
     Trigger.MEMBER_REJOINED: "it joined again without a change",
     "returned": "it came back after it had gone",
 }
+# What comes of the disturbances of others, or of an earlier one of the same member.
+_CONSEQUENCES = frozenset(
+    {Trigger.MEMBER_METADATA_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED, "returned"}
+)
+_GENERATIONS = frozenset({"classic", "connect"})  # protocols in which all members join again
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
 _REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
     Error.INCONSISTENT_GROUP_PROTOCOL: (
@@ -181,27 +186,27 @@ def _storm(group: Group) -> Iterator[Finding]:
         return
     first, last = times[0], times[-1]
     concerned = [r for r in group.rebalances if r.to_generation in generations_of]
-    # The root is the worst kind that recurs; who comes back after it is a consequence.
     counts = Counter(d.kind for d in disturbed)
-    root = next((kind for kind in _DISTURBANCES if counts[kind] >= 2), max(counts, key=lambda k: counts[k]))
-    whose = Counter(d.client_id or "?" for d in disturbed if d.kind == root)
-    at_fault = ", ".join(f"{client} ({counted(n, 'time')})" for client, n in whose.most_common(3))
-    more = f" and {len(whose) - 3} more" if len(whose) > 3 else ""
+    recurring = [d for d in disturbed if d.kind not in _CONSEQUENCES and counts[d.kind] > 1]
+    began = Counter((d.kind, d.client_id or "?") for d in recurring or disturbed)
+    root = began.most_common(1)[0][0][0]
+    more = f" and {len(began) - _MOST_ROOTS} more" if len(began) > _MOST_ROOTS else ""
     unowned = sum(r.unowned_ms or 0 for r in concerned)
     lasted = in_seconds((last - first) / MILLISECOND_NS, 0)
     evidence = [
         Observation(f"{d.client_id or '?'}: {_DISTURBANCES[d.kind]}, before generation {d.generation}", d.packet, d.at)
         for d in disturbed
-        if d.kind == root
+        if (d.kind, d.client_id or "?") in began
     ]
-    others = [f"{kind.replace('_', ' ')} {counted(n, 'time')}" for kind, n in counts.most_common() if kind != root]
+    roots = {kind for kind, _ in began}
+    others = [f"{kind.replace('_', ' ')} {counted(n, 'time')}" for kind, n in counts.most_common() if kind not in roots]
     followed = f" Followed by: {', '.join(others)}." if others else ""
     yield _finding(
         group,
         Severity.CRITICAL,
         "rebalance_storm",
         f"Rebalance storm: {counted(len(concerned), 'rebalance')} in {lasted} that nobody asked for; "
-        f"kept going by {root.replace('_', ' ')} of {at_fault}{more}",
+        f"kept going by {_in_order(began)}{more}",
         evidence,
         _STORM_ADVICE.get(root, "See the timeline of the group for what each of these members did.")
         + (f" Partitions had no owner for {in_seconds(unowned)} in all." if unowned else "")
@@ -209,6 +214,21 @@ def _storm(group: Group) -> Iterator[Finding]:
         0.9 + 0.1 * most / (most + enough),
         (first, last),
     )
+
+
+_MOST_CHANGES = 4  # of a group's protocol, in a title
+_MOST_ROOTS = 3  # of a storm, in its title
+
+
+def _in_order(roots: Counter[tuple[str, str]]) -> str:
+    """Roots of a storm, of which and of whom, the most frequent first; a kind is named once in a row."""
+    told: list[str] = []
+    before = ""
+    for (kind, client), times in roots.most_common(_MOST_ROOTS):
+        who = f"{client} ({counted(times, 'time')})"
+        told.append(who if kind == before else f"{kind.replace('_', ' ')} of {who}")
+        before = kind
+    return ", ".join(told)
 
 
 _STORM_ADVICE: dict[str, str] = {
@@ -276,6 +296,36 @@ def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tup
     return found
 
 
+def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
+    by_client: dict[tuple[str, bool], list[tuple[Disturbance, int | None]]] = defaultdict(list)
+    protocols = {r.to_generation: r.protocol for r in group.rebalances}
+    for d in disturbances(group.rebalances):
+        if d.kind == Trigger.REBALANCE_TIMEOUT:
+            member, _ = _member_before(group.rebalances, d.client_id or "?", d.at)
+            timeout = member.rebalance_timeout_ms if member is not None else None
+            by_client[d.client_id or "?", protocols[d.generation] in _GENERATIONS].append((d, timeout))
+    for (client, joins), timeouts in sorted(by_client.items()):
+        limits = sorted({timeout for _, timeout in timeouts if timeout})
+        within = f" in {' or '.join(in_seconds(ms) for ms in limits)}" if limits else " in time"
+        what = "join again" if joins else "give up its partitions"
+        yield _finding(
+            group,
+            Severity.CRITICAL if len(timeouts) >= threshold("storm_rebalances") else Severity.WARNING,
+            "rebalance_timeout",
+            f"{client} did not {what}{within}" + (f", {len(timeouts)} times" if len(timeouts) > 1 else ""),
+            [
+                Observation(
+                    f"generation {d.generation}: {client} did not {what} in time, and was taken out", d.packet, d.at
+                )
+                for d, _ in timeouts
+            ],
+            "Look at what its onPartitionsRevoked does (commits, closing of files, waiting for other threads), and at "
+            "how long it works between polls: both must be over within max.poll.interval.ms, which is the rebalance "
+            "timeout. Shorten them, or raise it.",
+            len(timeouts) / (len(timeouts) + 2),
+        )
+
+
 def _members_lost(group: Group) -> Iterator[Finding]:
     lost = [r for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT]
     by_client: dict[str, list[Rebalance]] = defaultdict(list)
@@ -304,34 +354,40 @@ def _members_lost(group: Group) -> Iterator[Finding]:
 
 def _session_timeouts(group: Group) -> Iterator[Finding]:
     asked: dict[str, tuple[int, str | None]] = {}
-    beats: dict[str, list[Message]] = defaultdict(list)
+    beats: dict[tuple[str, int], list[Message]] = defaultdict(list)
     for message in group.log.messages:
         if message.api == "JoinGroup" and message.error is None:
             member = message.response.get("memberId")
             if member and message.request.get("sessionTimeoutMs"):
                 asked[member] = message.request["sessionTimeoutMs"], message.client_id
         elif message.api == "Heartbeat" and message.error is None and message.request_text:
-            beats[f"{message.connection}"].append(message)
-    for _, messages in sorted(beats.items()):
-        member = messages[0].request.get("memberId")
-        if member not in asked or len(messages) < 5:
+            beats[message.request.get("memberId") or "", message.connection].append(message)
+    by_client: dict[tuple[int, str], list[list[Message]]] = defaultdict(list)
+    for (member, _), messages in sorted(beats.items()):
+        if member in asked:
+            timeout, client = asked[member]
+            by_client[timeout, client or "?"].append(messages)
+    lost = Counter(r.trigger_client_id for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT)
+    for (timeout, client), lives in sorted(by_client.items()):
+        gaps = [(b.at - a.at) / MILLISECOND_NS for messages in lives for a, b in itertools.pairwise(messages)]
+        if len(gaps) < threshold("heartbeats_seen_of_lost" if lost[client] else "heartbeats_seen") - 1:
             continue
-        timeout, client = asked[member]
-        gaps = [(b.at - a.at) / MILLISECOND_NS for a, b in itertools.pairwise(messages)]
         interval = statistics.quantiles(gaps, n=4)[0]  # rebalances make some longer
         if interval * threshold("heartbeats_in_session") <= timeout:
             continue
         every = in_milliseconds(interval)
+        first = min((messages[0] for messages in lives), key=lambda message: message.at)
+        was_lost = f", and it was lost {counted(lost[client], 'time')}" if lost[client] else ""
         yield _finding(
             group,
             Severity.WARNING,
             "session_timeout_tight",
-            f"{client}: session.timeout.ms {timeout:,} leaves room for {timeout / interval:.1f} heartbeats",
-            [_seen(messages[0], f"heartbeats every {every} (a quarter of {len(gaps)} came faster)")],
+            f"{client}: session.timeout.ms {timeout:,} leaves room for {timeout / interval:.1f} heartbeats{was_lost}",
+            [_seen(first, f"heartbeats every {every} (a quarter of {len(gaps)} came faster)")],
             "Set heartbeat.interval.ms to a third of session.timeout.ms or less: one lost or late heartbeat ends a "
             "member now.",
             0.6,
-            (messages[0].at, messages[-1].at),
+            (first.at, max(messages[-1].at for messages in lives)),
         )
 
 
@@ -563,6 +619,32 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
         )
 
 
+def _protocols(group: Group) -> Iterator[Finding]:
+    changes = [(old, new) for old, new in itertools.pairwise(group.rebalances) if old.protocol != new.protocol]
+    if not changes:
+        return
+    way = " → ".join([changes[0][0].protocol, *(new.protocol for _, new in changes[:_MOST_CHANGES])])
+    way += f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
+    yield _finding(
+        group,
+        Severity.INFO,
+        "protocol_changed",
+        f"The group changed its protocol: {way}",
+        [
+            Observation(
+                f"{old.protocol} up to {old.to_generation}, {new.protocol} from {new.to_generation} on",
+                _first_packet(new),
+                new.started,
+            )
+            for old, new in changes
+        ],
+        "Ordinary while members are restarted one by one with another group.protocol (KIP-848): with the first of the "
+        "new protocol the group changes, with the last of it that goes it changes back. When all are restarted, look "
+        "that none is left with the old setting.",
+        0.3,
+    )
+
+
 def _coordinator(group: Group) -> Iterator[Finding]:
     moves = [e for e in group.history.events if e.event == "coordinator_moved"]
     distinct = {e.detail: e for e in reversed(moves)}
@@ -584,6 +666,7 @@ def _coordinator(group: Group) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     _storm,
     _poll_timeouts,
+    _rebalance_timeouts,
     _members_lost,
     _session_timeouts,
     _heartbeats_held_up,
@@ -594,5 +677,6 @@ _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     _partitions_unowned,
     _slow_rebalances,
     _commits_refused,
+    _protocols,
     _coordinator,
 )

@@ -85,7 +85,7 @@ def _groups(groups: Groups | None) -> Iterator[RenderableType]:
         _row(
             table,
             one.group_id,
-            one.protocol or "",
+            " → ".join(one.protocols),
             f"{one.rebalances:,}",
             causes + (", …" if len(one.causes) > 3 else ""),
             duration(one.worst_cost_ms),

@@ -99,7 +99,7 @@ def _groups(answers: Answers) -> Iterator[str]:
 
 def _group(group: GroupAnswer) -> Iterator[str]:
     yield ""
-    yield f"### Group {escaped(group.counts.group_id)} ({group.counts.protocol or 'protocol not known'})"
+    yield f"### Group {escaped(group.counts.group_id)} ({' → '.join(group.counts.protocols) or 'protocol not known'})"
     yield ""
     if not group.rebalances:
         return

@@ -23,6 +23,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "heartbeats_in_session": Threshold(
         2.5, "heartbeats", "Kafka advises three in a session timeout; with fewer than two a single lost one ends it"
     ),
+    "heartbeats_seen": Threshold(5, "heartbeats", "some of the times between them are those of rebalances"),
+    "heartbeats_seen_of_lost": Threshold(3, "heartbeats", "a member that is lost again and again lives for a few only"),
     "heartbeat_held_up": Threshold(1000, "ms", "a heartbeat is no work: one that takes so long waited"),
     "commits_refused": Threshold(3, "commits", "one or two happen in the moment of a rebalance"),
     "eager_unowned": Threshold(1000, "ms", "below, nobody notices that all partitions stopped"),

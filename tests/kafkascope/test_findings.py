@@ -48,7 +48,9 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "killed-consumer": {("member_lost", "pay")},
     "killed-silent": {("member_lost", "pay"), ("commit_refused", "pay")},
     "kip848": {("member_lost", "next")},
+    "migration": {("protocol_changed", "moving")},
     "max-poll-exceeded": {("poll_timeout", "workers")},
+    "missed-rejoin": {("rebalance_timeout", "tmo"), ("slow_to_join", "tmo")},
     "net_capture_drops": {
         ("capture_damaged", "capture"),
         ("tiny_batches", "loss-prod-loss-b"),
@@ -72,6 +74,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     # Much is wrong.
     "rebalance-storm": {
         ("rebalance_storm", "storm"),
+        ("rebalance_timeout", "storm"),
         ("poll_timeout", "storm"),
         ("commits_stopped", "storm"),
         ("read_again", "storm"),
@@ -173,6 +176,15 @@ def test_a_storm_names_who_keeps_it_going_not_who_joins() -> None:
     assert "poll timeout of c3" in storm
     assert "c2" in storm
     assert "c1" not in storm
+
+
+def test_who_does_not_give_up_its_partitions_is_named() -> None:
+    assert title("troubled-kip848", "rebalance_timeout") == "c2 did not give up its partitions in 4.0 s"
+    assert title("missed-rejoin", "rebalance_timeout") == "raw5 did not join again in 6.0 s"
+
+
+def test_a_group_that_migrates_and_back_is_told() -> None:
+    assert title("migration", "protocol_changed") == "The group changed its protocol: classic → consumer → classic"
 
 
 def test_a_storm_is_the_fault_of_who_leaves_and_comes_back_not_of_who_is_lost_in_it() -> None:

@@ -61,7 +61,7 @@ def test_the_readme_shows_what_the_commands_print(
 
 
 def test_the_readme_shows_how_right_the_answers_are(pytestconfig: pytest.Config) -> None:
-    command = [sys.executable, str(ROOT / "tools" / "accuracy.py"), "--markdown"]
+    command = [sys.executable, "-m", "tools.accuracy", "--markdown"]
     table = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     text = README.read_text()
     if pytestconfig.getoption("--golden"):

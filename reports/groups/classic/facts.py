@@ -113,10 +113,11 @@ class Refusal:
 
 @dataclass(slots=True)
 class Words:
-    """When a member was heard by the broker, whatever it said, and when the broker was content with its heartbeat."""
+    """What a member said to its group, whatever it was: when, in which packets, and on which connections."""
 
     times: list[int] = field(default_factory=list)
     packets: list[int | None] = field(default_factory=list)
+    heard: list[int] = field(default_factory=list)  # those of the times at which the broker heard it for sure
     connections: dict[int, None] = field(default_factory=dict)
 
     def last_before(self, at: int) -> tuple[int, int | None] | None:
@@ -179,8 +180,9 @@ def facts_of(log: GroupLog) -> GroupFacts:
     facts.content.sort()
     _only_of_members(facts)
     for words in facts.words.values():
-        heard = sorted(zip(words.times, words.packets, strict=True), key=lambda each: each[0])
-        words.times, words.packets = [at for at, _ in heard], [packet for _, packet in heard]
+        said = sorted(zip(words.times, words.packets, strict=True), key=lambda each: each[0])
+        words.times, words.packets = [at for at, _ in said], [packet for _, packet in said]
+        words.heard.sort()
     return facts
 
 
@@ -247,10 +249,12 @@ class _FactReader:
             if text(each.get("groupInstanceId")):
                 self.facts.instances[text(each.get("memberId"))] = each["groupInstanceId"]
         if member and (not error or error == Error.MEMBER_ID_REQUIRED):
-            self._heard(member, message, at)
+            self._said(member, message, at, may_wait=True)
             if message.answered is not None and not error:  # its session begins anew when the generation is formed
-                self.facts.words[member].times.append(message.answered)
-                self.facts.words[member].packets.append(message.response_packet)
+                words = self.facts.words[member]
+                words.times.append(message.answered)
+                words.packets.append(message.response_packet)
+                words.heard.append(message.answered)
 
     def sync(self, message: Message, at: int) -> None:
         request = message.request
@@ -319,18 +323,21 @@ class _FactReader:
         if instance:
             self.facts.instances.setdefault(member, instance)
         if not message.error or message.error == Error.REBALANCE_IN_PROGRESS:
-            self._heard(member, message, at)
+            self._said(member, message, at, may_wait=message.api == "SyncGroup")
         if message.error:
             self.facts.refusals.append(Refusal(at, member, generation, message.error, message.api, message))
         if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
             self._named.add((member, generation))
             self.facts.named.append(Seen(at, generation, member, message.api, message))
 
-    def _heard(self, member: str, message: Message, at: int) -> None:
+    def _said(self, member: str, message: Message, at: int, *, may_wait: bool) -> None:
+        """A word of a member; may_wait: the broker takes its time to answer that, and knows the member is there."""
         self.facts.spoke.setdefault(member, message)
         words = self.facts.words[member]
         words.times.append(at)
         words.packets.append(message.packet)
+        if may_wait or message.answered is not None:
+            words.heard.append(at)
         words.connections[message.connection] = None
 
 

@@ -17,10 +17,10 @@ from typing import Any
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
-from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.history import Contributing, Evidence
-from kafkascope.reports.groups.leaving import NOT_HERE, left_by_itself, trigger_by_reason
+from kafkascope.reports.groups.leaving import NOT_A_MEMBER, NOT_HERE, left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
@@ -49,6 +49,9 @@ _SAME_MOMENT_NS = 20 * MILLISECOND_NS
 
 _AT_ONCE_NS = MILLISECOND_NS // 10
 """Requests so near to each other are taken up by the broker at once, in any order."""
+
+_NEAR_NS = 2 * MILLISECOND_NS
+"""Requests so near to each other the broker mostly takes up in the order sent, unless its answers say otherwise."""
 
 _LATE_NS = 50 * MILLISECOND_NS
 """How much later than it was sent the broker may act on something."""
@@ -79,6 +82,7 @@ class Reading:
     weight: Strength
     about: list[Evidence] = field(default_factory=list)  # more that speaks for it, or what speaks for another one
     proved_first: bool = False  # the broker's answers show that it was the first of several at the same moment
+    answered_later: bool = False  # than another that was sent right after it
 
 
 @dataclass(slots=True)
@@ -142,6 +146,15 @@ def opening(
     return Opening(before, after, begin, end, joins, leaves, told, content_until)
 
 
+@dataclass(frozen=True, slots=True)
+class Expelled:
+    """A member was told that it is none any more: it had been taken out before."""
+
+    at: int  # (ns) of the answer
+    packet: int | None
+    error: str
+
+
 @dataclass(slots=True)
 class Index:
     """Times of facts, for searching."""
@@ -150,6 +163,7 @@ class Index:
     leaves: list[int]
     refusals: list[int]
     by_member: dict[str, list[Join]]
+    refused: dict[str, list[Expelled]]
 
     @classmethod
     def of(cls, facts: GroupFacts) -> Index:
@@ -158,11 +172,20 @@ class Index:
         for join in facts.joins:
             if join.member_id:
                 by_member.setdefault(join.member_id, []).append(join)
+        refused: dict[str, list[Expelled]] = {}
+        said: list[Join | Refusal | Leave] = [*facts.joins, *facts.refusals, *facts.leaves]
+        for each in said:
+            if each.error in NOT_A_MEMBER and each.error is not None and each.member_id:
+                at, packet = each.message.answered or each.at, each.message.response_packet or each.message.packet
+                refused.setdefault(each.member_id, []).append(Expelled(at, packet, each.error))
+        for found in refused.values():
+            found.sort(key=lambda each: each.at)
         return cls(
             [join.at for join in facts.joins],
             [leave.at for leave in facts.leaves],
             [refusal.at for refusal in facts.refusals],
             by_member,
+            refused,
         )
 
     def last_join(self, member_id: str, at: int) -> Join | None:
@@ -172,6 +195,12 @@ class Index:
             if joins[place].has_request:
                 return joins[place]
         return None
+
+    def expelled(self, member_id: str, low: int, high: int) -> Expelled | None:
+        """The first time, later than one moment and not after another, that a member was told that it is none."""
+        found = self.refused.get(member_id, [])
+        place = bisect_right(found, low, key=lambda each: each.at)
+        return found[place] if place < len(found) and found[place].at <= high else None
 
     def first_join(self, member_id: str, after: int, otherwise: Join) -> Join:
         """A member's first JoinGroup later than a moment."""
@@ -337,6 +366,8 @@ class OpeningReader:
         if delay and since >= delay * _WAITED:
             text = f"{since:.0f} ms after an assignment that put things off for {delay} ms"
             return Trigger.SCHEDULED_DELAY, text, Strength.CHANGED
+        if not last:
+            return Trigger.MEMBER_REJOINED, "what the worker was given last is not in the capture", Strength.NOTHING
         if isinstance(offset, int) and isinstance(known, int) and offset > known:
             text = f"it has read the configuration up to offset {offset}, the last assignment was made at {known}"
             return Trigger.CONNECT_CONFIG_CHANGED, text, Strength.CHANGED
@@ -349,13 +380,26 @@ class OpeningReader:
     def _leaves(self, gap: Opening) -> list[Reading]:
         found = []
         members = gap.before.present() if gap.before is not None else set()
+        begin = self._came_to_be(gap)
         for leave, member in gap.leaves:
+            if begin is not None and leave.at < begin:
+                continue
             client = self._client(member, leave.instance_id or self._facts.instances.get(member))
             trigger, text, weight, about = self._how_left(leave, member, client)
             if gap.before is not None and gap.before.complete and member not in members:
                 weight = min(weight, Strength.AFTERWARDS)  # it had only just come: the group was rebalancing already
             found.append(Reading(trigger, member or None, client, leave.at, leave.packet, text, weight, about))
         return found
+
+    @staticmethod
+    def _came_to_be(gap: Opening) -> int | None:
+        """Of a generation that comes after some that nobody named: when its members began to join.
+
+        Who left before made one of those.
+        """
+        if gap.before is None or gap.after.inferred or gap.after.number <= gap.before.number + 1:
+            return None
+        return min((join.at for join in gap.after.joins.values()), default=None)
 
     def _how_left(self, leave: Leave, member: str, client: str | None) -> tuple[Trigger, str, Strength, list[Evidence]]:
         said = f'LeaveGroup of {client or member} with the reason "{leave.reason}"'
@@ -421,21 +465,23 @@ class OpeningReader:
 
     def _first_generation(self, gap: Opening) -> list[Reading]:
         """A group begins with a member that joins, seen or not; the first one leads it."""
-        if (
-            gap.before is not None
-            or gap.after.number != 1
-            or gap.after.leader in {join.member_id for join in gap.joins}
-        ):
+        if not self._began_unseen(gap):
             return []
         leader = gap.after.leader
         client = self._client(leader, self._facts.instances.get(leader)) if leader else None
         text = f"a group begins with a member that joins; {client or 'its leader'} was the first, for it leads"
         return [Reading(Trigger.MEMBER_JOINED, leader, client, None, None, text, Strength.LEADS)]
 
+    @staticmethod
+    def _began_unseen(gap: Opening) -> bool:
+        """Whether the JoinGroup of who leads a new group is not seen."""
+        seen = {join.member_id for join in gap.joins}
+        return gap.before is None and gap.after.number == 1 and gap.after.leader not in seen
+
     def _taken_away(self, gap: Opening) -> list[Reading]:
         """Members that had to give something up in the generation before, and whose next JoinGroup is not seen."""
         before = gap.before
-        if before is None or before.listed is None or before.protocol_type == "connect":
+        if before is None or before.listed is None:
             return []
         joined = {join.member_id for join in gap.joins}
         found = []
@@ -457,8 +503,9 @@ class OpeningReader:
         told = gap.told[0][0] if gap.told else None
         last = self._facts.words[member].last_before(gap.end) if member in self._facts.words else None
         if last is None:
-            text = f"{client or member} is not in the new generation; the capture has none of its words"
-            return Reading(Trigger.MEMBER_LEFT, member, client, None, None, text, Strength.UNCHANGED)
+            text = f"{client or member} is not in the new generation, and its traffic is not in this capture: it may "
+            text += "have left, or have been taken out"
+            return Reading(Trigger.UNKNOWN, member, client, None, None, text, Strength.UNCHANGED)
         at, packet = last
         upper = min([told or gap.end, *(join.at for join in gap.joins if join.member_id in before.present())])
         lower = max(gap.content_until or before.formed, before.formed)
@@ -476,6 +523,9 @@ class OpeningReader:
                 return Reading(Trigger.SYNC_TIMEOUT, member, client, begin, packet, text, Strength.DUE)
         deadline = self._session_ends(before, member, gap.end)
         session = self._session_ms(member, gap.end)
+        expelled = self._index.expelled(member, at, gap.end)
+        if expelled is not None:
+            return self._had_been_taken_out(gap, member, expelled, deadline, (lower, upper))
         if deadline is None:
             text = (
                 f"{client} is silent since {_seconds(gap.end - at)} before; its session timeout is not in the capture"
@@ -516,6 +566,25 @@ class OpeningReader:
         text = f"{client} is not in the new generation; a LeaveGroup of it is not in the capture"
         return Reading(Trigger.MEMBER_LEFT, member, client, None, packet, text, Strength.UNSEEN_LEAVE)
 
+    def _had_been_taken_out(
+        self, gap: Opening, member: str, expelled: Expelled, deadline: int | None, between: tuple[int, int]
+    ) -> Reading:
+        """A member that did not leave was told that it is none, before the next generation was formed."""
+        client = self._client(member, self._facts.instances.get(member))
+        text = f"{client}, which had not left, was told that it is no member ({expelled.error})"
+        if deadline is not None and deadline > expelled.at + _TIMER_NS:
+            text += " before its session ended: somebody took it out whose traffic is not in this capture"
+            return Reading(Trigger.UNKNOWN, member, client, None, expelled.packet, text, Strength.UNCHANGED)
+        lower, upper = between
+        weight = Strength.VAGUE
+        if deadline is not None:
+            text += f": its session of {self._session_ms(member, gap.end):,} ms had run out"
+            weight = Strength.FITS
+        begin = lower if deadline is None else max(deadline, lower)
+        if begin <= upper + _TIMER_NS:
+            begin = min(begin, upper)
+        return Reading(Trigger.SESSION_TIMEOUT, member, client, min(begin, expelled.at), expelled.packet, text, weight)
+
     def _unseen_members(self, gap: Opening) -> list[Reading]:
         """New members whose JoinGroup the capture lacks."""
         if not gap.after.complete or gap.before is None or not gap.before.complete:
@@ -546,10 +615,29 @@ class OpeningReader:
 
     def _session_ends(self, generation: Generation, member: str, until: int) -> int | None:
         session = self._session_ms(member, until)
-        last = self._facts.words[member].last_before(until) if member in self._facts.words else None
-        if session is None or last is None:
+        words = self._facts.words.get(member)
+        last = words.last_before(until) if words is not None else None
+        if session is None or last is None or words is None:
             return None
-        return last[0] + session * MILLISECOND_NS
+        ends = last[0] + session * MILLISECOND_NS
+        heard = bisect_right(words.heard, until)
+        if not heard or words.heard[heard - 1] == last[0]:
+            return ends
+        # What was not answered before it fell silent may never have got to the broker: a link was down. Then the
+        # session ended sooner, unless the group went on undisturbed.
+        sooner = words.heard[heard - 1] + session * MILLISECOND_NS
+        return ends if self._went_on(generation, sooner + _LATE_NS, until) else sooner
+
+    def _went_on(self, generation: Generation, low: int, high: int) -> bool:
+        """Whether a heartbeat of the generation was good later than one moment and not after another."""
+        content = self._facts.content
+        for place in range(bisect_right(content, (low, 2**31)), len(content)):
+            at, number = content[place]
+            if at > high:
+                return False
+            if number == generation.number:
+                return True
+        return False
 
     def _rebalance_timeout(self, generation: Generation) -> int | None:
         known = [join.rebalance_timeout_ms for join in generation.joins.values() if join.rebalance_timeout_ms]
@@ -581,17 +669,19 @@ class OpeningReader:
         early = gap.content_until
         evidence: list[Evidence] = []
         fit: list[Reading] = []
+        rejected: list[Reading] = []
         for each in found:
             if each.at is not None and early is not None and each.at < early - _LATE_NS:
                 text = f"{each.text}; but a heartbeat was still good {_seconds(early - each.at)} later"
                 evidence.append(Evidence(text, each.packet, each.at, each.weight / 4, each.trigger, rejected=True))
+                rejected.append(each)
             else:
                 fit.append(each)
         chosen = self._choose(gap, fit, told[0] if told else None)
-        if chosen is None:
+        if chosen is None or chosen.trigger == Trigger.UNKNOWN:
             return self._unknown(gap, fit, evidence)
         others = [each for each in fit if each is not chosen]
-        certainty = self._certainty(gap, chosen, others)
+        certainty = self._certainty(gap, chosen, others, rejected)
         evidence.insert(0, Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger))
         evidence[1:1] = chosen.about
         if told is not None and told[0] >= (chosen.at or 0):
@@ -622,6 +712,8 @@ class OpeningReader:
         timed = [each for each in fit if each.at is not None and each.weight > Strength.AFTERWARDS]
         first = timed[0] if timed else None
         hidden = [each for each in fit if each.at is None]
+        if self._began_unseen(gap):
+            first = None
         if first is not None and first.at is not None and (told is None or first.at <= told + _SAME_MOMENT_NS):
             return first
         moved = self._coordinator_moved(gap)
@@ -629,15 +721,7 @@ class OpeningReader:
             return moved
         if hidden:
             return max(hidden, key=lambda each: (each.weight, each.member_id or ""))
-        if first is not None and first.trigger == Trigger.REBALANCE_TIMEOUT:
-            first = None
-        if first is not None:
-            first.weight = min(first.weight, Strength.UNCHANGED)  # something began before it
-            return first
-        weak = [each for each in fit if each.at is not None]
-        if weak and weak[0].at is not None and (told is None or weak[0].at <= told + _SAME_MOMENT_NS):
-            return weak[0]
-        return None
+        return None  # the group was rebalancing before all that is seen, or nothing is
 
     def _coordinator_moved(self, gap: Opening) -> Reading | None:
         """Members were sent away by their coordinator and had to join anew at another one."""
@@ -658,9 +742,11 @@ class OpeningReader:
             Trigger.COORDINATOR_MOVED, first.member_id, client, first.at, first.message.packet, text, Strength.LEFT_OVER
         )
 
-    def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading]) -> Certainty:
+    def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading], rejected: list[Reading]) -> Certainty:
         allows = chosen.weight.allows
         if allows is Certainty.GUESSED or chosen.at is None:
+            return Certainty.GUESSED
+        if self._may_be_anothers(gap, chosen):
             return Certainty.GUESSED
         if allows is Certainty.LIKELY or (gap.after.inferred and not gap.after.emptied_by):
             return Certainty.LIKELY
@@ -671,6 +757,8 @@ class OpeningReader:
             sure = sure and (gap.before.answered or gap.before.inferred)
         joined = {join.member_id for join in gap.joins if join.has_request}
         sure = sure and joined.issuperset(gap.after.members)  # else one of them may have begun it out of sight
+        # What became of a member is open where a guess at it was wrong: who joins without an id may have been it.
+        sure = sure and all(each.weight.allows is not Certainty.GUESSED for each in rejected)
         for each in others:
             if each.at is None:
                 sure = False  # it may have been before
@@ -678,12 +766,33 @@ class OpeningReader:
                 sure = sure and chosen.proved_first and each.trigger not in _RECKONED
         return Certainty.CERTAIN if sure else Certainty.LIKELY
 
+    def _may_be_anothers(self, gap: Opening, chosen: Reading) -> bool:
+        """Whether something else may well have begun it, near it or of what the capture does not have."""
+        if chosen.answered_later:
+            return True
+        if gap.before is None and gap.after.number > 1 and chosen.trigger not in _COMES:
+            return True  # a rebalance may have been open when the capture began
+        if not self._out_of_sight(gap):
+            return False
+        return chosen.trigger in _TOGETHER or (chosen.trigger in _GOES and gap.after.inferred)
+
+    def _out_of_sight(self, gap: Opening) -> set[str]:
+        """Members of either generation of whom the capture has no word."""
+        ids: set[str] = set()
+        for generation in (gap.before, gap.after):
+            if generation is not None:
+                ids |= {*generation.members, generation.leader or ""}
+        return {member for member in ids - {""} if member not in self._facts.words}
+
     def _unknown(self, gap: Opening, fit: list[Reading], evidence: list[Evidence]) -> Verdict:
         for each in fit:
             evidence.append(Evidence(each.text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
         first = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=None)
         missing = "nothing in the capture says why: what began it was said on connections or at times that it lacks"
-        if gap.before is None:
+        if unseen := self._out_of_sight(gap):
+            names = {self._client(member, self._facts.instances.get(member)) or member for member in unseen}
+            missing = f"somebody whose traffic is not in this capture began it; it has none of {listed(names)}"
+        elif gap.before is None:
             missing = "the generation before it is not in the capture, so what it changed is not known"
         evidence.insert(0, Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN))
         contributing = [
@@ -692,6 +801,17 @@ class OpeningReader:
         return Verdict(Trigger.UNKNOWN, None, None, Certainty.GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
 
 
+# What members do together, when they are told the same or have read the same.
+_TOGETHER = frozenset(
+    {
+        Trigger.COOPERATIVE_FOLLOWUP,
+        Trigger.STREAMS_FOLLOWUP,
+        Trigger.CONNECT_CONFIG_CHANGED,
+        Trigger.SCHEDULED_DELAY,
+    }
+)
+_COMES = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
+_GOES = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})  # and where one is stopped, others are
 _RECKONED = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT})
 _MOST_EVIDENCE = 50
 
@@ -725,9 +845,13 @@ def _as_the_broker_saw(gap: Opening, found: list[Reading]) -> None:
             first.proved_first = True
     else:
         answers = {leave.packet: leave.message.response_packet for leave, _ in gap.leaves}
-        at_once = [each for each in near if (each.at or 0) <= (near[0].at or 0) + _AT_ONCE_NS]
-        if len(at_once) > 1 and all(answers.get(each.packet) is not None for each in at_once):
-            first = min(at_once, key=lambda each: answers[each.packet] or 0)
+        left = [each for each in near if (each.at or 0) <= (near[0].at or 0) + _NEAR_NS]
+        if len(left) > 1 and all(answers.get(each.packet) is not None for each in left):
+            answered = min(left, key=lambda each: answers[each.packet] or 0)
+            if (answered.at or 0) <= (near[0].at or 0) + _AT_ONCE_NS:
+                first = answered
+            else:
+                near[0].answered_later = True
     if first is not None:
         found.remove(first)
         found.insert(0, first)

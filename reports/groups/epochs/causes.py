@@ -25,6 +25,8 @@ _MEMBER_GONE = frozenset({Trigger.MEMBER_LEFT, Trigger.SESSION_TIMEOUT})
 # What speaks for it that a member was taken out, added up: it was silent or told so; its work went to others, or nobody
 # else was there; it was told so; it had no work that others could have been given.
 _GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
+_CAUSE_COMES_NS = 5 * SECOND_NS
+"""What raised an epoch may be answered after others were told of it: until then it is not without a cause."""
 _USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
@@ -44,6 +46,10 @@ def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
     """Give each row without a cause one, if anything speaks for one, and evidence for and against."""
     rows = [walk.rows[number] for number in sorted(walk.rows)]
     verdicts = _search(walk, rows, ended)
+    settled = [row for row in rows if row.started + _CAUSE_COMES_NS < walk.last and not row.early]
+    walk.unseen = sum(verdicts[row.number].cause is None for row in settled)
+    if walk.unseen:
+        verdicts = _search(walk, rows, ended)  # in the light of that
     _first_silent_first(verdicts)
     if walk.protocol == SHARE:
         _share_groups_do_it_in_two(rows, verdicts)
@@ -123,7 +129,10 @@ def _share_groups_do_it_in_two(rows: list[Row], verdicts: dict[int, _Verdict]) -
     """Some epochs of share groups come in pairs of which only one has a reason of its own."""
     for row, following in pairwise(rows):
         cause, next_cause = verdicts[row.number].cause, verdicts[following.number].cause
-        if cause is not None:
+        if cause is None and next_cause is None and row.seen is None and not (row.early or following.early):
+            # It may be the first of two that were raised for a member that the capture lacks.
+            verdicts[following.number].number = verdicts.pop(row.number).number
+        elif cause is not None:
             gone = cause.life is not None and cause.trigger in _MEMBER_GONE
             if gone and row.seen is None and next_cause is None and not following.early:
                 # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when
@@ -235,7 +244,7 @@ class _Search:
         if not silent and not refused:
             return None
         had = life.had(self.at)
-        alone = self.members == [life]  # nobody else was there to raise it
+        alone = self.members == [life] and not self.walk.unseen  # nobody else was there to raise it
         weight = _GONE + _MISSED * (alone or bool(self.gains.get(life.member_id))) + _TOLD * refused
         return weight + (_NOTHING_TO_MISS if silent and had is not None and not had else 0.0)
 
@@ -368,9 +377,8 @@ class _Search:
 
     def _nothing(self) -> None:
         missing = "no member joined, left, fell silent or asked for other topics within the capture"
-        unseen = [life for life in self.members if not life.spoke]
-        if unseen or not self._complete():
-            missing += "; the capture does not have all members of the group"
+        if not self._complete():
+            missing += ": somebody did whose traffic is not in this capture"
         self._say(Trigger.UNKNOWN, missing, Strength.WITHOUT_CHANGE)
         lost = {
             partition
@@ -426,8 +434,10 @@ class _Search:
         return self.known <= self._had(self.row.started - 1) or self.known <= self._had(self.until)
 
     def _complete(self) -> bool:
-        """Whether the capture has every member, as far as one can tell: the group's beginning is in it."""
-        return bool(self.members) and all(life.begin is not None and life.spoke for life in self.members)
+        """Whether the capture has every member, as far as one can tell: nothing came of others, nor began before it."""
+        if self.walk.unseen or not self.members:
+            return False
+        return all(life.begin is not None and life.spoke for life in self.members)
 
     def _say(
         self,

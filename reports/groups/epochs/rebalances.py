@@ -11,7 +11,7 @@ from kafkascope.reports.groups.epochs.causes import topic_of
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CONSUMER, SHARE
 from kafkascope.reports.groups.epochs.lives import Life, Roster
 from kafkascope.reports.groups.epochs.rows import Cause, Row
-from kafkascope.reports.groups.epochs.walk import Walk
+from kafkascope.reports.groups.epochs.walk import A_NEW_GROUP_BEGINS_UP_TO, Walk
 from kafkascope.reports.groups.history import Contributing, Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.vocabulary.triggers import Certainty
@@ -47,6 +47,8 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
     started = _starts(rows)
     gaps = _gaps(walk)
     members_known = all(life.begin is not None and life.spoke for life in walk.lives if life.end != 0)
+    if rows and rows[0].number > A_NEW_GROUP_BEGINS_UP_TO and not walk.since:
+        members_known = False  # the group was there before
     sound = _sound(rows, started)
     software = {
         life.member_id: next((ended[each] for each in life.connections if each in ended), None) for life in walk.lives
@@ -73,16 +75,23 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         whole = members_known and sound[place]
         if not whole and rebalance.certainty == Certainty.CERTAIN and not _named_at_once(row):
             rebalance.certainty = Certainty.LIKELY  # members that the capture lacks may have raised the epoch besides
+        if rebalance.certainty == Certainty.LIKELY and _may_be_off_by_one(walk, row, len(rows)):
+            rebalance.certainty = Certainty.GUESSED
         found.append(rebalance)
     return found
 
 
 def _sound(rows: list[Row], started: list[int]) -> list[bool]:
-    """Whether all epochs have a cause up to each of them, and those that came soon after: causes may be off by one."""
+    """Whether all epochs have a cause up to each of them, and those that came soon after: causes may be off by one.
+
+    Of those that came soon after, what a member said is a cause: another may have been made up for what was not seen.
+    """
     found = [bool(row.cause) for row in rows]
     for place in range(len(rows) - 2, -1, -1):
         soon = started[place + 1] - started[place] < _SOON_NS
-        found[place] = found[place] and (found[place + 1] or not soon)
+        following = rows[place + 1].cause
+        said = found[place + 1] and following is not None and following.life is not None
+        found[place] = found[place] and (said or not soon)
     unexplained = next((place for place, row in enumerate(rows) if not row.cause), len(rows))
     return [each and place < unexplained for place, each in enumerate(found)]
 
@@ -94,6 +103,17 @@ def _named_at_once(row: Row) -> bool:
     """
     seen = row.seen
     return row.cause is not None and seen is not None and seen.packet == row.cause.packet and bool(seen.given)
+
+
+def _may_be_off_by_one(walk: Walk, row: Row, epochs: int) -> bool:
+    """Whether members that the capture lacks may well have raised this epoch, as they did others.
+
+    Where they raised as many as those that it has, any; else one that nobody was told of, or that something else was
+    near.
+    """
+    if not walk.unseen or row.cause is None or _named_at_once(row):
+        return False
+    return 2 * walk.unseen >= epochs or row.seen is None or row.cause.doubted
 
 
 def _starts(rows: list[Row]) -> list[int]:
@@ -261,7 +281,7 @@ def _ownerships(life: Life) -> Iterator[Ownership]:
             if kind == gave_up or partition not in just_given:
                 yield Ownership(partition, life.member_id, since.pop(partition), at)
     gone = life.left
-    if gone is None and (life.end is not None or life.away is not None):
+    if gone is None and life.end is not None:
         gone = life.silent_since()
     for partition, begun in sorted(since.items()):
         yield Ownership(partition, life.member_id, begun, None if gone is None else max(gone, begun))

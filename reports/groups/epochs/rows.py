@@ -23,6 +23,7 @@ class Cause:
     certainty: Certainty = Certainty.CERTAIN
     weight: float = Strength.SAID
     done: int | None = None  # when it was answered
+    doubted: bool = False
 
     @classmethod
     def weighed(
@@ -33,6 +34,7 @@ class Cause:
 
     def doubt(self) -> None:
         """It is likely at most: something else may have been first."""
+        self.doubted = True
         if self.certainty == Certainty.CERTAIN:
             self.certainty, self.weight = Certainty.LIKELY, Strength.DUE
 

@@ -41,7 +41,7 @@ from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
-_A_NEW_GROUP_BEGINS_UP_TO = 2
+A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
 _MOST_INFERRED = 100
 """Epochs that are taken to have been where nobody named them; a jump of more is damage, or a gap in the capture."""
@@ -64,6 +64,7 @@ class Walk:
         self.since = 0  # (ns) when it became a group with epochs, if it was a classic one
         self.began = 0  # the first word of anybody (ns)
         self.last = 0  # the last answer of any member (ns)
+        self.unseen = 0  # epochs that were raised by members whose traffic the capture lacks
         self.lost: dict[str, list[tuple[int, int]]] = {}  # topics that ceased to be: between which moments (ns)
         self._members: dict[str, Life] = {}  # by id, those too that are gone
 
@@ -115,7 +116,7 @@ class Walk:
             and beat.protocol != CLASSIC
             and beat.epoch is not None
             and self.epoch is not None
-            and beat.epoch <= _A_NEW_GROUP_BEGINS_UP_TO < self.epoch - 1
+            and beat.epoch <= A_NEW_GROUP_BEGINS_UP_TO < self.epoch - 1
             and not self.alive
         )
 
@@ -221,7 +222,7 @@ class Walk:
     def _long_known(self, number: int) -> bool:
         """Whether the group was at this epoch before, or may have been: then nobody joined with it."""
         if self.epoch is None:
-            return number > _A_NEW_GROUP_BEGINS_UP_TO
+            return number > A_NEW_GROUP_BEGINS_UP_TO
         return number <= self.epoch
 
     def _take_unseen_place(self, beat: Beat) -> None:

@@ -111,6 +111,7 @@ class GroupData:
             [
                 shown_text(counts.group_id),
                 counts.protocol,
+                " → ".join(counts.protocols),
                 counts.rebalances,
                 counts.causes[:6],
                 milliseconds(counts.cost_ms),
@@ -255,6 +256,7 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Columns:
 _GROUP = (
     "name",
     "protocol",
+    "protocols",
     "rebalances",
     "causes",
     "cost",

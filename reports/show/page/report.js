@@ -304,7 +304,7 @@ function groupSection() {
         const g = found[k];
         return { attributes: { "data-group": g, class: g === opened ? "chosen" : null }, cells: [
           el("button", { type: "button", class: "link", onclick: () => openGroup(g) }, G.groups.name[g]),
-          G.groups.protocol[g] || "", integer(G.groups.rebalances[g]),
+          G.groups.protocols[g], integer(G.groups.rebalances[g]),
           G.groups.causes[g].slice(0, 3).map(([name, times]) => `${triggerWords(name)} ${times}`).join(", "),
           duration(G.groups.worst_cost[g]), duration(G.groups.worst_unowned[g])] };
       };
@@ -324,7 +324,7 @@ function groupSection() {
 
 function groupPanel(g, since, until) {
   const name = G.groups.name[g];
-  const title = el("h3", { class: "group-name" }, name, " ", el("span", { class: "badge" }, G.groups.protocol[g] || "group"));
+  const title = el("h3", { class: "group-name" }, name, " ", el("span", { class: "badge" }, G.groups.protocols[g] || "group"));
   const [first, shown] = [G.groups.first[g], G.groups.shown[g]];
   if (!shown) {
     return [title, el("p", { class: "quiet" },

@@ -35,6 +35,16 @@ def test_all_groups_are_counted_and_the_costliest_shown_in_order_of_time() -> No
         assert group.counts.worst_cost_ms == max(mine)
 
 
+def test_a_group_that_changed_its_protocol_names_those_that_it_had_in_order() -> None:
+    rows, _, _ = made(count=1)
+    had = ["classic", "consumer", "consumer", "classic", "classic"]
+    rows = rows.set_column(rows.schema.get_field_index("protocol"), "protocol", pa.array(had, pa.string()))
+    found = groups(tables_of(rebalances=rows)["rebalances"], None, GroupLimits())
+    assert found is not None
+    (counts,) = (group.counts for group in found.shown)
+    assert (counts.protocols, counts.protocol) == (["classic", "consumer"], "classic")
+
+
 def test_those_that_findings_speak_of_come_first() -> None:
     _, rebalances, events = made()
     found = groups(rebalances, events, GroupLimits(), first=["group-3", "group-1"])

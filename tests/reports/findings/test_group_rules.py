@@ -17,10 +17,14 @@ SECOND = 1_000_000_000
 
 def rebalances(*times: float, **changes: Any) -> GroupHistory:
     """Generations that began so many seconds after START; the members of each are a and b."""
-    of_all: dict[str, Any] = {"assignor": "range", "members": [Member("a~1", "a"), Member("b~1", "b")]}
+    of_all: dict[str, Any] = {
+        "protocol": "classic",
+        "assignor": "range",
+        "members": [Member("a~1", "a"), Member("b~1", "b")],
+    }
     return GroupHistory(
         rebalances=[
-            Rebalance("g", "classic", number, started=at, stable=at, **of_all | changes)
+            Rebalance("g", to_generation=number, started=at, stable=at, **of_all | changes)
             for number, at in enumerate((START + int(time * SECOND) for time in times), 1)
         ]
     )
@@ -60,6 +64,77 @@ def test_two_and_a_half_heartbeats_fit_into_a_session(interval_ms: int, found: i
     for number in range(1, 8):
         said.heartbeat(number * interval_ms, "a~1", 1)
     assert len(of_kind("session_timeout_tight", GroupHistory(), said)) == found
+
+
+@pytest.mark.parametrize(("beats", "lost", "found"), [(5, False, 1), (4, False, 0), (3, True, 1), (2, True, 0)])
+def test_fewer_heartbeats_are_enough_of_a_member_that_was_lost(beats: int, lost: bool, found: int) -> None:
+    said = Conversation()
+    said.join(0, "a~1", generation=1, session=10_000)
+    for number in range(1, beats + 1):
+        said.heartbeat(number * 6_000, "a~1", 1)
+    history = rebalances(60, trigger="session_timeout", trigger_client_id="a" if lost else "b")
+    tight = of_kind("session_timeout_tight", history, said)
+    assert len(tight) == found
+    assert [each.title.endswith("and it was lost 1 time") for each in tight] == [lost] * found
+
+
+def test_heartbeats_of_all_lives_of_a_client_count_together() -> None:
+    said = Conversation()
+    for life in range(4):
+        said.join(life * 60_000, f"a~{life}", generation=1, session=10_000)
+        for number in (1, 2):
+            said.heartbeat(life * 60_000 + number * 6_000, f"a~{life}", 1)
+    (tight,) = of_kind("session_timeout_tight", GroupHistory(), said)
+    assert tight.title == "a: session.timeout.ms 10,000 leaves room for 1.7 heartbeats"
+
+
+@pytest.mark.parametrize(("count", "severity"), [(6, Severity.CRITICAL), (5, Severity.WARNING)])
+def test_members_that_do_not_give_up_their_partitions_are_told_one_by_one(count: int, severity: str) -> None:
+    members = [Member("a~1", "a", rebalance_timeout_ms=4_000), Member("b~1", "b", rebalance_timeout_ms=4_000)]
+    history = rebalances(0, *range(1, count + 2), members=members, protocol="consumer")
+    for place, rebalance in enumerate(history.rebalances[1:]):
+        rebalance.trigger, rebalance.trigger_client_id = "rebalance_timeout", "a" if place < count else "b"
+    found = of_kind("rebalance_timeout", history)
+    assert [(each.title, each.severity) for each in found] == [
+        (f"a did not give up its partitions in 4.0 s, {count} times", severity),
+        ("b did not give up its partitions in 4.0 s", Severity.WARNING),
+    ]
+    assert "onPartitionsRevoked" in found[0].advice
+    assert len(found[0].evidence) == count
+
+
+def test_members_of_the_classic_protocol_do_not_join_again() -> None:
+    history = rebalances(0, 1, trigger="rebalance_timeout", trigger_client_id="a")
+    assert of_kind("rebalance_timeout", history)[0].title == "a did not join again in time, 2 times"
+
+
+def test_the_roots_of_a_storm_come_in_order_of_how_often_each_began_it() -> None:
+    begun = [("poll_timeout", "a")] * 2 + [("session_timeout", "b")] * 4 + [("member_rejoined", "c")] * 5
+    begun += [("sync_timeout", "d"), ("poll_timeout", "b")]
+    history = rebalances(*range(len(begun)))
+    for rebalance, (trigger, client) in zip(history.rebalances, begun, strict=True):
+        rebalance.trigger, rebalance.trigger_client_id = trigger, client
+    (storm,) = of_kind("rebalance_storm", history)
+    roots = "kept going by session timeout of b (4 times), poll timeout of a (2 times), b (1 time)"
+    assert storm.title.endswith(roots)
+    assert storm.advice.startswith("Look at pauses")
+    assert "Followed by: member rejoined 5 times, sync timeout 1 time." in storm.advice
+
+
+def test_a_group_that_changes_its_protocol_is_told_with_all_changes() -> None:
+    history = rebalances(0, 1, 2, 3)
+    assert of_kind("protocol_changed", history) == []
+    for rebalance, protocol in zip(history.rebalances, ("classic", "consumer", "consumer", "classic"), strict=True):
+        rebalance.protocol = protocol
+    (change,) = of_kind("protocol_changed", history)
+    assert (change.severity, change.title) == (
+        Severity.INFO,
+        "The group changed its protocol: classic → consumer → classic",
+    )
+    assert [each.text for each in change.evidence] == [
+        "classic up to 1, consumer from 2 on",
+        "consumer up to 3, classic from 4 on",
+    ]
 
 
 @pytest.mark.parametrize(("took", "found"), [(1_000, 1), (999, 0)])

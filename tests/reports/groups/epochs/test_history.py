@@ -407,13 +407,14 @@ def test_epochs_that_were_passed_over_are_inferred() -> None:
 
 @pytest.mark.parametrize(
     ("before", "answered", "certainty"),
-    [(None, 1, Certainty.CERTAIN), (None, 2, "likely"), (1, 2, Certainty.CERTAIN), (1, 3, "likely")],
+    [(None, 1, Certainty.CERTAIN), (None, 2, "likely"), (1, 2, Certainty.CERTAIN), (1, 3, "guessed")],
 )
 def test_who_joined_is_certain_where_nobody_else_may_have(before: int | None, answered: int, certainty: str) -> None:
     talk = Epochs()
     if before is not None:
         talk.beat(0, "a", 0, before, given=[0])
     talk.beat(1000, "b", 0, answered, given=[])
+    talk.beat(10_000, "b", answered)
     joined = of(epochs(talk.log()))[answered]
     assert (joined.trigger, joined.trigger_client_id, joined.certainty) == ("member_joined", "b", certainty)
 
@@ -582,6 +583,81 @@ def test_an_epoch_without_a_cause_makes_those_right_before_it_doubtful(later: in
     assert (found[3].trigger, found[3].certainty) == ("member_joined", certainty)
 
 
+@pytest.mark.parametrize(("begun_by", "certainty"), [(0, Certainty.CERTAIN), (1, Certainty.LIKELY)])
+def test_who_joined_is_not_certain_where_the_group_may_have_had_members_before(begun_by: int, certainty: str) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 2 + begun_by, given=[0, 1])
+    talk.beat(1000, "b", 0, 3 + begun_by, given=[])
+    joined = of(epochs(talk.log()))[3 + begun_by]
+    assert (joined.trigger, joined.trigger_client_id, joined.certainty) == ("member_joined", "b", certainty)
+
+
+@pytest.mark.parametrize(("others", "certainty"), [(2, Certainty.LIKELY), (3, Certainty.GUESSED)])
+def test_who_raised_an_epoch_is_a_guess_where_others_raised_half_of_them_unseen(others: int, certainty: str) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "c", 0, 3, given=[])
+    for epoch in range(4, 4 + others):
+        for later, member in enumerate(("a", "b", "c")):
+            talk.beat(1000 * epoch + later, member, epoch - 1, epoch)
+    talk.beat(20_000, "a", 3 + others)
+    found = of(epochs(talk.log()))
+    assert {found[epoch].trigger for epoch in range(4, 4 + others)} == {"unknown"}
+    assert "somebody did whose traffic is not in this capture" in found[4].evidence[0].text
+    assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("member_joined", "c", certainty)
+    assert found[1].certainty == Certainty.CERTAIN  # the answer to its joining named the epoch, and gave partitions
+
+
+@pytest.mark.parametrize(("since", "certainty"), [(4_999, Certainty.LIKELY), (5_000, Certainty.GUESSED)])
+def test_an_epoch_has_no_cause_when_none_came_in_five_seconds(since: int, certainty: str) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 2, given=[0])
+    talk.beat(1000, "b", 0, 4, given=[])
+    talk.beat(1000 + since, "b", 4, took=1)
+    assert of(epochs(talk.log()))[4].certainty == certainty
+
+
+@pytest.mark.parametrize(("unseen", "certainty"), [(False, Certainty.LIKELY), (True, Certainty.GUESSED)])
+def test_a_member_that_is_alone_in_the_capture_may_not_have_been_alone(unseen: bool, certainty: str) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0, 1])
+    if unseen:
+        talk.beat(1000, "a", 1, 2)
+    talk.beats(2000, 6000, "a", 2 if unseen else 1)
+    talk.beat(60_000, "b", 0, 4 if unseen else 3, given=[0, 1])
+    gone = of(epochs(talk.log()))[3 if unseen else 2]
+    assert (gone.trigger, gone.trigger_client_id, gone.certainty) == ("session_timeout", "a", certainty)
+
+
+@pytest.mark.parametrize(("later", "certainty"), [(4_999, Certainty.GUESSED), (5_000, Certainty.CERTAIN)])
+def test_the_first_epoch_is_doubtful_too_if_the_next_comes_soon_without_a_cause(later: int, certainty: str) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[])
+    talk.beats(1000, later, "a", 1)
+    talk.beat(later, "a", 1, 2)
+    talk.beat(later + 10_000, "a", 2)
+    found = of(epochs(talk.log()))
+    assert [found[epoch].trigger for epoch in (1, 2)] == ["member_joined", "unknown"]
+    assert found[1].certainty == certainty
+
+
+def test_what_a_member_had_is_nobodys_from_when_it_left_or_from_its_last_word() -> None:
+    for left, since in ((3_500, 3_500), (None, 3_000)):
+        talk = Epochs()
+        talk.two()
+        talk.beats(2_100, 4_000, "a", 2)
+        talk.beat(3_000, "b", 2)
+        if left is not None:
+            talk.beat(left, "b", -1)
+        talk.beats(4_000, 20_000, "a", 2)
+        talk.beat(20_000, "a", 2, 3, given=[0, 1, 2, 3])
+        lost = of(epochs(talk.log()))[3]
+        assert lost.trigger == ("session_timeout" if left is None else "member_left")
+        assert {each.partition: each.since - START for each in lost.unowned} == dict.fromkeys(
+            ("t-2", "t-3"), since * MS
+        )
+
+
 def test_what_a_member_asks_for_later_is_of_the_next_epoch() -> None:
     talk = Epochs()
     talk.two()
@@ -619,6 +695,30 @@ def test_share_partitions_become_ready() -> None:
     found = of(epochs(talk.log()))
     assert [found[number].trigger for number in (1, 2, 4)] == ["member_joined"] + ["share_partitions_initialized"] * 2
     assert (found[3].trigger, found[3].certainty) == ("topic_partitions_changed", "guessed")
+
+
+@pytest.mark.parametrize(("api", "told"), [("ShareGroupHeartbeat", [7]), ("ConsumerGroupHeartbeat", [6, 7])])
+def test_share_groups_may_raise_two_epochs_for_one_member_that_the_capture_lacks(api: str, told: list[int]) -> None:
+    talk = Epochs()
+    talk.api = api
+    talk.beat(0, "a", 5, owned=[0])
+    talk.beat(5000, "a", 5, 7)
+    found = of(epochs(talk.log()))
+    assert list(found) == told
+    assert found[7].from_generation == (5 if told == [7] else 6)
+
+
+@pytest.mark.parametrize(("early", "trigger"), [(False, "topic_partitions_changed"), (True, "unknown")])
+def test_an_epoch_of_before_the_capture_was_not_raised_by_partitions_that_became_ready_later(
+    early: bool, trigger: str
+) -> None:
+    talk = Epochs()
+    talk.api = "ShareGroupHeartbeat"
+    talk.beat(0, "b", 5 if early else 4, owned=[])
+    talk.beat(500, "a", 4, 5, owned=[])
+    talk.beat(1000, "a", 5, 6, given=[0, 1])
+    found = of(epochs(talk.log()))
+    assert (found[5].trigger, found[6].trigger) == (trigger, "share_partitions_initialized")
 
 
 def test_a_share_member_with_topics_of_its_own_raises_two_epochs_at_once() -> None:
