@@ -42,6 +42,7 @@ check-deep: check  ## check, then kernels with bounds checks, long fuzzing, fres
 accuracy: setup-test  ## how right the answers are: every recorded story against what its brokers logged
 	$(PY) -m tools.accuracy
 	$(PY) -m tools.accuracy --damaged
+	$(PY) -m tools.incident_accuracy
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
 	$(PY) benchmarks/bench.py

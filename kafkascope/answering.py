@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -12,10 +14,14 @@ import pyarrow.compute as pc
 
 from kafkascope.dataframes import ordered, to_frame
 from kafkascope.groups import Group
+from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.shown import shown_html, shown_text
+from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.measures.error_histogram import errors_histogram
 from kafkascope.reports.measures.latency.counts import latency
 from kafkascope.reports.measures.throughput import throughput
+from kafkascope.reports.show.explanation import explain_incident
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 
 _GROUPS_NAMED = 20
@@ -23,8 +29,24 @@ _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
 _COLOURS: dict[str, str] = {Severity.CRITICAL: "#c9252d", Severity.WARNING: "#a35c00"}
 
 
+@dataclass(frozen=True, slots=True)
+class ShownIncident:
+    """An incident as a notebook shows it; its parts are in ``incident``."""
+
+    incident: Incident
+
+    def explain(self) -> str:
+        """What broke, what it cost, how one knows, what to do, in words."""
+        return explain_incident(self.incident)
+
+    def __repr__(self) -> str:
+        return self.explain()
+
+
 class Answering(ABC):
     """Questions to a capture, answered out of its tables as pandas DataFrames."""
+
+    summary: dict[str, Any]  # counts over all tables
 
     @abstractmethod
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -43,6 +65,13 @@ class Answering(ABC):
             raise KeyError(f"{shown_text(group_id)}: groups of the capture are {named}")
         findings = ordered("findings", self.arrow("findings", pc.field("subject") == f"group {group_id}"))
         return Group(group_id, rebalances, events, findings)
+
+    def incident(self, rank: int) -> ShownIncident:
+        """One incident by its rank, 1 for what to look at first; IndexError if there is none."""
+        rows = numbered(self.arrow("incidents", pc.field("rank") == rank)).to_pylist()
+        if not rows:
+            raise IndexError(f"incident {rank}: the capture has {len(self.arrow('incidents', columns=['rank']))}")
+        return ShownIncident(incident_of(rows[0]))
 
     def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
         """Percentiles in milliseconds by any columns of the table ``latency``, as `latency.counts.latency`."""
@@ -70,25 +99,30 @@ class Answering(ABC):
 
     def _answers_html(self) -> str:
         """The weightiest findings, and the groups that rebalanced most, as HTML; nothing where there are none."""
-        found = self._findings_html() if self._has("findings") else ""
+        found = self._incidents_html() if self._has("incidents") else ""
+        found += self._findings_html() if self._has("findings") else ""
         return found + (self._groups_html() if self._has("rebalances") else "")
 
     @abstractmethod
     def _has(self, name: str) -> bool:
         """Whether a table is there."""
 
+    def _incidents_html(self) -> str:
+        rows = ordered("incidents", self.arrow("incidents")).slice(0, _FINDINGS_SHOWN)
+        rows = rows.select(["severity", "headline", "advice"]).to_pylist()
+        if not any(row["severity"] != Severity.INFO for row in rows):
+            return f"<p>{shown_html(nothing_wrong(self.summary))}</p>" + _listed_html(rows)
+        return _listed_html(rows)
+
     def _findings_html(self) -> str:
         rows = ordered("findings", self.arrow("findings"))
         shown = rows.slice(0, _FINDINGS_SHOWN).select(["severity", "title", "advice"]).to_pylist()
         if not shown:
             return ""
-        items = "".join(
-            f"<li><b style='color:{_COLOURS.get(row['severity'], 'inherit')}'>{html.escape(row['severity'])}</b> "
-            f"{shown_html(row['title'])}<br><small>{shown_html(row['advice'] or '')}</small></li>"
-            for row in shown
-        )
         more = len(rows) - len(shown)
-        return f"<ol>{items}</ol>" + (f"<p>and {more} more in <code>findings</code></p>" if more else "")
+        return _listed_html([row | {"headline": row["title"]} for row in shown]) + (
+            f"<p>and {more} more in <code>findings</code></p>" if more else ""
+        )
 
     def _groups_html(self) -> str:
         counts = self.arrow("rebalances", columns=["group_id"])["group_id"].value_counts().to_pylist()
@@ -98,3 +132,13 @@ class Answering(ABC):
         named = ", ".join(f"{shown_html(one['values'])} ({one['counts']})" for one in counts[:_GROUPS_SHOWN])
         more = len(counts) - _GROUPS_SHOWN
         return f"<p>rebalances of groups: {named}{f' and {more} groups more' if more > 0 else ''}</p>"
+
+
+def _listed_html(rows: Sequence[Mapping[str, str]]) -> str:
+    """What is wrong and what to do, row by row."""
+    items = "".join(
+        f"<li><b style='color:{_COLOURS.get(row['severity'], 'inherit')}'>{html.escape(row['severity'])}</b> "
+        f"{shown_html(row['headline'])}<br><small>{shown_html(row['advice'] or '')}</small></li>"
+        for row in rows
+    )
+    return f"<ol>{items}</ol>" if rows else ""

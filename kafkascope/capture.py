@@ -5,14 +5,16 @@ from __future__ import annotations
 import html
 import json
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import dataset as ds
 
 from kafkascope.answering import Answering
 from kafkascope.dataframes import ordered, to_frame
@@ -25,13 +27,14 @@ from kafkascope.reports.columns.shown import shown_html
 from kafkascope.reports.columns.text import fault_remark
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
+from kafkascope.reports.incidents.rules import NEEDED, conclusions
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
-from kafkascope.reports.measures.summary import Summary, not_taken_note
+from kafkascope.reports.measures.summary import Summary, capture_name, not_taken_note
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
-from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ISSUES, SCHEMAS
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.files import is_stream
@@ -61,6 +64,16 @@ class DecodedExchange:
         return f"<table>{head}</table>{bodies}"
 
 
+class Rows(Protocol):
+    """Where the rows of tables and views are; a spool is one."""
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of one table."""
+
+    def issues(self) -> Iterator[Issue]:
+        """An issue for each table that lacks rows."""
+
+
 class Capture(Answering):
     """The tables of a capture. Each is a property: ``cap.exchanges``, ``cap.errors``, and so on.
 
@@ -70,17 +83,17 @@ class Capture(Answering):
 
     def __init__(
         self,
-        spool: Spool,
+        spool: Rows,
         names: TopicNames,
         summary: Summary,
         options: EngineOptions,
         source: str,
-        observe: Callable[[], Spool],
+        observe: Callable[[], Rows],
     ) -> None:
         """observe gives the rows of the views; it is called when an answer is asked for."""
         self._spool = spool
         self._observe = observe
-        self._observed: Spool | None = None
+        self._observed: Rows | None = None
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
@@ -112,6 +125,8 @@ class Capture(Answering):
             return pa.concat_tables([self._spool.table(name), issue_table(self._left_out()), *self._late_issues])
         if name in SCHEMAS:
             return self._names.resolve(self._spool.table(name))
+        if name in CONCLUSIONS:
+            return self._conclusions[name]
         found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
         table = pa.concat_tables(
             [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
@@ -119,6 +134,12 @@ class Capture(Answering):
         if name == "rebalances" and "lag" in self._wanted:  # known of topics, not of groups
             return attach_rereads(table, self.arrow("rereads"), readers_of(self.arrow("lag")))
         return table
+
+    @cached_property
+    def _conclusions(self) -> dict[str, pa.Table]:
+        made = conclusions({name: ds.dataset(self.arrow(name)) for name in NEEDED}, self.summary)
+        self._add_issues(made.pop("issues", ISSUES.empty_table()))
+        return made
 
     def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:
@@ -135,11 +156,12 @@ class Capture(Answering):
         return self._results[view]
 
     def _add_issues(self, issues: pa.Table) -> None:
-        """Take in faults of ours that were met when an answer was asked for, and say so."""
+        """Take in what was met when an answer was asked for, and say so if there are faults of ours."""
         if issues.num_rows:
             self._late_issues.append(issues)
             self._frames.pop("issues", None)
-            warnings.warn(fault_remark(pc.sum(issues["count"]).as_py()), stacklevel=2)
+        if faults := pc.sum(issues.filter(pc.equal(issues["kind"], INTERNAL_ERROR))["count"]).as_py():
+            warnings.warn(fault_remark(faults), stacklevel=2)
 
     def _left_out(self) -> list[Issue]:
         """What of the tables, and of the rows of views, did not find room on disk."""
@@ -191,6 +213,16 @@ class Capture(Answering):
     def issues(self) -> pd.DataFrame:
         """Damage and oddities met while reading."""
         return self.frame("issues")
+
+    @property
+    def incidents(self) -> pd.DataFrame:
+        """What broke, one row for each cause with all that came of it; what to look at first is first."""
+        return self.frame("incidents")
+
+    @property
+    def silences(self) -> pd.DataFrame:
+        """When a broker said nothing on any connection though answers were due."""
+        return self.frame("silences")
 
     @property
     def findings(self) -> pd.DataFrame:
@@ -300,6 +332,7 @@ def read(
     _warn(spool)
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
+    summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
 
@@ -320,6 +353,6 @@ def read(
     return Capture(spool, reading.topic_names, summary, options, ", ".join(paths), observe)
 
 
-def _warn(spool: Spool) -> None:
+def _warn(spool: Rows) -> None:
     for issue in spool.issues():
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=3)

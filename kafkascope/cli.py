@@ -102,6 +102,8 @@ Examples:
 - `ssh host tcpdump -U -w - port 9092 | sniff -r -` : another machine, live
 - `sniff --iface eth0 --port 9092 -v` : this machine, live, with key fields
 - `sniff --iface eth0 --groups` : why groups rebalance, as it happens
+
+- `sniff --iface eth0 --incidents` : what breaks, what it costs, what to do, as soon as it is sure
 - `sniff -r capture.pcap --json --records | jq .` : everything, one object a line
 - `sniff -r capture.pcap --fields requested,api,client_id,latency_ms` : chosen columns, tabs between
 """
@@ -134,6 +136,10 @@ def sniff(
     groups: Annotated[
         bool,
         typer.Option("--groups", help="Show what happens to groups, and why they rebalance, instead of exchanges."),
+    ] = False,
+    incidents: Annotated[
+        bool,
+        typer.Option("--incidents", help="Show what broke, what it cost and what to do, instead of exchanges."),
     ] = False,
     payload: Annotated[
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
@@ -189,6 +195,7 @@ def sniff(
             colour=_colour(colour),
             limit=count,
             groups=groups,
+            incidents=incidents,
         ),
         filters=sniffing.Filters(
             apis=frozenset(api or ()),

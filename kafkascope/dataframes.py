@@ -34,7 +34,9 @@ _ORDER: dict[str, list[str]] = {
     "issues": ["connection", "packet", "kind"],
     "group_events": ["at", "group_id"],
     "rebalances": ["started", "stable", "group_id", "to_generation"],
-    "findings": ["rank", "-weight", "kind", "since", "subject"],
+    "incidents": ["rank"],
+    "silences": ["since", "host"],
+    "findings": ["severity_rank", "-weight", "kind", "since", "subject"],
 }
 
 
@@ -44,8 +46,8 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     if "completed" in keys:
         done = pc.coalesce(table["response_done"], table["request_done"], table["answered"], table["requested"])
         table = table.append_column("completed", done)
-    if "rank" in keys:
-        table = table.append_column("rank", pc.index_in(table["severity"], pa.array(list(Severity))))
+    if "severity_rank" in keys:
+        table = table.append_column("severity_rank", pc.index_in(table["severity"], pa.array(list(Severity))))
     table = table.append_column("_row", pa.array(np.arange(len(table))))
     by = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in [*keys, "_row"]]
     order = pc.sort_indices(table, by)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.incidents.rules import NEEDED
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import observed
 from kafkascope.reports.views.registry import VIEWS, results_of
-from kafkascope.reports.vocabulary.tables import EXCHANGES, SCHEMAS
+from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.session import Endpoint, Session, SessionOptions
@@ -37,8 +38,9 @@ class EngineOptions:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The tables that can be made of the views' rows."""
-        return results_of(self.views)
+        """The tables that can be made of the views' rows, and of all tables when they are there."""
+        made = results_of(self.views)
+        return (*made, *CONCLUSIONS) if self.tables | {*made} >= NEEDED else made
 
 
 class Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections import Counter
@@ -313,6 +314,10 @@ class Listening:
                 yield Batch(tables, self._engine.endpoints)
         for tables in self._engine.finish():
             yield Batch(tables, self._engine.endpoints)
+
+    def so_far(self) -> Iterator[Tables]:
+        """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
+        return copy.deepcopy(self._engine).finish()
 
     @property
     def is_partial(self) -> bool:

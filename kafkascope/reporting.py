@@ -11,6 +11,7 @@ from typing import TextIO
 
 import pyarrow as pa
 
+from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show import as_json, markdown
 from kafkascope.reports.show.page.page import page
@@ -21,11 +22,12 @@ Remark = Callable[[str], None]
 
 
 def _html(analysis: Stored, stream: TextIO) -> None:
-    stream.write(page(answers(analysis.tables, analysis.summary), title=_title(analysis)))
+    stream.write(page(answers(analysis.tables, analysis.summary), place=_name(analysis)))
 
 
 def _markdown(analysis: Stored, stream: TextIO) -> None:
-    stream.write(markdown.post_mortem(answers(analysis.tables, analysis.summary), title=_title(analysis)))
+    title = coverage.title(analysis.summary, _name(analysis))
+    stream.write(markdown.post_mortem(answers(analysis.tables, analysis.summary), title))
 
 
 def _json(analysis: Stored, stream: TextIO) -> None:
@@ -65,5 +67,5 @@ def _writing(file: str | None) -> Iterator[TextIO]:
         yield stream
 
 
-def _title(analysis: Stored) -> str:
-    return f"kafkascope report: {analysis.place.rstrip('/').rsplit('/', 1)[-1]}"
+def _name(analysis: Stored) -> str:
+    return analysis.place.rstrip("/").rsplit("/", 1)[-1]

@@ -17,15 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope import watching
+from kafkascope import incident_watch, watching
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
+from kafkascope.incident_watch import News
 from kafkascope.reading import Batch, BatchSource, Listening, Reading
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.text import address, json_members
+from kafkascope.reports.show import incident_lines
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
@@ -64,6 +66,7 @@ class Display:
     colour: bool = False
     limit: int | None = None
     groups: bool = False  # what happens to groups, instead of exchanges
+    incidents: bool = False  # what broke, instead of exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +157,16 @@ def run(options: SniffOptions, remark: Remark) -> int:
                 rehearse(options)
             with Listening(LiveSource(options.interfaces, ports), of_engine) as listening, _ended_by_signals(listening):
                 remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
+                if options.display.incidents:
+                    return _show_incidents(
+                        listening, incident_watch.of_interfaces(listening, of_engine), options, out, remark
+                    )
                 return show(listening, options, out, remark)
         # Lines that pass by on the terminal are progress enough.
-        progress_bar = options.display.groups or not sys.stdout.isatty()
+        progress_bar = options.display.groups or options.display.incidents or not sys.stdout.isatty()
         with Reading(options.files, of_engine, names_ahead=True, progress_bar=progress_bar) as reading:
+            if options.display.incidents:
+                return _show_incidents(reading, incident_watch.of_files(reading, of_engine), options, out, remark)
             return show(reading, options, out, remark)
     except SourceError as error:
         out.flush()
@@ -198,6 +207,37 @@ def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Rema
             return 0
     for line in source.remarks():
         remark(line)
+    return 1 if source.is_partial else 0
+
+
+def _show_incidents(
+    source: BatchSource, looks: Iterable[list[News]], options: SniffOptions, out: BinaryIO, remark: Remark
+) -> int:
+    """Write what there is to tell after each look, then the remarks; returns the exit status."""
+    display = options.display
+    left = sys.maxsize if display.limit is None else display.limit
+    told = 0
+    for news in looks:
+        for one in news[:left]:
+            if display.style == JSON:
+                texts = [incident_lines.json_line(one.incident, one.is_over)]
+            else:
+                texts = incident_lines.lines(one.incident, one.is_over, display.colour)
+            out.writelines(f"{text}\n".encode(errors="surrogateescape") for text in texts)
+            told += 1
+        left -= len(news[:left])
+        if news:
+            out.flush()
+        if not left:
+            break
+        for line in source.news():
+            remark(line)
+        if source.is_stream and _output_is_closed():
+            return 0
+    for line in source.remarks():
+        remark(line)
+    if not told:
+        remark("no incident was found")
     return 1 if source.is_partial else 0
 
 
@@ -371,6 +411,14 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         secret_names=options.secret_names,
         views=frozenset(),
     )
+    if display.incidents:
+        if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
+            raise WrongUse(
+                "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
+            )
+        return EngineOptions(
+            session=least.session, reveal_secrets=options.show_secrets, secret_names=options.secret_names
+        )
     if display.groups:
         if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
             raise WrongUse(

@@ -20,8 +20,9 @@ from kafkascope.cli import app
 from kafkascope.decoders.errors import ERRORS
 from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
+from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import MEANING, RESULTS, SCHEMA_VERSION, SCHEMAS
+from kafkascope.reports.vocabulary.tables import CONCLUSIONS, MEANING, RESULTS, SCHEMA_VERSION, SCHEMAS
 from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
 from kafkascope.reports.vocabulary.triggers import TRIGGERS
 
@@ -41,6 +42,7 @@ def pages() -> dict[str, str]:
         "command_line.md": "".join(_command_line()),
         "notebooks.md": _NOTEBOOKS,
         "tables.md": "".join(_tables()),
+        "incidents.md": "".join(_incidents()),
         "findings.md": "".join(_findings()),
         "groups.md": "".join(_groups()),
         "clusters.md": "".join(_clusters()),
@@ -107,7 +109,7 @@ def _tables() -> Iterator[str]:
     yield "# Tables\n\nTimes are UTC nanoseconds, columns whose names end in `_ms` milliseconds, sizes bytes. "
     yield "Packets are numbered over the whole capture from 1. Parquet files carry these "
     yield "meanings as metadata of their columns.\n"
-    for title, schemas in (("What was seen", SCHEMAS), ("What it means", RESULTS)):
+    for title, schemas in (("What was seen", SCHEMAS), ("What it means", CONCLUSIONS | RESULTS)):
         yield f"\n## {title}\n"
         for name, schema in schemas.items():
             yield f"\n### {name}\n\n{_meaning(schema)}.\n" + _head("column", "type", "meaning")
@@ -143,6 +145,13 @@ def _findings() -> Iterator[str]:
     yield "\n## Thresholds\n\nWhat counts as a problem.\n" + _head("threshold", "value", "unit", "reason")
     for name, one in THRESHOLDS.items():
         yield _row(f"`{name}`", f"{one.value:g}", one.unit, one.reason)
+
+
+def _incidents() -> Iterator[str]:
+    yield "# Incidents\n\nEach row of the table `incidents` is one cause with all that came of it: who, when, what it "
+    yield "cost, how one knows, and what to do.\n" + _head("kind", "what happened")
+    for kind, meaning in INCIDENT_KINDS.items():
+        yield _row(f"`{kind}`", meaning)
 
 
 def _groups() -> Iterator[str]:

@@ -25,9 +25,11 @@ from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.columns.topics import TopicNames
-from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.incidents.rules import conclusions
+from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.show.page.page import page
+from kafkascope.reports.vocabulary.tables import CONCLUSIONS
 from kafkascope.sniffer.capture_points import FileClock, Joined
 from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -35,7 +37,7 @@ from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
-from kafkascope.spark.output import Output, Part, PartWriter, WriteError
+from kafkascope.spark.output import Output, Part, PartWriter, WriteError, datasets_of
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, tail
 from kafkascope.spark.stored import datasets
@@ -220,6 +222,7 @@ class _Run:
         issues = [*issues, *clock_issues(clocks)]
         into = partitions or self._partitions(splits)
         summary = Summary()
+        summary.captures = sorted(capture_name(ranges[0].path) for ranges in files)
         summary.clocks = [clock_row(clock) for clock in clocks]
         summary.ports = self._options.session.ports
         names = TopicNames()
@@ -248,6 +251,7 @@ class _Run:
             self.parts += parts
             summary.merge(of_results)
         self._attach()
+        self._conclude(summary)
         rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
@@ -344,6 +348,15 @@ class _Run:
         lags = [part for part in self.parts if part.table == "lag"]
         self.parts = [part for part in self.parts if part.table != "rebalances"]
         self.parts += self._spread("count rereads", found, lambda parts: tasks.attach(parts, staging, rereads, lags), 1)
+
+    def _conclude(self, summary: Summary) -> None:
+        """Write what is made of all tables together; few rows of each, so that it is done here."""
+        if not CONCLUSIONS.keys() <= {*self._options.results}:
+            return
+        writer = PartWriter(self._staging, 0)
+        writer.write(conclusions(datasets_of(self._staging, self.parts), summary.result()))
+        self.parts += writer.finish()
+        summary.merge(writer.summary)
 
     def _spread(
         self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int

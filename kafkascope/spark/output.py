@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import dataset as ds
 from pyarrow import fs
 
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
@@ -386,6 +387,18 @@ def stored(staging: str, part: Part) -> Iterator[pa.Table]:
     with pq.ParquetFile(posixpath.join(_directory(path, part.table), part.file), filesystem=system) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group).cast(SCHEMAS_WITH_VIEWS[part.table])
+
+
+def datasets_of(staging: str, parts: Iterable[Part]) -> dict[str, ds.Dataset]:
+    """The tables that are made of these parts, by name; other files that lie beside them are left out."""
+    system, path = locate(staging)
+    files: dict[str, list[str]] = {}
+    for part in parts:
+        files.setdefault(part.table, []).append(posixpath.join(_directory(path, part.table), part.file))
+    return {
+        name: ds.dataset(sorted(found), schema=SCHEMAS_WITH_VIEWS[name], format="parquet", filesystem=system)
+        for name, found in files.items()
+    }
 
 
 def resolve_part(staging: str, part: Part, names: Mapping[str, str]) -> Part:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -11,11 +11,15 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.coverage import IssueAnswer, issues
 from kafkascope.reports.answers.errors import Errors, errors
-from kafkascope.reports.answers.groups import GroupLimits, Groups, groups, numbered
+from kafkascope.reports.answers.groups import GroupLimits, Groups, groups
+from kafkascope.reports.answers.incident_timelines import IncidentTimeline, timelines
+from kafkascope.reports.answers.incidents import Incidents, incidents
 from kafkascope.reports.answers.latency import Latency, latency
 from kafkascope.reports.answers.progress import Lag, lag
 from kafkascope.reports.answers.throughput import Throughput, throughput
+from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import fault
+from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.finding import Finding, Observation, order
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
@@ -37,6 +41,7 @@ class Answers:
     """What a capture answers; None where its table is not there."""
 
     summary: Mapping[str, Any]  # reports.measures.summary.Summary.result(); empty if it is not there
+    incidents: Incidents | None
     findings: Findings | None
     groups: Groups | None
     latency: Latency | None
@@ -44,6 +49,7 @@ class Answers:
     lag: Lag | None
     throughput: Throughput | None
     issues: list[IssueAnswer] | None
+    timelines: Sequence[IncidentTimeline] = ()  # of the first incidents, in their order
     begin: int = field(default=0)  # nanoseconds, of the first thing that is told
     end: int = field(default=0)
 
@@ -79,15 +85,20 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
     of_errors = section("errors", lambda: errors(tables.get("error_histogram")))
     of_lag = section("lag", lambda: lag(tables.get("lag")))
     of_throughput = section("throughput", lambda: throughput(tables.get("throughput")))
-    times = [at for text in (summary.get("first"), summary.get("last")) if (at := _nanoseconds(text)) is not None]
+    times = [at for text in (summary.get("first"), summary.get("last")) if (at := nanoseconds(text)) is not None]
     if of_groups:
         for group in of_groups.shown:
             for row in group.rebalances:
                 times += [at for at in (row.started, row.joined, row.stable, row.recovered) if at is not None]
     if not times and of_latency and of_latency.apis:
         times = [of_latency.begin, of_latency.begin + of_latency.spans * of_latency.width]
+    begin, end = min(times, default=0), max(times, default=0)
+    of_incidents = section("incidents", lambda: incidents(tables.get("incidents")))
+    shown = of_incidents.shown if of_incidents else []
+    of_timelines = section("timelines", lambda: timelines(shown, tables, of_groups, of_lag, begin, end))
     return Answers(
         summary=summary,
+        incidents=of_incidents,
         findings=found,
         groups=of_groups,
         latency=of_latency,
@@ -95,8 +106,9 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
         lag=of_lag,
         throughput=of_throughput,
         issues=issues(tables.get("issues"), faults),
-        begin=min(times, default=0),
-        end=max(times, default=0),
+        timelines=of_timelines or (),
+        begin=begin,
+        end=end,
     )
 
 
@@ -114,7 +126,7 @@ def _findings(table: ds.Dataset | None) -> Findings | None:
         return None
     kept: list[Finding] = []
     count = 0
-    for batch in table.to_batches(columns=FINDINGS.names):
+    for batch in table.to_batches(columns=[name for name in FINDINGS.names if name != "id"]):
         count += batch.num_rows
         for row in numbered(pa.Table.from_batches([batch])).to_pylist():
             row["evidence"] = [Observation(**one) for one in row["evidence"] or ()]
@@ -124,10 +136,3 @@ def _findings(table: ds.Dataset | None) -> Findings | None:
             kept = sorted(kept, key=order)[:FINDINGS_SHOWN]
     shown = sorted(kept, key=order)[:FINDINGS_SHOWN]
     return Findings(shown, count - len(shown))
-
-
-def _nanoseconds(text: str | None) -> int | None:
-    """A time as the summary writes it."""
-    if text is None:
-        return None
-    return int(pa.scalar(text.removesuffix("Z")).cast(pa.timestamp("ns")).value)

@@ -13,6 +13,7 @@ from kafkascope.reports.answers.capture_points import clock_text
 from kafkascope.reports.columns.text import counted, not_taken_remark, tls_remark
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 
+FILES_NAMED = 2  # of a capture of several, by which it is called
 CLOCKS = 20  # of files, that are told
 
 
@@ -73,6 +74,22 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     if others := summary.get("not_taken_for_kafka"):
         told.append(("not taken for Kafka", not_taken_remark(others)))
     return told
+
+
+def name(summary: Mapping[str, Any], place: str = "capture") -> str:
+    """What the capture is called: its first files; the place of the analysis where they are not known."""
+    files = summary.get("captures") or [place]
+    more = f" and {len(files) - FILES_NAMED} more" if len(files) > FILES_NAMED else ""
+    return ", ".join(files[:FILES_NAMED]) + more
+
+
+def title(summary: Mapping[str, Any], place: str = "capture") -> str:
+    """What the capture is called and the time that it covers, which tells reports apart."""
+    first, last = (summary.get(key) for key in ("first", "last"))
+    if not first or not last:
+        return name(summary, place)
+    until = last[11:19] if last[:10] == first[:10] else last[:19].replace("T", " ")
+    return f"{name(summary, place)}, {first[:19].replace('T', ' ')} to {until} UTC"
 
 
 def headline(summary: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
@@ -166,21 +167,6 @@ def _generation(row: Rebalance) -> int:
 def events_of(table: pa.Table) -> list[Event]:
     """Rows of the table group_events as values, in order of time; times are nanoseconds."""
     return sorted((Event(**row) for row in numbered(table).to_pylist()), key=lambda e: (e.at or 0, e.packet or 0))
-
-
-def numbered(table: pa.Table) -> pa.Table:
-    """A table with its times, nested ones too, as int64 nanoseconds."""
-    return table.cast(pa.schema([pa.field(f.name, _without_times(f.type)) for f in table.schema]))
-
-
-def _without_times(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_list(kind):
-        return pa.list_(_without_times(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([(f.name, _without_times(f.type)) for f in kind])
-    return kind
 
 
 def weight_ms(row: Rebalance) -> float:

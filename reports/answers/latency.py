@@ -13,7 +13,19 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.measures.latency.histogram import ERROR, percentiles
-from kafkascope.reports.measures.latency.parts import APPLICATION, PARTS, SLOW, TOTAL, TRANSFER
+from kafkascope.reports.measures.latency.parts import (
+    APPLICATION,
+    PARTS,
+    QUEUED,
+    REPLICAS,
+    SLOW,
+    THROTTLED,
+    TOTAL,
+    TRANSFER,
+    UNSPLIT,
+    WAITING,
+)
+from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -85,6 +97,20 @@ class Latency:
         """Milliseconds at which a row of a heat map begins."""
         return 0.0 if row == 0 else float(_MICROSECOND_MS * _GROWTH ** (row * _ROW_BUCKETS))
 
+
+PART_NAMES: dict[str, tuple[str, str]] = {
+    TOTAL: ("all", "all of it"),
+    WAITING: ("waiting", "waiting, as the client asked"),
+    THROTTLED: ("throttled", "throttled by quota"),
+    TRANSFER: ("transfer", "transfer, first to last byte"),
+    QUEUED: ("queued", "queued behind an earlier request on the connection"),
+    REPLICAS: ("replicas", "replicas did not follow in time"),
+    UNSPLIT: ("unsplit", "waiting, or the broker: the capture does not tell"),
+    SLOW: ("broker", "broker and disk"),
+    APPLICATION: ("application", "application: answer to next request"),
+}
+"""What each part is called: in a word, and in words."""
+_OF_BROKERS = frozenset({SLOW, QUEUED, REPLICAS, UNSPLIT, THROTTLED})  # what nobody asked for
 
 _Key = tuple[str, ...]
 
@@ -283,6 +309,14 @@ def _parts_of(api: str) -> list[str]:
 def telling(one: ApiLatency) -> bool:
     """Whether the parts of an API's latency say more than the whole of it."""
     return one.api in _POLLING or not one.parts.keys() <= _EVERYWHERE
+
+
+def tone(part: str, spread: Spread) -> str:
+    """How bad a part is, by its time and not by its share: ``bad``, ``warn``, or nothing for what is ordinary."""
+    if part not in _OF_BROKERS:
+        return ""
+    p99 = spread.at[2]
+    return "bad" if p99 >= threshold("long_answer") else "warn" if p99 >= threshold("slow_answer") else ""
 
 
 def _heats(apis: list[ApiLatency], heat: Mapping[_Key, NDArray[np.int64]]) -> list[Heat]:

@@ -41,6 +41,11 @@ def iso_time(at: int | None) -> str | None:
     return None if at is None else f"{np.datetime64(at, 'ns')}Z"
 
 
+def nanoseconds(text: str | None) -> int | None:
+    """Nanoseconds since 1970 of a time that `iso_time` wrote; None for None."""
+    return None if text is None else int(np.datetime64(text.removesuffix("Z"), "ns").astype(np.int64))
+
+
 def clock(at: int | None) -> str:
     """Time of day of nanoseconds since 1970, UTC; nothing for None."""
     return "" if at is None else str(np.datetime64(at // MILLISECOND_NS, "ms"))[11:]

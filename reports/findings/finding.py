@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -39,12 +40,17 @@ class Finding:
     advice: str
     weight: float = field(default=0.5)  # 0 to 1
 
+    @property
+    def id(self) -> str:
+        """Names it, the same in all ways to run."""
+        return f"{self.kind}-{zlib.crc32(f'{self.subject} {self.title}'.encode(errors='surrogatepass')):08x}"
+
 
 def finding_table(findings: Iterable[Finding]) -> pa.Table:
     """Rows of findings, the weightiest first."""
     rows = []
     for one in sorted(findings, key=order):
-        row = dataclasses.asdict(one)
+        row = {"id": one.id, **dataclasses.asdict(one)}
         row["evidence"] = [dataclasses.asdict(observation) for observation in shortened(one.evidence)]
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=FINDINGS)

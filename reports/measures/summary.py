@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ class Summary:
         self.packets = 0  # each once, also if several files have it
         self.copies = 0  # packets that another file has too, and that are counted there
         self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
+        self.captures: list[str] = []  # files, as ``capture_name`` has them
         self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
 
     def observe(self, tables: Mapping[str, pa.Table]) -> None:
@@ -92,6 +94,7 @@ class Summary:
         self.copies += other.copies
         self.ports |= other.ports
         self._connections.update(other._connections)
+        self.captures += other.captures
         self.clocks += other.clocks
 
     def rename_topics(self, names: Mapping[str, str]) -> None:
@@ -104,6 +107,7 @@ class Summary:
         """Everything as plain values, largest first, ready for JSON."""
         return {
             "schema_version": SCHEMA_VERSION,
+            "captures": self.captures[:_KEPT],
             "first": iso_time(self._first),
             "last": iso_time(self._last),
             "packets": self.packets,
@@ -191,6 +195,11 @@ class Summary:
             self._first = first if self._first is None else min(self._first, first)
         if last is not None:
             self._last = last if self._last is None else max(self._last, last)
+
+
+def capture_name(path: str) -> str:
+    """A file with the directory that it is in, which tells apart what is called ``capture.pcap`` everywhere."""
+    return "standard input" if path == "-" else "/".join(PurePath(path).parts[-2:]).replace("//", "/")
 
 
 def not_taken_note(result: Mapping[str, Any]) -> str:

@@ -13,17 +13,21 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import Errors
 from kafkascope.reports.answers.groups import Groups, weight_ms
-from kafkascope.reports.answers.latency import Latency
+from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Latency, tone
 from kafkascope.reports.answers.progress import Lag
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.findings.finding import Finding
+from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.measures.latency.parts import APPLICATION, SLOW
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.triggers import words
 
 _ROWS = 10  # of each table; what is left out is counted
 _FINDINGS = 8
+_TONES = {"bad": "red", "warn": "yellow"}
 _STYLES: dict[str, str] = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -31,6 +35,7 @@ def show(answers: Answers, console: Console) -> None:
     """Print the answers."""
     parts: list[RenderableType] = [Text(" · ".join(coverage.headline(answers.summary)))]
     for part in (
+        _incidents(answers),
         _findings(answers),
         _groups(answers.groups),
         _latency(answers.latency),
@@ -44,20 +49,44 @@ def show(answers: Answers, console: Console) -> None:
     console.print(Group(*parts))
 
 
+def _incidents(answers: Answers) -> Iterator[RenderableType]:
+    found = answers.incidents
+    if found is None or answers.no_kafka:
+        return
+    if not found.trouble:
+        yield Text(nothing_wrong(answers.summary), style="green")
+    grid = Table.grid(padding=(0, 1))
+    for one in found.shown[:_FINDINGS]:
+        grid.add_row(Text(one.severity, style=_STYLES.get(one.severity, "")), incident_text(one))
+    if found.shown:
+        yield grid
+    if (more := len(found.shown) + found.left_out - _FINDINGS) > 0:
+        yield Text(f"and {more:,} more incidents, in the report")
+
+
+def incident_text(one: Incident) -> Text:
+    """What broke, what it cost, what to do: a line each."""
+    cost = " · ".join(effect.text for effect in one.effects)
+    text = Text(shown_text(one.what), style="bold")
+    text.append(f"\n{shown_text(cost)}{' · ' if cost else ''}{one.certainty}", style="dim not bold")
+    return text.append(f"\n→ {shown_text(one.advice)}", style="not bold")
+
+
 def _findings(answers: Answers) -> Iterator[RenderableType]:
     found = answers.findings
     if found is None:
         return
-    if not found.shown:
-        if not answers.no_kafka:
-            yield Text("no problem was found", style="green")
-        return
-    count = len(found.shown) + found.left_out
-    yield Text(counted(count, "finding"), style="bold")
-    grid = Table.grid(padding=(0, 1))
-    for one in found.shown[:_FINDINGS]:
-        grid.add_row(Text(one.severity, style=_STYLES.get(one.severity, "")), _finding(one))
-    yield grid
+    explained = answers.incidents.explained if answers.incidents else frozenset()
+    others = [one for one in found.shown if one.id not in explained]
+    if not others and answers.incidents is None and not answers.no_kafka:
+        yield Text("no problem was found", style="green")
+    count = len(others) + found.left_out
+    if others:
+        yield Text(counted(count, "finding") + (" besides" if explained else ""), style="bold")
+        grid = Table.grid(padding=(0, 1))
+        for one in others[:_FINDINGS]:
+            grid.add_row(Text(one.severity, style=_STYLES.get(one.severity, "")), _finding(one))
+        yield grid
     if count > _FINDINGS:
         yield Text(f"and {count - _FINDINGS:,} more, in the report")
 
@@ -98,25 +127,23 @@ def _groups(groups: Groups | None) -> Iterator[RenderableType]:
 def _latency(latency: Latency | None) -> Iterator[RenderableType]:
     if latency is None or not latency.apis:
         return
-    table = _table(
-        "latency", "answers:", "p50:", "p90:", "p99:", "max:", "waiting:", "throttled:", "slow:", "slow p99:"
-    )
+    table = _table("latency", "count:", "p50:", "p99:", "max:", "broker\np99:", "mostly")
+    table.columns[0].no_wrap = True  # names of APIs are no longer than a line has room for
     for api in latency.apis[:_ROWS]:
-        p50, p90, p99, _ = (duration(value) for value in api.total.at)
-        shares = []
-        for name in ("waiting", "throttled", "slow"):
-            part = api.parts.get(name)
-            shares.append(f"{part.sum_ms / api.total.sum_ms:.0%}" if part and api.total.sum_ms else "")
-        slow = api.parts.get("slow")
-        _row(
-            table,
-            api.api,
-            f"{api.total.count:,}",
-            *(p50, p90, p99, duration(api.total.highest)),
-            *shares,
-            duration(slow.at[2]) if slow else "",
-        )
+        p50, _, p99, _ = (duration(value) for value in api.total.at)
+        slow = api.parts.get(SLOW)
+        own = Text(duration(slow.at[2]), style=_TONES.get(tone(SLOW, slow), "")) if slow else Text()
+        _row(table, api.api, f"{api.total.count:,}", p50, p99, duration(api.total.highest), own, _most(api))
     yield _and_more(table, len(latency.apis))
+
+
+def _most(api: ApiLatency) -> str:
+    """What most of the time went to, and how much of it: ``waiting 84%``."""
+    parts = {name: part.sum_ms for name, part in api.parts.items() if name != APPLICATION}
+    if not api.total.sum_ms or not parts:
+        return ""
+    name = max(parts, key=lambda one: parts[one])
+    return f"{PART_NAMES[name][0]} {parts[name] / api.total.sum_ms:.0%}"
 
 
 def _errors(errors: Errors | None) -> Iterator[RenderableType]:
@@ -170,13 +197,17 @@ def _table(*heads: str, style: str = "") -> Table:
     for i, head in enumerate(heads):
         number = head.endswith(":")
         table.add_column(
-            head.rstrip(":"), justify="right" if number else "left", no_wrap=number, style="" if i else style
+            head.rstrip(":"),
+            justify="right" if number else "left",
+            no_wrap=number,
+            overflow="fold",  # a name that is cut cannot be looked for
+            style="" if i else style,
         )
     return table
 
 
-def _row(table: Table, *cells: str) -> None:
-    table.add_row(*(Text(shown_text(cell)) for cell in cells))
+def _row(table: Table, *cells: str | Text) -> None:
+    table.add_row(*(cell if isinstance(cell, Text) else Text(shown_text(cell)) for cell in cells))
 
 
 def _and_more(table: Table, rows: int) -> Table:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.decoders import to_json
-from kafkascope.reports.answers.groups import numbered
+from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.vocabulary.tables import RESULTS
 
-TABLES = ("findings", *(name for name in RESULTS if name != "findings"), "issues", "connections")
+TABLES = ("incidents", "findings", *(name for name in RESULTS if name != "findings"), "issues", "connections")
 """In the order in which they are written."""
 _LEFT_OUT = frozenset({"bucket", "counts"})  # histograms: their percentiles are told
 
@@ -31,14 +31,20 @@ def write(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], stream: 
         table = tables[name]
         columns = [column for column in table.schema.names if column not in _LEFT_OUT]
         for batch in table.to_batches(columns=columns):
-            kinds = {field.name: field.type for field in batch.schema if _has_times(field.type)}
-            for row in numbered(pa.Table.from_batches([batch])).to_pylist():
-                for column, kind in kinds.items():
-                    row[column] = _with_times(row[column], kind)
+            for row in with_times(pa.Table.from_batches([batch])):
                 stream.write(comma + to_json(row))
                 comma = ",\n"
         stream.write("]")
     stream.write("}\n")
+
+
+def with_times(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of a table, with times as ISO 8601, UTC."""
+    kinds = {field.name: field.type for field in table.schema if _has_times(field.type)}
+    for row in numbered(table).to_pylist():
+        for column, kind in kinds.items():
+            row[column] = _with_times(row[column], kind)
+        yield row
 
 
 def _has_times(kind: pa.DataType) -> bool:

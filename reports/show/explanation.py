@@ -9,6 +9,8 @@ from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, day_and_clock, duration, in_milliseconds
 from kafkascope.reports.groups.history import Evidence, Member, Rebalance
+from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS
 from kafkascope.reports.vocabulary.triggers import TRIGGERS, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -16,6 +18,37 @@ from kafkascope.sniffer.units import MILLISECOND_NS
 def explain(rebalance: Rebalance) -> str:
     """A rebalance in words, as they are shown to people."""
     return "\n".join(map(shown_text, _lines(rebalance)))
+
+
+def explain_incident(incident: Incident) -> str:
+    """An incident in words, as they are shown to people: what broke, what it cost, how one knows, what to do."""
+    return "\n".join(map(shown_text, _lines_of_incident(incident)))
+
+
+def _lines_of_incident(one: Incident) -> Iterator[str]:
+    yield f"{one.severity}: {one.what} ({one.certainty})"
+    until = "not over when the capture ended" if one.ended is None else f"until {day_and_clock(one.ended)}"
+    yield f"From {day_and_clock(one.started)}, {until}: {INCIDENT_KINDS[one.kind]}."
+    if one.effects:
+        yield ""
+        yield "What came of it:"
+        for effect in one.effects:
+            yield f"    {effect.text}"
+    yield ""
+    yield "How one knows:"
+    for seen in sorted((one for one in one.evidence if not one.rejected), key=lambda seen: seen.at or 0):
+        yield f"  + {_clock(seen.at)} {_packet(seen.packet)}{seen.text} (weight {seen.weight:.2f})"
+    for seen in one.evidence:
+        if seen.rejected:
+            yield f"  - {_clock(seen.at)} {_packet(seen.packet)}rejected: {seen.text} (weight {seen.weight:.2f})"
+    if one.findings or one.rebalances:
+        told = [f"{group} → {generation}" for group, generation in sorted(one.rebalances)]
+        yield ""
+        yield f"It explains {counted(len(one.findings), 'finding')}" + (
+            f" and rebalances {', '.join(told)}" if told else ""
+        )
+    yield ""
+    yield f"What to do: {one.advice}"
 
 
 def _lines(rebalance: Rebalance) -> Iterator[str]:

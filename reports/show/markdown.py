@@ -9,10 +9,13 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.groups import GroupAnswer, weight_ms
+from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.latency import PART_NAMES
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, day_and_clock, duration
 from kafkascope.reports.groups.history import Rebalance
+from kafkascope.reports.measures.latency.parts import APPLICATION, SLOW
 from kafkascope.reports.show.explanation import explain
 from kafkascope.reports.vocabulary.triggers import words
 
@@ -24,7 +27,7 @@ ROWS = 25  # of any other table
 def post_mortem(answers: Answers, title: str = "What the capture tells") -> str:
     """A document. Text of the capture in it is escaped: it is shown as it is, and marks nothing up."""
     lines = [f"# {escaped(title)}", "", escaped(" · ".join(coverage.headline(answers.summary))), ""]
-    for section in (_findings, _groups, _latency, _errors, _lag, _throughput, _coverage):
+    for section in (_incidents, _findings, _groups, _latency, _errors, _lag, _throughput, _coverage):
         lines += [*section(answers), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
 
@@ -51,6 +54,36 @@ def _absent(table: str) -> str:
 
 def _packet(number: int | None) -> str:
     return "" if number is None else f" (packet {number})"
+
+
+def _incidents(answers: Answers) -> Iterator[str]:
+    yield "## Incidents"
+    yield ""
+    if (found := answers.incidents) is None:
+        yield _absent("incidents")
+        return
+    if answers.no_kafka:
+        yield "No Kafka was seen, so nothing can be said of incidents."
+        return
+    if not found.trouble:
+        text = nothing_wrong(answers.summary)
+        yield escaped(f"{text[:1].upper()}{text[1:]}.")
+        yield ""
+    for number, one in enumerate(found.shown[:ROWS], 1):
+        yield f"### {number}. {one.severity}: {escaped(one.what)}"
+        yield ""
+        if one.effects:
+            yield f"**What it cost:** {escaped('; '.join(effect.text for effect in one.effects))}"
+            yield ""
+        yield f"**What to do:** {escaped(one.advice)}"
+        yield ""
+        for seen in one.evidence:
+            text = f"not {seen.text}" if seen.rejected else seen.text
+            yield f"- {clock(seen.at)} {escaped(text)}{_packet(seen.packet)}".replace("-  ", "- ")
+        yield f"- How sure: {one.certainty}"
+        yield ""
+    if (more := len(found.shown) - ROWS + found.left_out) > 0 and len(found.shown) >= ROWS:
+        yield f"And {more:,} more, in the table incidents."
 
 
 def _findings(answers: Answers) -> Iterator[str]:
@@ -142,17 +175,17 @@ def _latency(answers: Answers) -> Iterator[str]:
         return
     rows = []
     for api in latency.apis[:ROWS]:
-        slow = api.parts.get("slow")
+        slow = api.parts.get(SLOW)
         shares = ", ".join(
-            f"{name} {part.sum_ms / api.total.sum_ms:.0%}"
+            f"{PART_NAMES[name][0]} {part.sum_ms / api.total.sum_ms:.0%}"
             for name, part in api.parts.items()
-            if name != "application" and api.total.sum_ms and part.sum_ms / api.total.sum_ms >= 0.005
+            if name != APPLICATION and api.total.sum_ms and part.sum_ms / api.total.sum_ms >= 0.005
         )
         p50, p90, p99, _ = map(duration, api.total.at)
         slowest = duration(slow.at[2]) if slow else ""
         highest = duration(api.total.highest)
         rows.append((escaped(api.api), f"{api.total.count:,}", p50, p90, p99, highest, slowest, shares))
-    yield from _table(("API", "answers", "p50", "p90", "p99", "max", "p99 of what was slow", "time went to"), rows)
+    yield from _table(("API", "answers", "p50", "p90", "p99", "max", "p99 of broker and disk", "time went to"), rows)
 
 
 def _errors(answers: Answers) -> Iterator[str]:

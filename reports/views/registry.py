@@ -11,6 +11,7 @@ from kafkascope.reports.views.clients import ClientsView
 from kafkascope.reports.views.clusters import ClustersView
 from kafkascope.reports.views.errors import ErrorsView
 from kafkascope.reports.views.groups import GroupsView
+from kafkascope.reports.views.hosts import HostsView
 from kafkascope.reports.views.latency import LatencyView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.views.throughput import ThroughputView
@@ -23,6 +24,7 @@ _ALL: tuple[Callable[[], View], ...] = (
     LatencyView,
     ThroughputView,
     ErrorsView,
+    HostsView,
     ClustersView,
 )
 

@@ -100,6 +100,10 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "compression_bomb": IssueKind(
         "a record batch grows out of all proportion", "its records are missing, or all but the first"
     ),
+    # Incidents
+    "too_many_rows": IssueKind(
+        "a table has more rows than rules of incidents look at", "incidents that only the others show are missing"
+    ),
     # This program
     INTERNAL_ERROR: IssueKind(
         "kafkascope has a fault that this message (or group, or answer) met; please report it, with its detail",

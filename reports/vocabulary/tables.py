@@ -401,6 +401,7 @@ OBSERVATION = pa.struct(
 FINDINGS = described(
     "Problems with their evidence and what to do, the weightiest first",
     [
+        ("id", pa.string(), "names it, the same in all ways to run: kind and a checksum of subject and title"),
         ("severity", pa.string(), "critical, warning, info"),
         ("kind", pa.string(), "which kind"),
         ("title", pa.string(), "what is wrong"),
@@ -410,6 +411,101 @@ FINDINGS = described(
         ("weight", pa.float64(), "0 to 1, the order within a severity"),
         ("evidence", pa.list_(OBSERVATION), "observations with their packets"),
         ("advice", pa.string(), "what to do"),
+    ],
+)
+
+SUBJECT = pa.struct(
+    fields(
+        [
+            ("role", pa.string(), "broker (by node id), client (by client id), host (by address), group, topic"),
+            ("name", pa.string(), "its name"),
+        ]
+    )
+)
+EFFECT = pa.struct(
+    fields(
+        [
+            ("what", pa.string(), "rebalances, requests, partitions, records, members, errors, time"),
+            ("count", pa.int64(), "how many; null: not counted"),
+            ("duration_ms", pa.float64(), "milliseconds for which it lasted; null: no time"),
+            ("text", pa.string(), "the same in words"),
+        ]
+    )
+)
+WEIGHED = pa.struct(
+    fields(
+        [
+            ("text", pa.string(), "what was seen"),
+            ("packet", pa.int64(), "null: it is the absence of something, or about no single packet"),
+            ("at", TIME, "when"),
+            ("weight", pa.float64(), "how much it speaks for the kind, or for the alternative that it names, 0 to 1"),
+            ("rejected", pa.bool_(), "whether it speaks for another kind, and was outweighed"),
+        ]
+    )
+)
+EXPLAINS = pa.struct(
+    fields(
+        [
+            ("findings", pa.list_(pa.string()), "ids of findings"),
+            (
+                "rebalances",
+                pa.list_(
+                    pa.struct(
+                        fields(
+                            [
+                                ("group_id", pa.string(), "the group"),
+                                ("to_generation", pa.int32(), "generation or epoch that came of it"),
+                            ]
+                        )
+                    )
+                ),
+                "rebalances",
+            ),
+        ]
+    )
+)
+
+INCIDENTS = described(
+    "What broke, one row for each cause with all that came of it; what to look at first is first",
+    [
+        ("rank", pa.int32(), "1: what to look at first"),
+        ("kind", pa.string(), "which kind"),
+        ("severity", pa.string(), "critical, warning, info (planned work, and what mended itself at no cost)"),
+        ("certainty", pa.string(), "certain, likely, guessed"),
+        ("subjects", pa.list_(SUBJECT), "who, the one that it is about first"),
+        ("started", TIME, "when it began"),
+        ("ended", TIME, "when it was over; null: it was not, as far as the capture goes"),
+        ("headline", pa.string(), "who, what, when, and what it cost"),
+        ("effects", pa.list_(EFFECT), "what came of it"),
+        ("evidence", pa.list_(WEIGHED), "observations, those for rejected alternatives last"),
+        ("advice", pa.string(), "what to do now, what to change"),
+        ("explains", EXPLAINS, "findings and rebalances that it accounts for"),
+        ("cost_ms", pa.float64(), "milliseconds that work stood still by it, in all; the order within a severity"),
+    ],
+)
+
+SILENCES = described(
+    "When a broker said nothing on any connection though answers were due, or could not be connected to",
+    [
+        ("host", pa.string(), "address of the broker"),
+        ("since", TIME, "end of the last tenth of a second in which it sent data"),
+        ("until", TIME, "begin of the first tenth of a second in which it sent data again; null: it never did"),
+        ("duration_ms", pa.float64(), "milliseconds from since to until, or to the last packet of its connections"),
+        ("waiting", pa.int64(), "requests that waited in it longer than they allowed"),
+        ("waiting_replicas", pa.int64(), "... that are writes with acks=all, and may have waited for other brokers"),
+        ("waiting_connections", pa.int64(), "connections of these requests"),
+        ("waiting_clients", pa.list_(pa.string()), "client ids of these requests"),
+        ("asked", pa.int64(), "tenths of a second in which data was sent to it"),
+        ("acknowledged", pa.int64(), "tenths of a second in which it sent packets, but no data"),
+        ("ended", pa.int64(), "connections with it that ended in it"),
+        ("ended_clients", pa.int64(), "addresses of the clients of these connections"),
+        ("reset", pa.int64(), "... by RST"),
+        ("refused", pa.int64(), "connects that it refused"),
+        ("unanswered", pa.int64(), "connects that nobody answered"),
+        ("opened", pa.int64(), "connections that were opened with it in it or in the second after"),
+        ("kept", pa.int64(), "connections on which it sent data before it and after it"),
+        ("timeouts", pa.int64(), "packets that it had to send again after a timeout, in the ten seconds around it"),
+        ("first_packet", pa.int64(), "packet of the first request that waited, or of the first connect that failed"),
     ],
 )
 
@@ -707,6 +803,28 @@ THROUGHPUT = described(
     ],
 )
 
+# What brokers sent, were asked and had to wait for: rows of the view of hosts, of which ``silences`` is made.
+ACTIVITY = pa.schema(
+    [
+        ("host", pa.string()),  # of the broker
+        (
+            "kind",
+            pa.string(),
+        ),  # sent, received, sent_as_client: ten seconds of a connection; asked, throttled: a request; connection
+        ("at", pa.int64()),  # nanoseconds: begin of the span; from when on an answer was due; opened
+        ("until", pa.int64()),  # answered; closed
+        ("connection", pa.int64()),
+        ("packet", pa.int64()),
+        ("client", pa.string()),  # connection: address
+        ("client_id", pa.string()),
+        ("how", pa.string()),  # connection: how it ended, or what became of the connect; asked: replicas, broker
+        ("timeouts", pa.int64()),  # sent, received: packets that were sent again after a timeout
+        ("kafka", pa.bool_()),  # connection: whether Kafka was spoken
+        ("packets_in", pa.binary()),  # tenths of a second of the span, as in tcp_health
+        ("payload_in", pa.binary()),
+    ]
+)
+
 # What exchanges say of clusters: rows of the view of clusters. A row is an answer with the numbers of what it tells, or
 # (without a connection) one fact of what has a number: what is told again and again is here once.
 CLUSTER_FACTS = pa.schema(
@@ -786,5 +904,9 @@ RESULTS: dict[str, pa.Schema] = {
     "lag": LAG,
     "rereads": REREADS,
     "findings": FINDINGS,
+    "silences": SILENCES,
 }
-ALL_SCHEMAS = SCHEMAS | RESULTS
+
+# What is made of other tables, when all of them are there.
+CONCLUSIONS: dict[str, pa.Schema] = {"incidents": INCIDENTS}
+ALL_SCHEMAS = SCHEMAS | RESULTS | CONCLUSIONS

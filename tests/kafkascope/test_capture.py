@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +14,11 @@ import pytest
 
 import kafkascope
 from kafkascope.capture import Capture
+from kafkascope.reports.columns.faults import RAISE_FAULTS
+from kafkascope.reports.incidents import rules, signs
+from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.spool import Spool
@@ -24,12 +32,13 @@ def joins() -> Capture:
     return capture
 
 
+PROPERTIES = {*SCHEMAS, "incidents", "findings", "rebalances", "group_events", "cluster_events", "silences"}
+
+
 def test_every_table_is_a_property_with_the_columns_of_its_schema(joins: Capture) -> None:
     assert joins.tables == tuple(ALL_SCHEMAS)
     for name, schema in ALL_SCHEMAS.items():
-        frame = (
-            getattr(joins, name) if name in {*SCHEMAS, "group_events", "rebalances", "findings"} else joins.frame(name)
-        )
+        frame = getattr(joins, name) if name in PROPERTIES else joins.frame(name)
         assert isinstance(frame, pd.DataFrame)
         assert list(frame.columns) == schema.names
         assert joins.arrow(name).schema == schema
@@ -77,6 +86,51 @@ def test_records_are_there_only_if_asked_for() -> None:
 def test_it_shows_itself(joins: Capture) -> None:
     assert "426 exchanges" in repr(joins)
     assert "<td>JoinGroup</td>" in joins._repr_html_()
+
+
+def test_incidents_are_told_by_rank_with_all_that_is_known_of_them() -> None:
+    capture = kafkascope.read(PCAPS / "killed-consumer" / "capture.pcap")
+    assert list(capture.incidents["rank"]) == [1]
+    one = capture.incident(1)
+    assert one.incident.kind == capture.incidents.kind[0] == "client_died"
+    assert one.incident.headline == capture.incidents.headline[0]
+    assert repr(one) == one.explain()
+    assert one.explain().startswith(f"warning: {one.incident.what}")
+    assert one.incident.findings <= {*capture.findings.id}
+    assert one.incident.findings
+    generations = {(row.group_id, row.to_generation) for row in capture.rebalances.itertuples()}
+    assert one.incident.rebalances <= generations
+    assert capture.incidents.headline[0].split(";")[0] in capture._repr_html_()
+    with pytest.raises(IndexError, match="incident 2: the capture has 1"):
+        capture.incident(2)
+
+
+def test_a_capture_without_incidents_says_what_was_looked_at(joins: Capture) -> None:
+    assert joins.incidents.empty
+    assert "nothing is wrong in this capture: " in joins._repr_html_()
+
+
+def test_a_fault_in_a_rule_of_incidents_is_an_issue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(RAISE_FAULTS)
+
+    def broken(signs: Signs) -> Iterator[Incident]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(rules, "RULES", (dataclasses.replace(rules.RULES[0], find=broken), *rules.RULES[1:]))
+    capture = kafkascope.read(PCAPS / "killed-consumer" / "capture.pcap")
+    with pytest.warns(UserWarning, match="a fault of kafkascope"):
+        assert list(capture.incidents.kind) == ["client_died"]
+    (told,) = capture.issues[capture.issues.kind == INTERNAL_ERROR].detail
+    assert told.startswith("incidents broker_down, broker_restarted, broker_stalled: ZeroDivisionError")
+
+
+def test_rows_that_rules_do_not_look_at_are_an_issue_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signs, "MOST_ROWS", 1)
+    capture = kafkascope.read(PCAPS / "killed-consumer" / "capture.pcap")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert capture.incidents.empty
+    assert "too_many_rows" in set(capture.issues.kind)
 
 
 def test_several_files_are_one_capture() -> None:

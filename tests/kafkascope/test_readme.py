@@ -18,7 +18,7 @@ from tests.kafkascope.conftest import Command
 from tests.paths import ROOT
 
 README = ROOT / "README.md"
-ACCURACY = re.compile(r"(?<=<!-- accuracy -->\n)(?:.*\n)*?(?=<!-- /accuracy -->)")
+TABLES = {"accuracy": "tools.accuracy", "incident accuracy": "tools.incident_accuracy"}
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:.*\n)*?)```\n")
 
 
@@ -60,14 +60,16 @@ def test_the_readme_shows_what_the_commands_print(
         README.write_text(text)
 
 
-def test_the_readme_shows_how_right_the_answers_are(pytestconfig: pytest.Config) -> None:
-    command = [sys.executable, "-m", "tools.accuracy", "--markdown"]
+@pytest.mark.parametrize("name", TABLES)
+def test_the_readme_shows_how_right_the_answers_are(pytestconfig: pytest.Config, name: str) -> None:
+    place = re.compile(rf"(?<=<!-- {name} -->\n)(?:.*\n)*?(?=<!-- /{name} -->)")
+    command = [sys.executable, "-m", TABLES[name], "--markdown"]
     table = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     text = README.read_text()
     if pytestconfig.getoption("--golden"):
-        README.write_text(ACCURACY.sub(lambda _: table.stdout, text))
+        README.write_text(place.sub(lambda _: table.stdout, text))
     else:
-        shown = ACCURACY.search(text)
+        shown = place.search(text)
         assert shown is not None
         assert shown[0] == table.stdout
     assert table.returncode == 0, "an answer is wrong: see make accuracy"

@@ -47,7 +47,7 @@ def test_json_and_markdown_go_to_standard_output(out: Path) -> None:
     assert len(found["rebalances"]) == 36
     assert found["summary"]["packets"] == 123_456
     text = runner.invoke(app, ["report", str(out), "--format", "md"]).stdout
-    assert text.startswith("# kafkascope report: out\n")
+    assert text.startswith("# shop/capture.pcap, 2026-11-21 07:02:00 to 07:12:00 UTC\n")
     assert "## Findings" in text
     assert not (out / "report.html").exists()
 
@@ -91,7 +91,11 @@ def test_tables_of_an_earlier_version_lack_columns_not_answers(out: Path) -> Non
 
 def test_without_a_summary_the_tables_are_enough(out: Path) -> None:
     (out / "summary.json").unlink()
-    assert runner.invoke(app, ["report", str(out), "--format", "md"]).exit_code == 0
+    done = runner.invoke(app, ["report", str(out), "--format", "md"])
+    assert done.exit_code == 0
+    assert done.stdout.startswith("# out\n")
+    assert runner.invoke(app, ["report", str(out)]).exit_code == 0
+    assert "<title>out – kafkascope</title>" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_report_is_made_of_tables_in_place_and_comes_before_the_summary(tmp_path: Path) -> None:

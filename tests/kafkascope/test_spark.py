@@ -34,7 +34,7 @@ from pandas.testing import assert_frame_equal
 import kafkascope
 from kafkascope.engine import EngineOptions
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.vocabulary.tables import SCHEMAS
+from kafkascope.reports.vocabulary.tables import INCIDENTS, SCHEMAS
 from kafkascope.sniffer.columns import NO_TIME, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
@@ -50,7 +50,7 @@ from kafkascope.spark import (
     view_rows,
 )
 from kafkascope.spark.jobs import StoppedError
-from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, resolve_part
+from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, datasets_of, resolve_part
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
@@ -835,3 +835,18 @@ def test_a_missing_file_among_good_ones_is_told_and_is_an_error(spark: Any, comm
     assert f"{missing}: no such file" in done.stderr
     assert "not taken for Kafka: 14 to port 9092" in done.stderr
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_tables_of_a_run_are_those_that_its_parts_make(tmp_path: Path) -> None:
+    (tmp_path / "tables" / "incidents").mkdir(parents=True)
+    parts: list[Part] = []
+    for rank in (1, 2):
+        writer = PartWriter(str(tmp_path), rank)
+        writer.write({"incidents": pa.Table.from_pylist([{"rank": rank}], schema=INCIDENTS)})
+        parts += writer.finish()
+    for some in (parts, parts[:1]):  # a file that lies there of a task that was tried again is none of them
+        found = datasets_of(str(tmp_path), some)
+        assert found.keys() == {"incidents"}
+        assert found["incidents"].schema == INCIDENTS
+        assert sorted(found["incidents"].to_table()["rank"].to_pylist()) == [1, 2][: len(some)]
+    assert datasets_of(str(tmp_path), []) == {}

@@ -9,6 +9,7 @@ import pytest
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
+from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
@@ -35,6 +36,7 @@ def test_every_table_has_its_columns_with_their_meanings(name: str) -> None:
 @pytest.mark.parametrize(
     ("page", "names"),
     [
+        ("incidents.md", list(INCIDENT_KINDS)),
         ("findings.md", [*FINDING_KINDS, *THRESHOLDS]),
         ("groups.md", [*TRIGGERS, *EventKind]),
         ("clusters.md", list(ClusterEventKind)),

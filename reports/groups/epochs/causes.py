@@ -28,6 +28,7 @@ _GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
 _CAUSE_COMES_NS = 5 * SECOND_NS
 """What raised an epoch may be answered after others were told of it: until then it is not without a cause."""
 _USUAL_SESSION_MS = 45_000
+_AFTER_LEAVING_NS = 2 * SECOND_NS  # brokers raise the epoch within a second of a member's leaving
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
 
@@ -241,12 +242,19 @@ class _Search:
         if since >= self.at or life.end is not None or not life.spoke:
             return None
         silent = self.at - since > (0 if life.away is not None else life.silent_after())
+        # Brokers may allow less silence than is usual: a connection that ended says it, if others got its partitions.
+        silent = silent or (bool(self.gains.get(life.member_id)) and self._has_hung_up(life))
         if not silent and not refused:
             return None
         had = life.had(self.at)
         alone = self.members == [life] and not self.walk.unseen  # nobody else was there to raise it
         weight = _GONE + _MISSED * (alone or bool(self.gains.get(life.member_id))) + _TOLD * refused
         return weight + (_NOTHING_TO_MISS if silent and had is not None and not had else 0.0)
+
+    def _has_hung_up(self, life: Life) -> bool:
+        """Whether its connection ended after its last word, longer ago than an epoch comes after a member's leaving."""
+        end = self.ended.get(next(reversed(life.connections), -1))
+        return end is not None and end.closed is not None and life.heard <= end.closed < self.at - _AFTER_LEAVING_NS
 
     def _removal(self, life: Life, since: int, weight: float) -> Cause:
         silence = (self.at - since) / SECOND_NS

@@ -7,7 +7,9 @@ from typing import Any
 from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers, group_of
 from kafkascope.reports.answers.errors import ErrorAnswer
-from kafkascope.reports.answers.latency import Latency, Ranked, Spread, telling
+from kafkascope.reports.answers.incident_timelines import IncidentTimeline
+from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.latency import PART_NAMES, Latency, Ranked, Spread, telling, tone
 from kafkascope.reports.answers.progress import LINES, GroupLag
 from kafkascope.reports.answers.throughput import Flow
 from kafkascope.reports.columns.shown import shown_text
@@ -15,10 +17,12 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.show.page.group_data import Clock, GroupData, Texts, milliseconds
 from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import words
 
 Json = dict[str, Any]
 
+REBALANCES = 100  # that an incident names; a page is read by people
 OFTEN = 20  # answers that an API needs for its p99 to be a headline: with fewer it is just the slowest one
 
 
@@ -28,6 +32,7 @@ def page_data(answers: Answers) -> Json:
     groups = GroupData(texts, clock).result(answers.groups) if answers.groups is not None else None
     sections = {
         "head": coverage.headline(answers.summary),
+        "incidents": _incidents(answers, clock),
         "tiles": _tiles(answers),
         "findings": _findings(answers, clock),
         "latency": _latency(answers.latency, clock),
@@ -100,9 +105,80 @@ def _tile(section: str, value: str, name: str, note: str, tone: str) -> Json:
     return {"section": section, "value": value, "name": name, "note": note, "tone": tone}
 
 
+def _incidents(answers: Answers, clock: Clock) -> Json | None:
+    if (found := answers.incidents) is None:
+        return None
+    titles = {} if answers.findings is None else {one.id: one.title for one in answers.findings.shown}
+    drawn: list[Json | None] = [_timeline(one, clock) for one in answers.timelines]
+    drawn += [None] * (len(found.shown) - len(drawn))
+    return {
+        "left_out": found.left_out,
+        "nothing_wrong": None if found.trouble or answers.no_kafka else nothing_wrong(answers.summary),
+        "no_kafka": answers.no_kafka,
+        "rows": [
+            {
+                "severity": one.severity,
+                "kind": one.kind,
+                "certainty": one.certainty,
+                "what": one.what,
+                "cost": [effect.text for effect in one.effects],
+                "advice": one.advice,
+                "started": clock.since(one.started),
+                "ended": clock.since(one.ended),
+                "evidence": [
+                    [seen.text, seen.packet, clock.since(seen.at), round(seen.weight, 2), int(seen.rejected)]
+                    for seen in one.evidence
+                ],
+                "findings": [[name, titles[name]] for name in sorted(one.findings) if name in titles],
+                "rebalances": sorted(one.rebalances)[:REBALANCES],
+                "rebalance_count": len(one.rebalances),
+                "timeline": timeline,
+            }
+            for one, timeline in zip(found.shown, drawn, strict=True)
+        ],
+    }
+
+
+def _timeline(one: IncidentTimeline, clock: Clock) -> Json:
+    return {
+        "begin": clock.since(one.begin),
+        "end": clock.since(one.end),
+        "lanes": [
+            {
+                "kind": lane.kind,
+                "name": lane.name,
+                "left_out": lane.left_out,
+                "items": [
+                    [
+                        item.kind,
+                        clock.since(item.since),
+                        clock.since(item.until),
+                        item.text,
+                        item.packet,
+                        item.generation,
+                    ]
+                    for item in lane.items
+                ],
+            }
+            for lane in one.lanes
+        ],
+        "curves": [
+            {
+                "kind": curve.kind,
+                "name": curve.name,
+                "at": [clock.since(at) for at in curve.times],
+                "values": curve.values,
+            }
+            for curve in one.curves
+        ],
+        "lanes_left_out": one.lanes_left_out,
+    }
+
+
 def _findings(answers: Answers, clock: Clock) -> Json | None:
     if answers.findings is None:
         return None
+    explained = answers.incidents.explained if answers.incidents else frozenset()
     places = {}
     if (groups := answers.groups) is not None:  # in the order in which GroupData takes them
         counts = [*(group.counts for group in groups.shown), *groups.counted_only]
@@ -112,6 +188,7 @@ def _findings(answers: Answers, clock: Clock) -> Json | None:
         "no_kafka": answers.no_kafka,
         "rows": [
             {
+                "id": one.id,
                 "severity": one.severity,
                 "kind": one.kind,
                 "title": one.title,
@@ -122,7 +199,7 @@ def _findings(answers: Answers, clock: Clock) -> Json | None:
                 "advice": one.advice,
                 "evidence": [[seen.text, seen.packet, clock.since(seen.at)] for seen in one.evidence],
             }
-            for one in answers.findings.shown
+            for one in sorted(answers.findings.shown, key=lambda one: one.id in explained)
         ],
     }
 
@@ -132,6 +209,9 @@ def _latency(latency: Latency | None, clock: Clock) -> Json | None:
         return None
     rows = max((int(heat.cells[:, 1].max()) for heat in latency.heats), default=0)
     return {
+        "slow_ms": threshold("slow_answer"),
+        "long_ms": threshold("long_answer"),
+        "part_names": {name: words for name, (_, words) in PART_NAMES.items()},
         "rows": [
             {
                 "api": one.api,
@@ -145,6 +225,7 @@ def _latency(latency: Latency | None, clock: Clock) -> Json | None:
                         if name == "application" or not one.total.sum_ms
                         else round(part.sum_ms / one.total.sum_ms, 4),
                         "percentiles": _percentiles(part),
+                        "tone": tone(name, part),
                     }
                     for name, part in one.parts.items()
                 ]

@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from kafkascope.decoders.characters import safe_json
+from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.show.page.data import page_data
@@ -21,14 +22,18 @@ from kafkascope.reports.show.page.data import page_data
 _ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def page(answers: Answers, title: str = "kafkascope report") -> str:
-    """One HTML document. All text of the capture is in it as JSON, and reaches the reader as text."""
+def page(answers: Answers, place: str = "capture") -> str:
+    """One HTML document. All text of the capture is in it as JSON, and reaches the reader as text.
+
+    It is called after the capture and its time; place: what to call a capture whose files are not known.
+    """
     script, style = _own("report.js"), _own("report.css")
     template = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True).from_string(
         _own("page.html.j2")
     )
     return template.render(
-        title=shown_text(title),
+        title=shown_text(f"{coverage.title(answers.summary, place)} – kafkascope"),
+        name=shown_text(coverage.name(answers.summary, place)),
         answers=Markup(embedded(page_data(answers))),
         script=Markup(script),
         style=Markup(style),

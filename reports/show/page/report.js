@@ -6,6 +6,7 @@ const data = JSON.parse(document.getElementById("answers").textContent);
 const texts = data.texts;
 const text = (number) => (number === null || number === undefined ? "" : texts[number]);
 const known = (value) => value !== null && value !== undefined;
+const G = data.groups;
 
 // ---------------------------------------------------------------- elements
 
@@ -38,12 +39,15 @@ function draw(name, attributes, ...children) {
   return add(node, children);
 }
 
+// Each cell knows its head: on a phone there is no room for columns.
+const tableRow = (row, kinds, named) =>
+  el("tr", row.attributes, row.cells.map((cell, i) => el("td", { class: kinds[i], "data-head": named[i] || null }, cell)));
+
 // heads: texts, or [text, "number"] for a column of numbers.
 function table(heads, rows, attributes) {
   const kinds = heads.map((head) => (Array.isArray(head) ? head[1] : null));
   const named = heads.map((head) => (Array.isArray(head) ? head[0] : head));
-  const body = el("tbody", null, rows.map((row) =>
-    el("tr", row.attributes, row.cells.map((cell, i) => el("td", { class: kinds[i] }, cell)))));
+  const body = el("tbody", null, rows.map((row) => tableRow(row, kinds, named)));
   const header = el("tr", null, named.map((head, i) => el("th", { scope: "col", class: kinds[i] }, head)));
   return el("div", { class: "scroll" }, el("table", attributes, el("thead", null, header), body));
 }
@@ -53,14 +57,12 @@ function longTable(heads, count, rowOf, step, attributes) {
   const whole = table(heads, [], attributes);
   const body = whole.querySelector("tbody");
   const kinds = heads.map((head) => (Array.isArray(head) ? head[1] : null));
+  const named = heads.map((head) => (Array.isArray(head) ? head[0] : head));
   const more = el("button", { class: "more", onclick: () => show(step * 4) });
   let shown = 0;
   function show(further) {
     const until = Math.min(count, shown + further);
-    for (; shown < until; shown++) {
-      const row = rowOf(shown);
-      body.append(el("tr", row.attributes, row.cells.map((cell, i) => el("td", { class: kinds[i] }, cell))));
-    }
+    for (; shown < until; shown++) body.append(tableRow(rowOf(shown), kinds, named));
     more.textContent = `show more (${integer(count - shown)} left)`;
     more.hidden = shown >= count;
   }
@@ -185,17 +187,179 @@ function picture(paint, attributes) {
 // ---------------------------------------------------------------- head
 
 function head() {
-  const facts = data.head;
-  document.getElementById("what").textContent = facts.join(" · ");
+  document.getElementById("what").textContent = data.head.join(" · ");
+}
+
+function tiles() {
   const tiles = data.tiles.map((tile) =>
     el("a", { class: `tile ${tile.tone}`, href: `#${tile.section}` },
       el("span", { class: "value" }, tile.value), el("span", { class: "name" }, tile.name), el("span", { class: "note" }, tile.note)));
   main.append(el("div", { class: "tiles" }, tiles));
 }
 
-// ---------------------------------------------------------------- findings
-
 const SEVERITY = { critical: "✖", warning: "▲", info: "ℹ" };
+
+// ---------------------------------------------------------------- incidents
+
+const permalink = (id) => el("a", { class: "permalink", href: `#${id}`, title: "link to this" , "aria-label": "link to this" }, "#");
+const incidentLink = (number) => el("a", { href: `#incident-${number}` }, `incident ${number}`);
+const rebalanceLink = (group, generation) => `#group/${encodeURIComponent(group)}/${generation}`;
+
+// What a link to a rebalance says: what is known of it, if the page has it.
+function rebalanceWords(group, generation) {
+  const g = G ? G.groups.name.indexOf(group) : -1;
+  const first = g < 0 ? 0 : G.groups.first[g];
+  const i = g < 0 ? -1 : G.rebalances.to.indexOf(generation, first);
+  if (i < 0 || i >= first + G.groups.shown[g]) return `rebalance of ${group} to ${generation}`;
+  const who = text(G.rebalances.client[i]);
+  return `rebalance of ${group}, ${known(G.rebalances.from[i]) ? G.rebalances.from[i] : "?"} → ${generation}: ${triggerWords(G.rebalances.trigger[i])}${who && ` – ${who}`}`;
+}
+
+const explainers = new Map(); // which incident explains a finding (by id) or a rebalance (by its link)
+
+function incidents() {
+  const I = data.incidents;
+  if (!I) { section("incidents", "Incidents", absent("incidents")); return; }
+  I.rows.forEach((one, i) => {
+    for (const [id] of one.findings) if (!explainers.has(id)) explainers.set(id, i + 1);
+    for (const [group, generation] of one.rebalances) if (!explainers.has(rebalanceLink(group, generation))) explainers.set(rebalanceLink(group, generation), i + 1);
+  });
+  const shown = section("incidents", "Incidents");
+  if (I.no_kafka) shown.append(el("p", null, "No Kafka was seen, so nothing can be said of incidents."));
+  if (I.nothing_wrong) shown.append(el("p", { class: "good" }, `${I.nothing_wrong[0].toUpperCase()}${I.nothing_wrong.slice(1)}.`));
+  const cards = I.rows.map((one, i) => incidentCard(one, i + 1));
+  cards.slice(0, 10).forEach((card) => shown.append(card));
+  if (cards.length > 10) shown.append(el("details", null, el("summary", null, plural(cards.length - 10, "more incident")), cards.slice(10)));
+  if (I.left_out) shown.append(el("p", { class: "quiet" }, `${plural(I.left_out, "more incident")} in the table “incidents”.`));
+}
+
+function incidentCard(one, number) {
+  const open = number <= (innerWidth < 560 ? 1 : 3);
+  const shows = one.evidence.filter((seen) => !seen[4]);
+  const rejected = one.evidence.filter((seen) => seen[4]);
+  const lines = (list) => list.map(([line, packetNumber, at]) => el("li", null, said(line, packetNumber, at)));
+  const card = el("article", { class: `incident ${one.severity}`, id: `incident-${number}`, "data-kind": one.kind, tabindex: "-1" },
+    el("h3", null, el("span", { class: "mark", "aria-hidden": "true" }, SEVERITY[one.severity] || "•"), " ", one.what, " ", permalink(`incident-${number}`)),
+    el("p", { class: "cost" }, el("strong", null, "Cost: "), one.cost.join(" · ") || "none that the capture shows"),
+    el("p", { class: "advice" }, el("strong", null, "What to do: "), one.advice),
+    el("p", { class: "quiet" }, el("span", { class: "severity" }, one.severity), " · ", spaced(one.kind), " · ",
+      el("span", { class: `badge ${one.certainty}` }, one.certainty), " · ", time(one.started), " to ",
+      known(one.ended) ? time(one.ended) : "the end of the capture: not over", known(one.ended) && ` (${duration((one.ended - one.started) / 1000)})`));
+  if (one.timeline) card.append(incidentTimeline(one, number, shows));
+  card.append(el("details", { open }, el("summary", null, `How one knows (${one.evidence.length})`), el("ol", { class: "evidence" }, lines(shows)),
+    rejected.length > 0 && [el("h5", null, "What else it could be, and why it is not"), el("ul", null, lines(rejected))],
+    filterLine(one.evidence.map((seen) => seen[1]))));
+  const links = [
+    ...one.rebalances.map(([group, generation]) => el("a", { href: rebalanceLink(group, generation) }, rebalanceWords(group, generation))),
+    ...one.findings.map(([id, title]) => el("a", { href: `#${id}` }, title)),
+  ];
+  const more = one.rebalance_count - one.rebalances.length;
+  if (links.length) {
+    card.append(el("details", { class: "explains", open: open && links.length <= 6 }, el("summary", null, `What it explains (${integer(links.length + more)})`),
+      el("ul", null, links.map((link) => el("li", null, link)), more > 0 && el("li", null, plural(more, "more rebalance")))));
+  }
+  return card;
+}
+
+// Everything that an incident touched, on one axis of time: lanes of bars and marks, and curves below them.
+const NAME = 15, TRACK = 14, ROW = NAME + TRACK + 4, CURVE = 44;
+const ITEM_WORDS = {
+  evidence: "what shows it", cluster: "change of the cluster", silence: "broker silent", open: "connection open", reset: "connection that was reset",
+  failed: "connect that failed", rebalance: "rebalance open", unowned: "partitions without an owner",
+};
+const LANE_WORDS = { connection: "connections of", group: "group" };
+
+function incidentTimeline(one, number, shows) {
+  const T = one.timeline;
+  const laneName = (lane) => (LANE_WORDS[lane.kind] ? `${LANE_WORDS[lane.kind]} ${lane.name}` : lane.name);
+  const numberOf = (item) => shows.findIndex((seen) => seen[0] === item[3] && seen[2] === item[1]) + 1;
+  const summary = [`Timeline of incident ${number}, ${clock(T.begin)} to ${clock(T.end)}; it began at ${clock(one.started)}`,
+    ...T.lanes.map((lane) => `${laneName(lane)}: ${integer(lane.items.length)}, the first at ${clock(Math.max(T.begin, lane.items[0][1]))}: ${lane.items[0][3]}`),
+    ...T.curves.map((curve) => `${curve.name}: at most ${curveValue(curve, Math.max(...curve.values))}`)].join(". ");
+  const reading = el("p", { class: "reading quiet", "aria-live": "polite" }, "Click a bar or a mark to see what it is, with its packet.");
+  const tell = (lane, items) => reading.replaceChildren(...items.slice(0, 8).flatMap((item) => add(el("span", { class: "told" }), [
+    time(item[1]), known(item[2]) && [" to ", time(item[2])], " ", el("strong", null, laneName(lane)), ": ", item[3], " ", packet(item[4]),
+    item[0] === "rebalance" && [" ", el("a", { href: rebalanceLink(lane.name, item[5]) }, "look at it")]])));
+  const height = AXIS + T.lanes.length * ROW + T.curves.length * (CURVE + NAME) + 4;
+  const paint = (node, width) => {
+    const left = 2, inner = Math.max(60, width - 4);
+    const x = (at) => left + ((Math.min(Math.max(at, T.begin), T.end) - T.begin) / (T.end - T.begin)) * inner;
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": summary });
+    const [from, to] = [x(one.started), x(known(one.ended) ? one.ended : T.end)];
+    svg.append(draw("rect", { class: "lasting", x: from, y: AXIS - 4, width: Math.max(1, to - from), height }), axis(T.begin, T.end, left, inner, 0, height));
+    T.lanes.forEach((lane, k) => paintLane(svg, lane, AXIS + k * ROW, x, width));
+    T.curves.forEach((curve, k) => paintCurve(svg, curve, AXIS + T.lanes.length * ROW + k * (CURVE + NAME), x, width));
+    svg.append(draw("line", { class: "moment", x1: from, x2: from, y1: AXIS - 6, y2: height }));
+    node.replaceChildren(svg);
+  };
+  const paintLane = (svg, lane, y, x, width) => {
+    const layer = draw("g", { class: `lane-of ${lane.kind}` });
+    const words = laneName(lane) + (lane.left_out ? ` (and ${integer(lane.left_out)} more)` : "");
+    layer.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y + ROW - 1, y2: y + ROW - 1 }), label(words, y + 8, width));
+    const track = y + NAME;
+    for (const item of lane.items.filter((one) => known(one[2]))) {
+      const [from, to] = [x(item[1]), x(item[2])];
+      const thin = item[0] === "unowned";
+      const drawn = draw("g", { class: "item", onclick: () => tell(lane, [item]) }, draw("title", null, `${clock(item[1])} ${item[3]}`),
+        draw("rect", { class: `of-${item[0]}`, x: from, y: track + (thin ? TRACK - 5 : 1), width: Math.max(2, to - from), height: thin ? 4 : TRACK - 3, rx: 1.5 }));
+      if (item[0] === "reset" && item[2] <= T.end) drawn.append(draw("text", { class: "end", x: to, y: track + TRACK - 3 }, "×"));
+      const room = Math.floor((to - from - 6) / 6.3);
+      if ((item[0] === "silence" || item[0] === "rebalance") && room >= 8) {
+        drawn.append(draw("text", { class: `within of-${item[0]}`, x: from + 4, y: track + TRACK - 4 }, item[3].length <= room ? item[3] : `${item[3].slice(0, room - 1)}…`));
+      }
+      layer.append(drawn);
+    }
+    // Marks that would lie over each other are one.
+    const marks = [];
+    for (const item of lane.items.filter((one) => !known(one[2]))) {
+      const last = marks[marks.length - 1];
+      if (last && x(item[1]) - last.x < 16) last.items.push(item); else marks.push({ x: x(item[1]), items: [item] });
+    }
+    for (const mark of marks) {
+      const several = mark.items.length > 1;
+      const words = lane.kind === "evidence" ? `${Math.min(...mark.items.map(numberOf))}${several ? "+" : ""}` : several ? mark.items.length : "";
+      const at = Math.min(Math.max(mark.x, 9), width - 9);
+      layer.append(draw("g", { class: "item", onclick: () => tell(lane, mark.items) }, draw("title", null, mark.items.map((item) => `${clock(item[1])} ${item[3]}`).join("\n")),
+        lane.kind === "evidence" ? draw("circle", { class: "of-evidence", cx: at, cy: track + 6, r: 7.5 })
+          : draw("rect", { class: "of-cluster", x: at - 6, y: track, width: 12, height: 12, transform: `rotate(45 ${at} ${track + 6})` }),
+        draw("text", { class: "mark", x: at, y: track + 10 }, words)));
+    }
+    svg.append(layer);
+  };
+  const rows = T.lanes.flatMap((lane) => lane.items.map((item) => ({ lane, item }))).sort((a, b) => a.item[1] - b.item[1]);
+  const kinds = new Set(rows.map((row) => row.item[0]));
+  const list = el("details", null, el("summary", null, `All of it in words, with packets (${integer(rows.length)})`));
+  list.addEventListener("toggle", () => {
+    if (list.open && list.children.length === 1) list.append(longTable(["time", "until", "where", "what", "packet"], rows.length, (i) => ({ cells: [time(rows[i].item[1]),
+      known(rows[i].item[2]) ? time(rows[i].item[2]) : "", laneName(rows[i].lane), rows[i].item[3], packet(rows[i].item[4])] }), 15));
+  });
+  const canvas = picture(paint, { class: "picture of-incident" });
+  canvas.style.minHeight = `${height}px`; // so that nothing moves once it is drawn
+  return el("div", { class: "incident-timeline" }, canvas, reading,
+    el("p", { class: "legend quiet" }, el("span", { class: "entry" }, el("span", { class: "swatch moment" }), "it began"), el("span", { class: "entry" }, el("span", { class: "swatch lasting" }), "it lasted"),
+      Object.keys(ITEM_WORDS).filter((kind) => kinds.has(kind)).map((kind) => el("span", { class: "entry" }, el("span", { class: `swatch of-${kind}` }, kind === "reset" ? "×" : ""), ITEM_WORDS[kind])),
+      kinds.has("evidence") && el("span", { class: "entry" }, "1+: numbers in “How one knows”")),
+    T.lanes_left_out > 0 && el("p", { class: "quiet" }, `Connections between ${plural(T.lanes_left_out, "more pair")} are in the table “connections”.`), list);
+}
+
+const curveValue = (curve, value) => (curve.kind === "latency" ? duration(value) : plural(value, "record"));
+
+function paintCurve(svg, curve, y, x, width) {
+  const most = Math.max(...curve.values) || 1;
+  const floor = y + NAME + CURVE - 4;
+  const layer = draw("g", { class: `curve-of ${curve.kind}` }, label(`${curve.name}: at most ${curveValue(curve, Math.max(...curve.values))}`, y + 8, width),
+    draw("line", { class: "grid", x1: 0, x2: width, y1: floor, y2: floor }));
+  curve.at.forEach((at, k) => {
+    if (!known(curve.values[k])) return;
+    const until = k + 1 < curve.at.length ? curve.at[k + 1] : data.end;
+    const tall = Math.max(1, (CURVE - 6) * curve.values[k] / most);
+    layer.append(draw("rect", { x: x(at), y: floor - tall, width: Math.max(1, x(until) - x(at)), height: tall },
+      draw("title", null, `${clock(at)}: ${curveValue(curve, curve.values[k])}`)));
+  });
+  svg.append(layer);
+}
+
+// ---------------------------------------------------------------- findings
 
 function findings() {
   const found = data.findings;
@@ -205,32 +369,37 @@ function findings() {
     const packets = one.evidence.map((line) => line[1]);
     const subject = one.group === null ? el("span", null, one.subject) :
       el("button", { type: "button", class: "link", onclick: () => openGroup(one.group, one.since, one.until) }, one.subject);
-    return el("article", { class: `finding ${one.severity}`, "data-kind": one.kind },
-      el("h3", null, el("span", { class: "mark", "aria-hidden": "true" }, SEVERITY[one.severity] || "•"), " ", one.title),
+    const explainer = explainers.get(one.id);
+    return el("article", { class: `finding ${one.severity}`, id: one.id, "data-kind": one.kind, tabindex: "-1" },
+      el("h3", null, el("span", { class: "mark", "aria-hidden": "true" }, SEVERITY[one.severity] || "•"), " ", one.title, " ", permalink(one.id)),
+      explainer && el("p", { class: "explained" }, "Part of ", incidentLink(explainer), "."),
       el("p", { class: "quiet" }, el("span", { class: "severity" }, one.severity), " · ", spaced(one.kind), " · ", subject,
         known(one.since) && [" · since ", time(one.since)], known(one.until) && one.until !== one.since && [" until ", time(one.until)]),
       one.advice && el("p", { class: "advice" }, el("strong", null, "What to do: "), one.advice),
-      one.evidence.length > 0 && el("details", { open: i < (innerWidth < 560 ? 1 : 3) }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
+      one.evidence.length > 0 && el("details", { open: !explainer && i < (innerWidth < 560 ? 1 : 3) }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
   });
   const shown = section("findings", "Findings");
-  if (!cards.length && found.no_kafka) {
+  const explained = found.rows.findIndex((one) => explainers.has(one.id)); // these are last
+  const count = explained < 0 ? cards.length : explained;
+  if (!count && found.no_kafka) {
     shown.append(el("p", null, "No Kafka was seen, so nothing can be said of problems."));
-  } else if (!cards.length) {
-    shown.append(el("p", { class: "good" }, "No problem was found. ",
+  } else if (!count) {
+    shown.append(el("p", { class: "good" }, cards.length ? "Nothing besides what incidents explain. " : "No problem was found. ",
       el("a", { href: "#coverage" }, "Coverage"), " says what the capture does not show."));
   }
-  cards.slice(0, 20).forEach((card) => shown.append(card));
-  if (cards.length > 20) {
-    const rest = el("details", null, el("summary", null, `${cards.length - 20} more findings`), cards.slice(20));
-    shown.append(rest);
-  }
+  const list = (some) => {
+    some.slice(0, 20).forEach((card) => shown.append(card));
+    if (some.length > 20) shown.append(el("details", null, el("summary", null, plural(some.length - 20, "more finding")), some.slice(20)));
+  };
+  list(cards.slice(0, count));
+  if (count < cards.length) shown.append(el("h3", null, "Explained by incidents"));
+  list(cards.slice(count));
   if (found.left_out) shown.append(el("p", { class: "quiet" }, `${plural(found.left_out, "more finding")} in the table “findings”.`));
 }
 
 // ---------------------------------------------------------------- groups
 
-const G = data.groups;
-let openGroup = () => {};
+let openGroup = () => {}; // by place, and in it the costliest rebalance of a time, or the one to a generation
 
 const triggerWords = (name) => (G.triggers[name] ? G.triggers[name][1] : spaced(name || "unknown"));
 const triggerMark = (name) => (G.triggers[name] ? G.triggers[name][0] : "?");
@@ -287,12 +456,15 @@ function groupSection() {
     G.cause_counts.length > 8 ? `, and ${G.cause_counts.length - 8} other causes.` : "."));
   const panel = el("div", { id: "group" });
   let opened = -1;
-  const open = (g, since, until) => {
+  const open = (g, since, until, generation) => {
     opened = g;
     for (const row of shown.querySelectorAll("tr[data-group]")) row.classList.toggle("chosen", Number(row.dataset.group) === g);
-    panel.replaceChildren(...groupPanel(g, since, until));
+    panel.replaceChildren(...groupPanel(g, since, until, generation));
   };
-  openGroup = (g, since, until) => { if (opened !== g) open(g, since, until); panel.scrollIntoView({ block: "start" }); };
+  openGroup = (g, since, until, generation) => {
+    if (opened !== g || known(generation)) open(g, since, until, generation);
+    (known(generation) && document.getElementById("detail") || panel).scrollIntoView({ block: "start" });
+  };
   if (count > 1) {
     const holder = el("div");
     const search = el("input", { type: "search", placeholder: "find a group", "aria-label": "find a group", autocomplete: "off" });
@@ -322,9 +494,9 @@ function groupSection() {
   open(0);
 }
 
-function groupPanel(g, since, until) {
+function groupPanel(g, since, until, generation) {
   const name = G.groups.name[g];
-  const title = el("h3", { class: "group-name" }, name, " ", el("span", { class: "badge" }, G.groups.protocols[g] || "group"));
+  const title = el("h3", { class: "group-name" }, name, " ", el("span", { class: "badge" }, G.groups.protocols[g] || "group"), " ", permalink(`group/${encodeURIComponent(name)}`));
   const [first, shown] = [G.groups.first[g], G.groups.shown[g]];
   if (!shown) {
     return [title, el("p", { class: "quiet" },
@@ -363,7 +535,8 @@ function groupPanel(g, since, until) {
     if (known(until) && known(since) && G.rebalances.started[i] > until) break;
     if (weight(i) > weight(worst)) worst = i;
   }
-  choose(worst);
+  const wanted = known(generation) ? G.rebalances.to.findIndex((to, i) => i >= first && i < first + shown && String(to) === generation) : -1;
+  choose(wanted < 0 ? worst : wanted);
   return parts;
 }
 
@@ -380,9 +553,11 @@ function rebalanceDetail(r, member, g) {
     el("li", null, named && el("strong", null, triggerWords(trigger), ": "), said(text(line), number, at),
       el("span", { class: "weight", title: "how much it speaks for this reading, 0 to 1" }, ` weight ${weight}`))));
   const who = text(r.client) || text(r.member);
+  const link = rebalanceLink(G.groups.name[g], r.to);
   const parts = [
     el("h4", null, `${unit[0].toUpperCase()}${unit.slice(1)} ${known(r.from) ? r.from : "?"} → ${known(r.to) ? r.to : "?"}: `,
-      triggerWords(r.trigger), who && [" – ", who], " ", el("span", { class: `badge ${r.certainty}` }, r.certainty || "unknown")),
+      triggerWords(r.trigger), who && [" – ", who], " ", el("span", { class: `badge ${r.certainty}` }, r.certainty || "unknown"), " ", permalink(link.slice(1))),
+    explainers.has(link) && el("p", { class: "explained" }, "Part of ", incidentLink(explainers.get(link)), ": ", data.incidents.rows[explainers.get(link) - 1].what, "."),
     el("p", null, meaning ? `${meaning[0].toUpperCase()}${meaning.slice(1)}.` : "",
       r.inferred ? " No message in the capture names this one: it is inferred from what happened." : ""),
     facts([
@@ -495,7 +670,7 @@ class Timeline {
     this.limit = LANES;
     this.selected = null;
     this.canvas = picture((node, width) => this.paint(node, width), { class: "picture timeline", tabindex: "0", role: "group",
-      "aria-label": "timeline: drag to move, plus and minus to zoom, arrows to move, 0 for all" });
+      "aria-label": `timeline of group ${G.groups.name[g]}: ${plural(this.last - this.first, "rebalance")}, which the table “Rebalances” below tells in words; drag to move, plus and minus to zoom, arrows to move, 0 for all` });
     const tool = (label, title, act) => el("button", { type: "button", class: "small", title, onclick: act }, label);
     this.modes = ["members", "partitions"].map((mode) => el("button", { type: "button", class: "small", "aria-pressed": String(mode === this.mode), onclick: () => this.show(mode) }, `by ${mode.slice(0, -1)}`));
     this.more = el("button", { type: "button", class: "more", hidden: true, onclick: () => { this.limit *= 4; redraw(this.canvas); } });
@@ -503,10 +678,20 @@ class Timeline {
       el("div", { class: "tools" }, this.modes, tool("+", "zoom in", () => this.zoom(0.5)), tool("−", "zoom out", () => this.zoom(2)),
         tool("◀", "earlier", () => this.pan(-0.4)), tool("▶", "later", () => this.pan(0.4)), tool("all", "show all", () => this.look(...this.all))),
       this.canvas, this.more,
-      el("p", { class: "legend quiet" }, el("span", { class: "swatch own" }), "owns partitions ", el("span", { class: "swatch open" }), "rebalance open ",
-        el("span", { class: "swatch gap" }), "nobody owns ", el("span", { class: "swatch mark" }), "trigger (click for evidence) ",
-        el("span", { class: "swatch event" }), "event of a member"));
+      this.legend());
     this.gestures();
+  }
+
+  // Every colour and letter that is in the picture.
+  legend() {
+    const entry = (swatch, ...words) => el("span", { class: "entry" }, el("span", { class: `swatch ${swatch}` }), words);
+    const triggers = [...new Set(G.rebalances.trigger.slice(this.first, this.last))];
+    const events = [...new Set(this.events.map((k) => G.events.event[k]))];
+    return el("div", { class: "legend quiet" },
+      el("p", null, entry("own", "owns partitions: a colour for each member"), entry("idle", "in the group, without a partition"), entry("open", "rebalance open"),
+        entry("gap", "nobody owns"), entry("band-1", "every other generation, with its number on top")),
+      el("p", null, entry("mark", "why it rebalanced (click for evidence): "), triggers.map((name) => el("span", { class: "entry" }, el("b", null, triggerMark(name)), ` ${triggerWords(name)}`))),
+      events.length > 0 && el("p", null, entry("event", "what a member did or met: "), events.map((name) => el("span", { class: "entry" }, el("b", null, EVENT_MARKS[name]), ` ${spaced(name)}`))));
   }
 
   // Made when they are first drawn: a group may have ten thousand, and not be looked at.
@@ -832,12 +1017,6 @@ function axis(begin, end, left, inner, y, height) {
 
 // ---------------------------------------------------------------- latency
 
-const PARTS = {
-  total: "all of it", waiting: "waiting, as the client asked", throttled: "throttled by quota", transfer: "transfer, first to last byte",
-  queued: "queued behind an earlier request on the connection", replicas: "replicas did not follow in time",
-  unsplit: "waiting or slow: the capture does not tell", slow: "slow: the broker, or what is behind it", application: "application: answer to next request",
-};
-
 function latency() {
   const L = data.latency;
   if (!L) { section("latency", "Latency", absent("latency")); return; }
@@ -848,15 +1027,18 @@ function latency() {
     table(["API", ["answers", "number"], ...["p50", "p90", "p99", "p99.9", "max"].map((name) => [name, "number"])], rows, { class: "latency" }));
   const split = L.rows.filter((r) => r.parts.length);
   if (split.length) {
+    const longest = Math.max(...split.flatMap((r) => r.parts.map((part) => part.percentiles[2])));
     shown.append(el("h3", null, "Where the time went"),
-      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is slow. Since Kafka 2.0 a throttled answer comes at once and the delay after it: that part lies beside the whole."),
-      table(["API", "", "part", ["share", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], split.flatMap((r) =>
-        r.parts.map((part, i) => ({ cells: [i ? "" : el("strong", null, r.api), shareBar(part.share, part.part), PARTS[part.part] || spaced(part.part),
+      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is the time of broker and disk. Since Kafka 2.0 a throttled answer comes at once and the delay after it: that part lies beside the whole."),
+      el("p", { class: "legend quiet" }, "Bars: p99 of the part, against the longest of all. ", el("span", { class: "entry" }, el("span", { class: "swatch part" }), "as asked, or short"),
+        el("span", { class: "entry" }, el("span", { class: "swatch part warn" }), `p99 of ${duration(L.slow_ms)} or more that nobody asked for`), el("span", { class: "entry" }, el("span", { class: "swatch part bad" }), `of ${duration(L.long_ms)} or more`)),
+      table(["API", "", "part", ["share of time", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], split.flatMap((r) =>
+        r.parts.map((part, i) => ({ cells: [i ? "" : el("strong", null, r.api), timeBar(part, longest), L.part_names[part.part] || spaced(part.part),
           known(part.share) ? `${(part.share * 100).toFixed(part.share < 0.1 ? 1 : 0)} %` : "", ...[0, 2, 4].map((k) => duration(part.percentiles[k]))] }))), { class: "split" }));
   }
   if (L.heats.length) {
     shown.append(el("h3", null, "Over time"), el("p", { class: "quiet" }, "Each cell: how many answers took so long in that time; stronger is more."));
-    const maps = L.heats.map((heat) => el("figure", null, el("figcaption", null, el("strong", null, heat.api), " ", PARTS[heat.part] || heat.part),
+    const maps = L.heats.map((heat) => el("figure", null, el("figcaption", null, el("strong", null, heat.api), " ", L.part_names[heat.part] || heat.part),
       picture((node, width) => heatMap(node, width, heat, L), { class: "picture heat", "data-api": heat.api })));
     shown.append(el("div", { class: "figures" }, maps.slice(0, 6)));
     if (maps.length > 6) shown.append(el("details", null, el("summary", null, `${maps.length - 6} more APIs`), el("div", { class: "figures" }, maps.slice(6))));
@@ -870,9 +1052,9 @@ function latency() {
   ranked("Slow applications", "Time between an answer and the client's next request of the same kind: spent in the client, not in the broker.", L.applications);
 }
 
-function shareBar(share, part) {
+function timeBar(part, longest) {
   return draw("svg", { width: 80, height: 10, class: "share", "aria-hidden": "true" },
-    draw("rect", { class: "ground", width: 80, height: 10 }), draw("rect", { class: `part ${part}`, width: Math.max(0, Math.min(80, (share || 0) * 80)), height: 10 }));
+    draw("rect", { class: "ground", width: 80, height: 10 }), draw("rect", { class: `part ${part.tone}`, width: Math.max(1, 80 * part.percentiles[2] / (longest || 1)), height: 10 }));
 }
 
 const HEAT_ROWS = 18;
@@ -887,7 +1069,9 @@ function heatMap(node, width, heat, L) {
   const rows = high - low + 1;
   const height = 18 + rows * cell + 4;
   const begin = L.begin, end = L.begin + L.bins * L.width;
-  const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, axis(begin, end, left, inner, 0, height));
+  const highest = heat.cells.reduce((at, _, i) => (i % 3 === 1 && (at < 0 || heat.cells[i] > heat.cells[at]) ? i : at), -1);
+  const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": `${heat.api}, ${L.part_names[heat.part]}, over time: the longest took ${duration(L.edges[high])} or more, at ${clock(begin + heat.cells[highest - 1] * L.width, 0)}` }, axis(begin, end, left, inner, 0, height));
   const broad = inner / L.bins;
   const sums = new Map();
   for (let i = 0; i < heat.cells.length; i += 3) {
@@ -940,7 +1124,8 @@ function errors() {
 
 function sparkline(times, E) {
   const most = Math.max(1, ...times.map((t) => t[1]));
-  const svg = draw("svg", { width: 120, height: 20, class: "spark" }, draw("line", { class: "grid", x1: 0, x2: 120, y1: 19.5, y2: 19.5 }));
+  const label = times.length ? `from ${clock(E.begin + times[0][0] * E.width, 0)} to ${clock(E.begin + times[times.length - 1][0] * E.width, 0)}` : "no time known";
+  const svg = draw("svg", { width: 120, height: 20, class: "spark", role: "img", "aria-label": label }, draw("line", { class: "grid", x1: 0, x2: 120, y1: 19.5, y2: 19.5 }));
   for (const [bin, count] of times) {
     const tall = 3 + 16 * count / most;
     svg.append(draw("rect", { x: bin * 120 / E.bins, y: 20 - tall, width: Math.max(1.5, 120 / E.bins - 0.5), height: tall },
@@ -964,7 +1149,12 @@ function lineChart(lines, format, steps) {
     most = most || 1;
     const x = (at) => left + ((at - begin) / (end - begin)) * inner;
     const y = (value) => floor - (value / most) * (floor - top);
-    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, axis(begin, end, left, inner, 0, height));
+    const peaks = lines.map((line) => {
+      const k = line.values.reduce((best, value, i) => ((value || 0) > (line.values[best] || 0) ? i : best), 0);
+      return `${line.name}: at most ${format(line.values[k] || 0)}, at ${clock(line.at[k], 0)}`;
+    });
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `lines over time, ${clock(begin, 0)} to ${clock(end, 0)}. ${peaks.join(". ")}` },
+      axis(begin, end, left, inner, 0, height));
     for (const share of [0, 0.5, 1]) {
       svg.append(draw("line", { class: "grid", x1: left, x2: left + inner, y1: y(most * share), y2: y(most * share) }),
         draw("text", { class: "lane", x: 2, y: y(most * share) + 4 }, format(most * share)));
@@ -1063,7 +1253,26 @@ addEventListener("beforeprint", () => {
   for (const node of pictures.keys()) if (node.isConnected && !pictures.get(node).width) redraw(node);
 });
 
+// #incident-1, #finding-id, #latency; #group/shop and #group/shop/7, which is the rebalance to generation 7.
+function go() {
+  let target = null;
+  const [kind, name, generation] = location.hash.slice(1).split("/");
+  if (kind === "group" && known(name) && G) {
+    let wanted;
+    try { wanted = decodeURIComponent(name); } catch { return; }
+    const g = G.groups.name.indexOf(wanted);
+    if (g >= 0) openGroup(g, null, null, generation);
+    return;
+  }
+  target = document.getElementById(location.hash.slice(1));
+  if (!target) return;
+  for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+  target.scrollIntoView({ block: "start" });
+}
+addEventListener("hashchange", go);
+
 theme();
-for (const part of [head, findings, groupSection, latency, errors, lag, throughput, coverage]) part();
+for (const part of [head, incidents, tiles, findings, groupSection, latency, errors, lag, throughput, coverage]) part();
+go();
 document.documentElement.dataset.ready = "yes";
 })();

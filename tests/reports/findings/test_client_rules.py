@@ -222,9 +222,11 @@ def test_damage_is_about_the_capture_and_says_what_it_weakens() -> None:
 def test_every_threshold_is_used_and_has_its_reason() -> None:
     from pathlib import Path
 
-    import kafkascope.reports.findings
+    import kafkascope.reports
 
-    rules = "".join(path.read_text() for path in Path(kafkascope.reports.findings.__path__[0]).glob("*_rules.py"))
+    reports = Path(kafkascope.reports.__path__[0])
+    places = ("findings/*_rules.py", "incidents/*.py", "measures/silences.py", "answers/*.py")
+    rules = "".join(path.read_text() for place in places for path in reports.glob(place))
     unused = [name for name in THRESHOLDS if f'"{name}"' not in rules]
     assert not unused
     assert all(one.reason and one.unit for one in THRESHOLDS.values())

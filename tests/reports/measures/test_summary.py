@@ -6,7 +6,7 @@ import json
 import pyarrow as pa
 from rich.console import Console
 
-from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.vocabulary.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES
 
@@ -94,3 +94,11 @@ def test_an_empty_capture_has_a_summary() -> None:
     result = Summary().result()
     assert result["first"] is None
     assert result["apis"] == []
+
+
+def test_a_capture_is_called_with_its_directory() -> None:
+    assert capture_name("/data/shop/capture.pcap") == "shop/capture.pcap"
+    assert capture_name("s3://bucket/day/capture.pcap") == "day/capture.pcap"
+    assert capture_name("capture.pcap") == "capture.pcap"
+    assert capture_name("/capture.pcap") == "/capture.pcap"
+    assert capture_name("-") == "standard input"

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from kafkascope.reports.groups.history import Contributing, Evidence, Member, Rebalance, Unowned
-from kafkascope.reports.show.explanation import explain
+from kafkascope.reports.show.explanation import explain, explain_incident
+from tests.reports.show.made_incidents import DOWN, other
 
 SECOND = 1_000_000_000
 BEGIN = 1_795_241_060 * SECOND  # 2026-11-21 06:04:20
@@ -146,3 +147,30 @@ def test_what_it_cost() -> None:
     assert "Without owner: 2 partitions, the longest for 1,721 ms" in told
     assert "Read a second time: 1,363 records" in told
     assert not [line for line in lines(reread_records=0) if line.startswith(("Without", "Read"))]
+
+
+def test_an_incident_in_words() -> None:
+    assert explain_incident(DOWN).splitlines() == [
+        "critical: broker 2 (10.0.0.2) went away (certain)",
+        "From 2026-11-21 07:02:09.000, not over when the capture ended: a broker went away without notice: its process "
+        "was killed or crashed, or its host is off.",
+        "",
+        "What came of it:",
+        "    4 leaders moved",
+        "",
+        "How one knows:",
+        "  + 07:02:10.000 packet 77: connects refused (weight 0.90)",
+        "  -              rejected: announced (weight 0.30)",
+        "",
+        "It explains 1 finding and rebalances shop → 4",
+        "",
+        "What to do: Look at the log.",
+    ]
+
+
+def test_an_incident_that_is_over_and_explains_nothing() -> None:
+    text = explain_incident(other(1))
+    assert "until 2026-11-21 07:02:01.000: an administrator changed something." in text
+    assert "It explains" not in text
+    assert "What came of it" not in text
+    assert "\u202e" not in text

@@ -3,14 +3,16 @@ from __future__ import annotations
 import itertools
 
 from kafkascope.reports.answers.answers import answers
-from kafkascope.reports.show.markdown import escaped, post_mortem
-from tests.reports.show.page.made_tables import SUMMARY, everything
+from kafkascope.reports.show.markdown import ROWS, escaped, post_mortem
+from tests.reports.show.made_incidents import incidents_table
+from tests.reports.show.page.made_tables import SUMMARY, everything, tables_of
 
 
-def test_the_post_mortem_tells_everything_findings_first() -> None:
+def test_the_post_mortem_tells_everything_incidents_first() -> None:
     text = post_mortem(answers(everything(), SUMMARY), "An incident")
     heads = [line for line in text.splitlines() if line.startswith("## ")]
     assert heads == [
+        "## Incidents",
         "## Findings",
         "## Groups and rebalances",
         "## Latency",
@@ -43,4 +45,33 @@ def test_tables_have_as_many_cells_in_every_row() -> None:
 
 
 def test_what_is_absent_is_said() -> None:
-    assert post_mortem(answers({}, {})).count("There is no table") == 7
+    assert post_mortem(answers({}, {})).count("There is no table") == 8
+
+
+def test_an_incident_has_its_cost_its_evidence_and_what_to_do() -> None:
+    text = post_mortem(answers(everything() | tables_of(incidents=incidents_table()), SUMMARY))
+    section = text.split("## Incidents")[1].split("## Findings")[0]
+    assert "### 1. critical: broker 2 \\(10.0.0.2\\) went away" in section
+    assert "**What it cost:** 4 leaders moved" in section
+    assert "**What to do:** Look at the log." in section
+    assert "- 07:02:10.000 connects refused (packet 77)" in section
+    assert "- not announced" in section
+    assert "- How sure: certain" in section
+    assert "Nothing is wrong in this capture" not in section
+
+
+def test_without_trouble_what_was_looked_at_is_said() -> None:
+    text = post_mortem(answers(tables_of(incidents=incidents_table(0)), SUMMARY))
+    assert "Nothing is wrong in this capture: 40,225 exchanges on 41 connections show none of the" in text
+    assert "it cannot show what 3 connections with TLS say nor what happened before" in text
+    assert "No Kafka was seen" in post_mortem(
+        answers(tables_of(incidents=incidents_table(0)), SUMMARY | {"exchanges": {}})
+    )
+
+
+def test_more_incidents_than_are_shown_are_counted() -> None:
+    text = post_mortem(answers(tables_of(incidents=incidents_table(ROWS + 3)), SUMMARY))
+    assert "And 3 more, in the table incidents." in text
+    assert "more, in the table incidents" not in post_mortem(
+        answers(tables_of(incidents=incidents_table(ROWS)), SUMMARY)
+    )

@@ -22,6 +22,7 @@ CAPTURES = {
     "throughput_counts": ["net_fetch_latency", "transactions"],
     "error_counts": ["clients_admin", "rebalance-storm", "zk-2.8.2"],
     "cluster_facts": ["rolling-restart", "zk-2.8.2"],
+    "activity": ["rolling-restart", "killed-silent"],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +11,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset as ds
 
+from kafkascope.reports.findings.finding import Finding
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, incident_table
 from kafkascope.reports.measures.latency.histogram import buckets_of, percentiles
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.tables import (
+    CLUSTER_EVENTS,
+    CONNECTIONS,
     ERROR_HISTOGRAM,
     FINDINGS,
     GROUP_EVENTS,
@@ -19,9 +26,10 @@ from kafkascope.reports.vocabulary.tables import (
     LAG,
     LATENCY,
     REBALANCES,
+    SILENCES,
     THROUGHPUT,
 )
-from kafkascope.reports.vocabulary.triggers import TRIGGERS
+from kafkascope.reports.vocabulary.triggers import TRIGGERS, Certainty
 
 BEGIN = 1_795_244_520_000_000_000  # 2026-11-21T07:02:00Z
 SECOND = 1_000_000_000
@@ -29,6 +37,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\u2028&\u202e"
 """A client id that tries to be markup, to end the script, and to turn the direction of writing."""
 
 SUMMARY: dict[str, Any] = {
+    "captures": ["shop/capture.pcap"],
     "first": "2026-11-21T07:02:00.000000000Z",
     "last": "2026-11-21T07:12:00.000000000Z",
     "packets": 123_456,
@@ -62,6 +71,97 @@ def everything(seed: int = 7) -> dict[str, ds.Dataset]:
         findings=finding_table(),
         issues=issue_table(),
     )
+
+
+def with_incidents() -> dict[str, ds.Dataset]:
+    """Everything, and a broker that goes away, with what it explains, after it a planned restart."""
+    return everything() | tables_of(
+        findings=finding_table(4),
+        incidents=incident_table([broker_down(), restart()]),
+        connections=pa.Table.from_pylist(connections(), schema=CONNECTIONS),
+        silences=pa.Table.from_pylist([silence()], schema=SILENCES),
+        cluster_events=pa.Table.from_pylist(cluster_events(), schema=CLUSTER_EVENTS),
+    )
+
+
+def broker_down() -> Incident:
+    """Broker 2 is gone from the 60th to the 100th second; group orders-app is in trouble by it."""
+    return Incident(
+        IncidentKind.BROKER_DOWN,
+        Severity.CRITICAL,
+        Certainty.CERTAIN,
+        (Subject(Role.BROKER, "2"), Subject(Role.HOST, "10.77.0.2"), Subject(Role.GROUP, "orders-app")),
+        BEGIN + 60 * SECOND,
+        BEGIN + 100 * SECOND,
+        f"broker 2 (10.77.0.2) went away {HOSTILE}; 2 leaders moved",
+        (
+            Weighed("the last data of it", 4000, BEGIN + 60 * SECOND, 0.9),
+            Weighed("12 connects to it refused", 4001, BEGIN + 61 * SECOND, 0.8),
+            Weighed("a shutdown on request: nothing announced it", None, None, 0.3, rejected=True),
+        ),
+        "Look at the broker's log for that moment.",
+        40_000.0,
+        (Effect("leaders", "2 leaders moved", 2),),
+        findings=frozenset({finding_id(finding_table(1).to_pylist()[0])}),
+        rebalances=frozenset({("orders-app", 3), ("orders-app", 8)}),
+    )
+
+
+def restart() -> Incident:
+    """Planned work."""
+    return Incident(
+        IncidentKind.BROKER_RESTARTED,
+        Severity.INFO,
+        Certainty.LIKELY,
+        (Subject(Role.BROKER, "1"), Subject(Role.HOST, "10.77.0.1")),
+        BEGIN + 200 * SECOND,
+        None,
+        "broker 1 (10.77.0.1) was shut down in an orderly way",
+        (),
+        "Nothing, if this was planned.",
+        0.0,
+    )
+
+
+def finding_id(row: dict[str, Any]) -> str:
+    """The id of a row of findings."""
+    names = [one.name for one in dataclasses.fields(Finding)]
+    return Finding(**{name: row[name] for name in names}).id
+
+
+def connections() -> list[dict[str, Any]]:
+    """Of orders-0 with broker 2: one that ends by RST, connects that are refused, one that is open all the time."""
+
+    def row(number: int, opened: int | None, closed: int | None, **more: Any) -> dict[str, Any]:
+        times = {"opened": opened and BEGIN + opened * SECOND, "closed": closed and BEGIN + closed * SECOND}
+        ends = {"client": "10.77.1.11", "client_port": 40_000, "broker": "10.77.0.2", "broker_port": 9092}
+        return {"connection": number, **ends, **times, "connect": "established", "how_closed": "fin", **more}
+
+    return [
+        row(1, None, 60, client_id="orders-0", how_closed="rst", reset_by="broker"),
+        *(row(4001 + i, 61 + i, 61 + i, connect="refused") for i in range(12)),
+        row(5000, None, None, client="10.77.1.12", client_id="orders-1", broker="10.77.0.9"),
+        row(5001, None, None, client="10.77.1.13", client_id="orders-2"),
+    ]
+
+
+def silence() -> dict[str, Any]:
+    """Of broker 2."""
+    counts = {"waiting": 3, "waiting_connections": 1, "ended": 1, "reset": 1, "refused": 12, "unanswered": 0}
+    times = {"since": BEGIN + 60 * SECOND, "until": BEGIN + 100 * SECOND, "duration_ms": 40_000.0}
+    return {"host": "10.77.0.2", **times, **counts, "first_packet": 4001}
+
+
+def cluster_events() -> list[dict[str, Any]]:
+    """Broker 2 is told of, loses its leaders, and its group's coordinator moves."""
+    told = {"host": "10.77.0.3:9092", "told_by": "10.77.0.1:9092"}
+    return [
+        {"at": BEGIN, "event": "broker_listed", "node_id": 2, "packet": 2, **told},
+        {"at": BEGIN + 65 * SECOND, "event": "leader_changed", "topic": "orders", "count": 2, "before": "2"}
+        | {"after": "3", "node_id": 3, "packet": 4100, **told},
+        {"at": BEGIN + 80 * SECOND, "event": "coordinator_moved", "group_id": "group-1", "before": "2", "after": "3"}
+        | {"node_id": 3, "packet": 4200, **told},
+    ]
 
 
 def group_tables(groups: int, rebalances: int, members: int, seed: int = 7) -> tuple[pa.Table, pa.Table]:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show.page.page import embedded, page
+from kafkascope.reports.vocabulary.tables import INCIDENTS
 from tests import needs
 from tests.patience import BROWSER_PATIENCE_S
-from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of
+from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of, with_incidents
 
 PHONE, DESK = 390, 1280
+PHONE_HEIGHT = 844
 MOST_BYTES = 20_000_000
 
 Opened = Callable[..., Page]
@@ -39,6 +42,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("page"), page(answers(everything(), SUMMARY)))
 
 
+@pytest.fixture(scope="session")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("page"), page(answers(with_incidents(), SUMMARY)))
+
+
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Opened]:
     """Opens a file, and holds that the script met no error by the end of the test."""
@@ -49,8 +57,9 @@ def opened(browser: Browser) -> Iterator[Opened]:
         if not address.startswith(("file:", "data:")):
             trouble.append(f"asked for {address}")
 
-    def open_page(file: Path, width: int = DESK, scheme: Any = "light") -> Page:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+    def open_page(file: Path, width: int = DESK, scheme: Any = "light", place: str = "") -> Page:
+        height = PHONE_HEIGHT if width == PHONE else 900
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
         context.set_default_timeout(BROWSER_PATIENCE_S * 1000)
         contexts.append(context)
         view = context.new_page()
@@ -61,7 +70,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
             lambda request: None if request.url.startswith(("file:", "data:")) else trouble.append(request.url),
         )
         view.on("dialog", lambda dialog: trouble.append("a dialog: markup of the capture ran"))
-        view.goto(file.as_uri())
+        view.goto(file.as_uri() + place)
         view.wait_for_selector("html[data-ready=yes]", state="attached")
         return view
 
@@ -84,9 +93,106 @@ def written(directory: Path, text: str) -> Path:
     return file
 
 
-def test_findings_come_first_with_evidence_and_advice(opened: Opened, small: Path) -> None:
+def test_the_incident_comes_first_in_three_lines_and_then_its_timeline(opened: Opened, troubled: Path) -> None:
+    view = opened(troubled)
+    assert view.locator("main > section").first.get_attribute("id") == "incidents"
+    card = view.locator("#incident-1")
+    lines = card.locator(":scope > h3, :scope > p").all_text_contents()
+    assert lines[0].startswith("✖ broker 2 (10.77.0.2) went away")
+    assert lines[1] == "Cost: 2 leaders moved"
+    assert lines[2] == "What to do: Look at the broker's log for that moment."
+    expect(card.locator(".of-incident svg")).to_be_attached()
+    expect(card.locator("ol.evidence .packet")).to_have_text(["packet 4000", "packet 4001"])
+    expect(card).to_contain_text("What else it could be, and why it is not")
+    assert view.locator("img").count() == 0
+    expect(view.locator("#incident-2")).to_contain_text("to the end of the capture: not over")
+    expect(view.locator("#incidents")).not_to_contain_text("Nothing is wrong in this capture")
+
+
+def test_the_timeline_of_an_incident_has_all_that_it_touched(opened: Opened, troubled: Path) -> None:
+    card = opened(troubled).locator("#incident-1")
+    picture = card.locator(".of-incident svg")
+    lanes = [text.removesuffix("…") for text in picture.locator("text.lane").all_text_contents()]
+    for name in ("what shows it", "broker 2 (10.77.0.2)", "cluster", "connections of orders-0 → 10.77.0.2:9092"):
+        assert any(lane.startswith(name) for lane in lanes), name
+    for name in ("group orders-app", "slowest answer", "lag of orders-app", "lag of group-1"):
+        assert any(lane.startswith(name) for lane in lanes), name
+    assert picture.locator(".moment").count() == 1
+    assert picture.locator("rect.of-failed").count() == 12
+    assert picture.locator(".end").text_content() == "×"
+    # who cannot see it has it in words
+    words = picture.get_attribute("aria-label") or ""
+    assert "broker 2 (10.77.0.2): 1, the first at 07:03:00.000: says nothing for 40.0 s" in words
+    card.get_by_text("All of it in words").click()
+    expect(card.locator(".incident-timeline table")).to_contain_text("connect refused")
+    expect(card.locator(".incident-timeline table .packet").first).to_be_visible()
+    # and each is told with its packet
+    picture.locator(".lane-of.broker .item").dispatch_event("click")
+    expect(card.locator(".reading .packet")).to_have_text("packet 4001")
+    # every colour has a word
+    legend = card.locator(".legend").first
+    for word in ("it began", "broker silent", "connection that was reset", "connect that failed", "rebalance open"):
+        expect(legend).to_contain_text(word)
+
+
+def test_an_incident_and_what_it_explains_link_to_each_other(opened: Opened, troubled: Path) -> None:
+    view = opened(troubled)
+    card = view.locator("#incident-1")
+    card.get_by_role("link", name="rebalance of orders-app, 7 → 8").click()
+    expect(view.locator("#detail h4")).to_contain_text("Generation 7 → 8")
+    expect(view.locator("#detail")).to_be_in_viewport()
+    view.locator("#detail").get_by_role("link", name="incident 1").click()
+    expect(card).to_be_in_viewport()
+    card.get_by_role("link", name="orders-app rebalances again and again").click()
+    finding = view.locator(".finding", has_text="Part of incident 1")
+    expect(finding).to_have_count(1)
+    expect(finding).to_be_in_viewport()
+    assert view.locator(".finding").last.text_content() == finding.text_content()  # behind the others
+    expect(view.locator("#findings")).to_contain_text("Explained by incidents")
+    finding.get_by_role("link", name="incident 1").click()
+    expect(card).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_links_lead_deep_into_the_page(opened: Opened, troubled: Path, width: int) -> None:
+    expect(opened(troubled, width, place="#incident-2").locator("#incident-2 h3")).to_be_in_viewport()
+    view = opened(troubled, width, place="#group/group-2/5")
+    expect(view.locator("h3.group-name").first).to_contain_text("group-2")
+    expect(view.locator("#detail h4")).to_contain_text("Generation 4 → 5")
+    expect(view.locator("#detail h4")).to_be_in_viewport()
+    view = opened(troubled, width, place="#group/group-2")
+    expect(view.locator("h3.group-name").first).to_contain_text("group-2")
+    for nowhere in ("#group/nobody/1", "#group/%E0%A4%A/1", "#group/group-2/99", "#nothing"):
+        opened(troubled, width, place=nowhere)
+
+
+def test_without_an_incident_the_page_says_that_nothing_is_wrong(opened: Opened, tmp_path: Path) -> None:
+    none = {"incidents": ds.dataset(INCIDENTS.empty_table())}
+    view = opened(written(tmp_path, page(answers(everything() | none, SUMMARY))))
+    expect(view.locator("#incidents")).to_contain_text("Nothing is wrong in this capture")
+    expect(view.locator("#incidents")).to_contain_text("3 connections with TLS")
+    view = opened(written(tmp_path, page(answers(none, SUMMARY | {"exchanges": {}}))))
+    expect(view.locator("#incidents")).to_contain_text("No Kafka was seen")
+    expect(view.locator("#incidents")).not_to_contain_text("Nothing is wrong in this capture")
+
+
+def test_on_a_phone_the_first_incident_is_on_the_first_screen(opened: Opened, troubled: Path) -> None:
+    card = opened(troubled, PHONE).locator("#incident-1")
+    for part in ("h3", ".cost", ".advice", ".of-incident"):
+        expect(card.locator(f":scope {part}").first).to_be_in_viewport()
+    box = card.locator(".advice").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < PHONE_HEIGHT
+
+
+def test_the_page_is_called_after_the_capture_and_its_time(opened: Opened, small: Path) -> None:
     view = opened(small)
-    assert view.locator("main > section").first.get_attribute("id") == "findings"
+    assert view.title() == "shop/capture.pcap, 2026-11-21 07:02:00 to 07:12:00 UTC – kafkascope"
+    expect(view.locator("h1")).to_have_text("shop/capture.pcap")
+
+
+def test_findings_come_with_evidence_and_advice(opened: Opened, small: Path) -> None:
+    view = opened(small)
     first = view.locator(".finding").first
     expect(first).to_contain_text("orders-app rebalances again and again")
     expect(first).to_contain_text("What to do: Raise max.poll.interval.ms")
@@ -207,10 +313,12 @@ def test_text_of_the_capture_is_text(opened: Opened, small: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
-def test_no_width_or_colour_scheme_overflows(opened: Opened, small: Path, width: int, scheme: str) -> None:
-    view = opened(small, width, scheme)
+def test_no_width_or_colour_scheme_overflows(opened: Opened, troubled: Path, width: int, scheme: str) -> None:
+    view = opened(troubled, width, scheme)
     view.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     assert view.evaluate("document.documentElement.scrollWidth") <= width
+    cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert view.evaluate(cut) == 0  # no table loses its last column
     light = view.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert light == (scheme == "light")
     view.locator("#theme").click()
@@ -229,7 +337,7 @@ def test_paper_is_light_and_has_all_pictures(opened: Opened, small: Path) -> Non
 
 def test_a_page_without_any_table_says_so(opened: Opened, tmp_path: Path) -> None:
     view = opened(written(tmp_path, page(answers({}, {}))))
-    for section in ("findings", "groups", "latency", "errors", "lag", "throughput", "coverage"):
+    for section in ("incidents", "findings", "groups", "latency", "errors", "lag", "throughput", "coverage"):
         expect(view.locator(f"#{section}")).to_contain_text("There is no table")
 
 
@@ -270,6 +378,35 @@ def test_a_large_capture_gives_a_page_that_opens(
     expect(view.locator("#detail .packet").first).to_be_visible()
     drawn(view).get_by_title("zoom in").click()
     expect(view.locator(".timeline .rebalance").first).to_be_attached()
+
+
+def test_charts_have_a_text_for_who_cannot_see_them(opened: Opened, small: Path) -> None:
+    view = drawn(opened(small))
+    for picture in (".heat", ".chart"):
+        view.locator(picture).first.scroll_into_view_if_needed()
+        label = view.locator(f"{picture} svg").first
+        expect(label).to_have_attribute("role", "img")
+        assert " at " in (label.get_attribute("aria-label") or "")
+    assert "12 rebalances" in (view.locator(".timeline").get_attribute("aria-label") or "")
+
+
+def test_the_legend_has_every_letter_of_the_picture(opened: Opened, small: Path) -> None:
+    view = drawn(opened(small))
+    letters = {*view.locator(".timeline .rebalance .mark").all_text_contents()}
+    letters |= {*view.locator(".timeline .event text").all_text_contents()}
+    assert letters
+    assert letters <= {*view.locator(".timeline-box .legend b").all_text_contents()}
+
+
+def test_what_brokers_took_is_red_by_its_time_not_its_share(opened: Opened, small: Path) -> None:
+    view = opened(small)
+    parts = view.locator("table.split tr", has_text="broker and disk")
+    assert parts.count() > 1
+    for row in parts.all():
+        tall = row.locator("rect.part").get_attribute("class") or ""
+        p99 = row.locator("td").nth(5).text_content() or ""
+        assert ("bad" in tall) == (p99.endswith(" s")), (tall, p99)
+    assert view.locator("table.split").get_by_text("slow", exact=True).count() == 0
 
 
 def test_json_in_the_page_cannot_end_its_element() -> None:

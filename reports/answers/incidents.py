@@ -1,0 +1,67 @@
+"""What broke, out of the table of incidents: those that stand first, and what was looked at if nothing broke."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset as ds
+
+from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.incidents.incident import Incident, incident_of
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS, PLANNED
+
+INCIDENTS_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """What to look at first is first."""
+
+    shown: list[Incident]
+    left_out: int
+
+    @property
+    def trouble(self) -> list[Incident]:
+        """Those that are no planned work, nor mended themselves at no cost."""
+        return [one for one in self.shown if one.severity != Severity.INFO]
+
+    @property
+    def explained(self) -> frozenset[str]:
+        """Ids of findings that are part of an incident."""
+        return frozenset().union(*(one.findings for one in self.shown))
+
+
+def incidents(table: ds.Dataset | None) -> Incidents | None:
+    """Incidents by rank; None without a table."""
+    if table is None:
+        return None
+    rows: list[dict[str, Any]] = []
+    count = 0
+    for batch in table.to_batches():
+        count += batch.num_rows
+        rows += numbered(pa.Table.from_batches([batch])).to_pylist()
+        rows = sorted(rows, key=lambda row: int(row["rank"]))[:INCIDENTS_SHOWN]
+    return Incidents([incident_of(row) for row in rows], count - len(rows))
+
+
+def nothing_wrong(summary: Mapping[str, Any]) -> str:
+    """What was looked at, and what the capture cannot show, in one line: for a capture without an incident."""
+    connections = summary.get("connections", {})
+    kafka, tls = connections.get("kafka", 0), connections.get("tls", 0)
+    exchanges = sum(summary.get("exchanges", {}).values())
+    looked = (
+        f"nothing is wrong in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
+        f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for"
+    )
+    hidden = []
+    if tls:
+        hidden.append(f"what {counted(tls, 'connection')} with TLS {'says' if tls == 1 else 'say'}")
+    if not kafka:
+        hidden.append("any Kafka at all")
+    hidden.append("what happened before, after and elsewhere")
+    return f"{looked}; it cannot show {' nor '.join(hidden)}"

@@ -1,0 +1,391 @@
+"""Brokers that went away, were shut down, or stood still: from their silences, and what the cluster said."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.signs import Node, Row, Signs, between, without_port
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_LEADER_MOVES = frozenset({"leader_changed", "leader_lost", "leader_elected"})
+_ANNOUNCED = 0.9  # weight of what says by itself that a broker was shut down on request
+_FOLLOWS_NS = 15 * SECOND_NS  # behind the end of another broker: until it is out of the sets of replicas in sync
+_EXPLAINED = frozenset(
+    {
+        "unanswered",
+        "sent_again",
+        "leader_changed",
+        "coordinator_moved",
+        "connection_churn",
+        "heartbeat_held_up",
+        "metadata_storm",
+        "commit_refused",
+        "partition_unowned",
+        "commits_stopped",
+        "consumer_stuck",
+        "error_loop",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A silence of a broker, and what is known of its cause."""
+
+    silence: Row
+    started: int
+    ended: int | None
+    gone: bool  # its connections ended, or connects failed
+    orderly: list[Weighed]  # what shows that it was announced
+
+    @property
+    def host(self) -> str:
+        """Its address."""
+        return str(self.silence["host"])
+
+    @property
+    def kind(self) -> IncidentKind:
+        """Which of the three it is."""
+        if not self.gone:
+            return IncidentKind.BROKER_DOWN if self.is_cut_off else IncidentKind.BROKER_STALLED
+        return IncidentKind.BROKER_RESTARTED if self.orderly else IncidentKind.BROKER_DOWN
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether not even acknowledgements came of its host: it is off, or the network to it broken."""
+        silence = self.silence
+        enough = threshold("cut_off") * 1000
+        return (
+            not self.gone and silence["duration_ms"] >= enough and silence["asked"] > 0 and not silence["acknowledged"]
+        )
+
+    def until(self, end: int) -> int:
+        """When what it caused is over: clients find the new leaders within some seconds."""
+        after = int(threshold("outage_after") * SECOND_NS)
+        return (end if self.ended is None else self.ended) + after
+
+
+def outages(signs: Signs) -> list[Outage]:
+    """All of them, by time."""
+    found = []
+    for silence in signs.silences:
+        failed = silence["refused"] + silence["unanswered"]
+        away = bool(silence["ended"]) and not silence["kept"] and (bool(failed) or _missed(signs, silence))
+        if not failed and silence["ended_clients"] < 2:
+            away = False  # it may have been the other side that went
+        if silence["until"] is None and not failed and not _taken_off(signs, silence):
+            away = False  # nobody asked for it again
+        gone = away or (bool(failed) and silence["until"] is None)
+        if not gone and (silence["ended"] > silence["kept"] or not silence["waiting"]):
+            continue  # connections that are closed because nobody needs them any more
+        orderly = _announced(signs, silence) if gone else []
+        found.append(Outage(silence, silence["since"], silence["until"], gone, orderly))
+    by_host: dict[str, list[Outage]] = defaultdict(list)
+    for one in found:
+        by_host[one.host].append(one)
+    return [
+        one
+        for one in found
+        if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _follows(one, by_host))
+    ]
+
+
+def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> bool:
+    """Whether it was the broker that stood still: for long, or again and again while its host was awake."""
+    silence = stall.silence
+    if stall.is_cut_off:
+        return bool(silence["waiting_connections"] > 1)
+    if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and len(signs.nodes) != 1):
+        return False  # what it sent was lost on the way, or it may have waited for other brokers
+    long = threshold("stall" if silence["waiting_connections"] > 1 else "stall_of_one")
+    if silence["duration_ms"] >= long * 1000:
+        return True
+    if not silence["acknowledged"]:
+        return False
+    within = int(threshold("one_trouble") * SECOND_NS)
+    low = bisect_left(of_host, stall.started - within, key=lambda one: one.started)
+    near = of_host[low : bisect_right(of_host, stall.started + within, low, key=lambda one: one.started)]
+    again = sum(not one.gone and bool(one.silence["acknowledged"]) for one in near)
+    return again >= threshold("stalls")
+
+
+def _follows(stall: Outage, by_host: Mapping[str, Sequence[Outage]]) -> bool:
+    """Whether a broker stands still because another one is gone, or stands still for longer: it waits for replicas."""
+    least = max(stall.silence["duration_ms"], threshold("stall") * 1000)
+    for host, of_host in by_host.items():
+        before = bisect_right(of_host, stall.started + SECOND_NS, key=lambda one: one.started)
+        for one in map(of_host.__getitem__, reversed(range(before if host != stall.host else 0))):
+            if one.ended is not None and one.ended + _FOLLOWS_NS < stall.started:
+                break  # and so had those before it: silences of one broker come one after the other
+            if one.gone or one.silence["duration_ms"] > least:
+                return True
+    return False
+
+
+def incidents(signs: Signs) -> Iterator[Incident]:
+    """An incident for each outage; those of one broker that stands still again and again are one."""
+    stalls: dict[str, list[list[Outage]]] = defaultdict(list)
+    for outage in outages(signs):
+        if outage.kind != IncidentKind.BROKER_STALLED:
+            yield _gone(signs, outage)
+            continue
+        runs = stalls[outage.host]
+        if not runs or outage.started - (runs[-1][-1].ended or 0) > threshold("one_trouble") * SECOND_NS:
+            runs.append([])
+        runs[-1].append(outage)
+    for _, runs in sorted(stalls.items()):
+        for run in runs:
+            yield _stalled(signs, run)
+
+
+def _taken_off(signs: Signs, silence: Row) -> bool:
+    """Whether the cluster took a broker off its list when it fell silent."""
+    node, since = signs.nodes.get(silence["host"]), silence["since"]
+    return node is not None and any(
+        row["event"] in ("broker_unlisted", "broker_fenced") and str(row["node_id"]) == node.id
+        for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
+    )
+
+
+def _missed(signs: Signs, silence: Row) -> bool:
+    """Whether the cluster went on without the broker: it was taken off the list, or its partitions led elsewhere."""
+    node = signs.nodes.get(silence["host"])
+    if node is None:
+        return False
+    return any(
+        (row["event"] in ("broker_unlisted", "broker_fenced") and str(row["node_id"]) == node.id)
+        or (row["event"] in _LEADER_MOVES and row["before"] == node.id)
+        or (row["event"] == "isr_shrunk" and node.id in {*_ids(row["before"])} - {*_ids(row["after"])})
+        for row in signs.events_of(node, silence["since"] - 10 * SECOND_NS, silence["since"] + 60 * SECOND_NS)
+    )
+
+
+def _ids(told: str | None) -> list[str]:
+    """Node ids of ``1,2,3``."""
+    return told.split(",") if told else []
+
+
+def _announced(signs: Signs, silence: Row) -> list[Weighed]:
+    """What shows that a broker prepared to go: it gave up its leaders while it still answered, or said so."""
+    node, since = signs.nodes.get(silence["host"]), silence["since"]
+    takes = int(threshold("shutdown_takes") * SECOND_NS)
+    seen = []
+    for row in signs.events_of(node, since - takes, since + SECOND_NS):
+        if row["event"] == "shutdown_announced" and Node(row["cluster_id"], str(row["node_id"])) == node:
+            seen.append(Weighed("it asked for an orderly shutdown", row["packet"], row["at"], _ANNOUNCED))
+        elif row["event"] == "leader_changed" and node and row["before"] == node.id and row["at"] < since:
+            seen.append(
+                Weighed(f"leaders moved from it to {row['after']} before it fell silent", row["packet"], row["at"], 0.6)
+            )
+    for row in between(signs.stale_leaders, since - takes, since + SECOND_NS + 1, "last"):
+        if without_port(row["broker"]) == silence["host"]:
+            text = (
+                f"it answered {row['client_id']} {row['error']}: it had given up its leaders while it was still there"
+            )
+            seen.append(Weighed(text, row["first_packet"], row["first"], 0.6))
+    return seen
+
+
+def _gone(signs: Signs, outage: Outage) -> Incident:
+    silence, host, end = outage.silence, outage.host, outage.until(signs.end)
+    name, planned = signs.broker_words(host), bool(outage.orderly)
+    told = host in signs.nodes and not planned  # else nobody would have said that it prepared to go
+    announced = any(seen.weight == _ANNOUNCED for seen in outage.orderly)
+    evidence = [
+        Weighed(
+            f"the last data of it; {counted(silence['ended'], 'connection')} with it ended"
+            + (f", {silence['reset']} of them by RST" if silence["reset"] else ""),
+            None,
+            outage.started,
+            0.6,
+        )
+    ]
+    if silence["refused"]:
+        text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"
+        evidence.append(Weighed(text, silence["first_packet"], None, 0.9))
+    if outage.is_cut_off:
+        text = (
+            f"what it was sent in {counted(silence['asked'], 'tenth')} of a second was not acknowledged: its host "
+            "was off, or cut off"
+        )
+        evidence.append(Weighed(text, silence["first_packet"], outage.started, 0.8))
+    if silence["unanswered"]:
+        text = f"{counted(silence['unanswered'], 'connect')} to it without an answer: its host is off, or cut off"
+        evidence.append(Weighed(text, silence["first_packet"], None, 0.9))
+    evidence += outage.orderly
+    if not planned:
+        evidence.append(
+            Weighed(
+                "a shutdown on request: nothing in the capture announced it, nor moved its leaders before",
+                None,
+                None,
+                0.3,
+                True,
+            )
+        )
+    effects, explained, rebalances, waited_ms = _effects(signs, outage, end)
+    still = outage.ended is None
+    lasted = (signs.end if outage.ended is None else outage.ended) - outage.started
+    at = clock(outage.started)
+    what = f"was shut down in an orderly way at {at}" if planned else f"went away without notice at {at}"
+    if outage.is_cut_off:
+        what = f"could not be reached from {at} on"
+    back = "has not come back" if still else f"was back after {duration(lasted / MILLISECOND_NS)}"
+    headline = f"{name} {what} and {back}{outcome(effects)}"
+    return Incident(
+        kind=outage.kind,
+        severity=Severity.INFO if planned and not still else Severity.WARNING if planned else Severity.CRITICAL,
+        certainty=Certainty.CERTAIN if announced or (silence["refused"] and told) else Certainty.LIKELY,
+        subjects=signs.broker(host),
+        started=outage.started,
+        ended=outage.ended,
+        headline=headline,
+        evidence=tuple(evidence),
+        advice=(
+            "Nothing, if this was planned: give each broker time to be in sync again before the next one is stopped."
+            if planned
+            else "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
+            "replication.factor 3 with min.insync.replicas 2, and clients that have all brokers in bootstrap.servers."
+        ),
+        cost_ms=waited_ms,
+        effects=effects,
+        findings=explained,
+        rebalances=rebalances,
+    )
+
+
+def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
+    """Stalls of one broker, one soon after the other."""
+    worst = max(run, key=lambda one: (one.silence["duration_ms"], -one.started))
+    lasted = worst.silence["duration_ms"]
+    acknowledged = any(one.silence["acknowledged"] for one in run)
+    unheard = not acknowledged and any(one.silence["asked"] for one in run)
+    evidence = []
+    for one in run:
+        silence = one.silence
+        text = (
+            f"nothing from it on any connection of the capture for {duration(silence['duration_ms'])}, while "
+            f"{counted(silence['waiting'], 'request')} of {listed(silence['waiting_clients'])} waited on "
+            f"{counted(silence['waiting_connections'], 'connection')}"
+        )
+        evidence.append(Weighed(text, silence["first_packet"], one.started, 0.7))
+    if acknowledged:
+        text = "its host acknowledged what it was sent meanwhile: the network and the kernel were well"
+        evidence.append(Weighed(text, None, worst.started, 0.9))
+        evidence.append(Weighed("the network: nothing would have been acknowledged", None, None, 0.1, True))
+    elif unheard:
+        evidence.append(Weighed("the network: what was sent to it was not acknowledged either", None, None, 0.5, True))
+    made = [_effects(signs, one, one.until(signs.end)) for one in run]
+    times = "" if len(run) == 1 else f" {len(run)} times, the longest"
+    loud = lasted >= threshold("stall") * 1000
+    sure = acknowledged and worst.silence["waiting_connections"] > 1
+    host_was = ", though its host acknowledged what it was sent" if acknowledged else ""
+    if unheard:
+        host_was = ", nor acknowledged what it was sent: it stood still with its host, or was cut off"
+    effects = made[run.index(worst)][0]
+    return Incident(
+        kind=IncidentKind.BROKER_STALLED,
+        severity=Severity.WARNING if loud else Severity.INFO,
+        certainty=Certainty.CERTAIN if sure else Certainty.GUESSED if unheard else Certainty.LIKELY,
+        subjects=signs.broker(worst.host),
+        started=run[0].started,
+        ended=run[-1].ended,
+        headline=f"{signs.broker_words(worst.host)} answered nobody{times} for {duration(lasted)} from "
+        f"{clock(worst.started)} on{host_was}" + outcome(effects),
+        evidence=tuple(evidence),
+        advice="Look at that moment on the broker: a pause of garbage collection, a disk that stalled (iostat, "
+        "dmesg), a virtual machine that was stopped or moved. If it lasts longer than broker.session.timeout.ms, "
+        "the broker loses its leaders.",
+        cost_ms=sum(cost for *_, cost in made),
+        effects=effects,
+        findings=frozenset().union(*(findings for _, findings, _, _ in made)),
+        rebalances=frozenset().union(*(rebalances for _, _, rebalances, _ in made)),
+    )
+
+
+def _effects(
+    signs: Signs, outage: Outage, end: int
+) -> tuple[tuple[Effect, ...], frozenset[str], frozenset[tuple[str, int]], float]:
+    """What came of an outage: effects, findings and rebalances that it explains, and how long work stood still."""
+    silence, host = outage.silence, outage.host
+    node = signs.nodes.get(host)
+    effects = []
+    waited = silence["duration_ms"]
+    if silence["waiting"]:
+        who = listed(silence["waiting_clients"])
+        text = f"{counted(silence['waiting'], 'request')} of {who} waited for up to {duration(waited)}"
+        effects.append(Effect("requests", text, silence["waiting"], waited))
+    near = signs.events_of(node, outage.started - int(threshold("shutdown_takes") * SECOND_NS), end)
+    from_it = [row for row in near if node is not None and row["before"] == node.id]
+    moved = [row for row in from_it if row["event"] == "leader_changed"]
+    if moved:
+        count = sum(row["count"] or 1 for row in moved)
+        after = max(0, max(row["at"] for row in moved) - outage.started) / MILLISECOND_NS
+        text = f"{counted(count, 'leader')} moved to other brokers"
+        if after and not outage.orderly:
+            text += f", which clients learned within {duration(after)}"
+        effects.append(Effect("leaders", text, count, after))
+    lost = [row for row in from_it if row["event"] == "leader_lost"]
+    if lost:
+        count = sum(row["count"] or 1 for row in lost)
+        effects.append(Effect("leaders", f"{counted(count, 'partition')} had no leader", count))
+    groups = sorted(
+        {
+            row["group_id"]
+            for row in from_it
+            if row["event"] == "coordinator_moved" and row["group_id"] and row["detail"] != "of a transactional id"
+        }
+    )
+    if groups:
+        text = f"the coordinator of {'group' if len(groups) == 1 else 'groups'} {listed(groups)} moved"
+        effects.append(Effect("coordinators", text, len(groups)))
+    coordinated = signs.coordinated_by(host, outage.started) | {*groups}
+    rebalances = frozenset(
+        (group, row["to_generation"])
+        for group in coordinated
+        for row in signs.rebalances_of(group, end, outage.started)
+        if row["to_generation"] is not None
+        and row["trigger"] in (Trigger.COORDINATOR_MOVED, Trigger.SESSION_TIMEOUT, Trigger.MEMBER_REJOINED)
+    )
+    if rebalances:
+        effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
+    begin = outage.started - int(threshold("shutdown_takes") * SECOND_NS)
+    about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
+    findings = frozenset(
+        row["id"]
+        for row in signs.findings
+        if row["kind"] in _EXPLAINED
+        and row["subject"] in about
+        and (row["since"] or 0) <= end
+        and (row["until"] or row["since"] or 0) >= begin
+    )
+    return tuple(effects), findings, rebalances, float(waited)
+
+
+def _spoke_with(signs: Signs, host: str) -> set[str]:
+    """Clients that spoke with a broker, and their groups, as findings name them."""
+    clients = {(client_id, client) for client, broker, client_id, _ in signs.parties if broker == host and client_id}
+    groups = {group for client_id, _ in clients for group in signs.groups_of.get(client_id, ())}
+    return {f"client {client_id} ({client})" for client_id, client in clients} | {f"group {group}" for group in groups}
+
+
+def out_at(found: Sequence[Outage], at: int, end: int) -> Outage | None:
+    """The outage of a broker in whose time, or shortly after, something happened."""
+    return next((one for one in found if one.started - SECOND_NS <= at <= one.until(end)), None)
+
+
+def topic_subjects(topics: set[str]) -> tuple[Subject, ...]:
+    """Topics as subjects, in order."""
+    return tuple(Subject(Role.TOPIC, topic) for topic in sorted(topics))

@@ -1,0 +1,132 @@
+"""An incident as a value: what broke, who, when, what it cost, how one knows, what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.tables import INCIDENTS
+from kafkascope.reports.vocabulary.triggers import Certainty
+
+_GRAVEST_FIRST = list(Severity)
+EVIDENCE_SHOWN = 20
+"""Observations for its kind that are kept with an incident; behind them is said how many more there were."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """Whom an incident is about."""
+
+    role: Role
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something that came of it."""
+
+    what: str
+    text: str
+    count: int | None = None
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """An observation, and how much it speaks for the kind; rejected: for another kind, which was outweighed."""
+
+    text: str
+    packet: int | None = None
+    at: int | None = None
+    weight: float = 0.5
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A row of incidents. Times are nanoseconds; ended is None if it was not over when the capture was."""
+
+    kind: IncidentKind
+    severity: Severity
+    certainty: Certainty
+    subjects: tuple[Subject, ...]
+    started: int
+    ended: int | None
+    headline: str
+    evidence: tuple[Weighed, ...]
+    advice: str
+    cost_ms: float  # that work stood still by it, in all
+    effects: tuple[Effect, ...] = ()
+    findings: frozenset[str] = field(default=frozenset())  # ids of those that it explains
+    rebalances: frozenset[tuple[str, int]] = field(default=frozenset())  # group and generation
+
+    @property
+    def what(self) -> str:
+        """The headline without what it cost, as far as that is told by its effects."""
+        return self.headline.removesuffix(in_words(self.effects))
+
+    @property
+    def about(self) -> str:
+        """Whom it is about first, in words: ``broker 2 (10.0.0.2)``, ``client c1 (10.0.0.3)``, ``group shop``."""
+        first = self.subjects[0] if self.subjects else None
+        if first is None:
+            return "the capture"
+        host = next((one.name for one in self.subjects if one.role == Role.HOST), None)
+        beside = f" ({host})" if host and first.role in (Role.BROKER, Role.CLIENT) else ""
+        return f"{first.role} {first.name}{beside}"
+
+
+def in_words(effects: Iterable[Effect]) -> str:
+    """What came of an incident, as the end of its headline."""
+    return "".join(f"; {effect.text}" for effect in effects)
+
+
+def order(one: Incident) -> tuple[int, float, int, str, tuple[Subject, ...], str]:
+    """The order in which incidents are looked at: severity, cost, time."""
+    return _GRAVEST_FIRST.index(one.severity), -one.cost_ms, one.started, one.kind, one.subjects, one.headline
+
+
+def incident_of(row: Mapping[str, Any]) -> Incident:
+    """An incident out of a row of the table, with times as numbers."""
+    explains = row["explains"] or {}
+    return Incident(
+        kind=IncidentKind(row["kind"]),
+        severity=Severity(row["severity"]),
+        certainty=Certainty(row["certainty"]),
+        subjects=tuple(Subject(Role(one["role"]), one["name"]) for one in row["subjects"] or ()),
+        started=row["started"],
+        ended=row["ended"],
+        headline=row["headline"],
+        evidence=tuple(Weighed(**one) for one in row["evidence"] or ()),
+        advice=row["advice"],
+        cost_ms=row["cost_ms"],
+        effects=tuple(Effect(**one) for one in row["effects"] or ()),
+        findings=frozenset(explains.get("findings") or ()),
+        rebalances=frozenset((one["group_id"], one["to_generation"]) for one in explains.get("rebalances") or ()),
+    )
+
+
+def incident_table(incidents: Iterable[Incident]) -> pa.Table:
+    """Rows of incidents, what to look at first first."""
+    rows = []
+    for rank, one in enumerate(sorted(incidents, key=order), 1):
+        row = dataclasses.asdict(one)
+        row["rank"] = rank
+        spoke = [seen for seen in row["evidence"] if not seen["rejected"]]
+        if more := len(spoke[EVIDENCE_SHOWN:]):
+            spoke[EVIDENCE_SHOWN:] = [{"text": f"and {more:,} more like these", "weight": 0.0, "rejected": False}]
+        row["evidence"] = [*spoke, *(seen for seen in row["evidence"] if seen["rejected"])]
+        row["explains"] = {
+            "findings": sorted(row.pop("findings")),
+            "rebalances": [
+                {"group_id": group, "to_generation": generation} for group, generation in sorted(row.pop("rebalances"))
+            ],
+        }
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=INCIDENTS)

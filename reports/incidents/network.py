@@ -1,0 +1,212 @@
+"""Packets that are lost, and packets that take long: from what TCP itself had to do about it."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Signs, without_port
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+
+_KEYS = ("client", "broker", "sender", "at")
+_SUMS = (
+    "packets",
+    "retransmits",
+    "fast_retransmits",
+    "timeout_retransmits",
+    "spurious_retransmits",
+    "duplicate_acks",
+    "sacked_gaps",
+    "rtt_samples",
+    "rtt_us",
+)
+_COLUMNS = (*_KEYS, *_SUMS[:-1], "rtt_mean_ms", "rtt_max_ms", "first", "last")
+_RTO_MS = 200.0  # the least that Linux waits for an acknowledgement before it sends again (RFC 6298 says a second)
+
+
+@dataclass
+class Path:
+    """What two hosts sent each other in ten seconds, both directions."""
+
+    packets: int = 0
+    retransmits: int = 0
+    repaired: int = 0  # signs that the receiver missed something: duplicate acks, SACK'd gaps, fast retransmits
+    timeouts: int = 0
+    trips: dict[str, tuple[int, int, float]] = field(default_factory=dict)  # by sender: number, sum (µs), longest (ms)
+    first: int = sys.maxsize
+    last: int = 0
+
+
+def _paths(signs: Signs) -> dict[tuple[str, str], dict[int, Path]]:
+    """By client's and broker's address, and span."""
+    found: dict[tuple[str, str], dict[int, Path]] = defaultdict(lambda: defaultdict(Path))
+    for batch in signs.batches("tcp_health", _COLUMNS, pc.field("at").is_valid()):
+        # Whole microseconds, so that the order of rows makes no difference to their sum.
+        trips = pc.multiply(pc.cast(batch["rtt_samples"], "float64"), pc.fill_null(batch["rtt_mean_ms"], 0.0))
+        rows = batch.append_column("rtt_us", pc.cast(pc.round(pc.multiply(trips, 1000)), "int64"))
+        chosen = [(name, "sum") for name in _SUMS] + [("rtt_max_ms", "max"), ("first", "min"), ("last", "max")]
+        for row in rows.group_by(list(_KEYS)).aggregate(chosen).to_pylist():
+            path = found[row["client"], without_port(row["broker"])][row["at"]]
+            path.packets += row["packets_sum"]
+            path.retransmits += row["retransmits_sum"] - row["spurious_retransmits_sum"]
+            path.timeouts += row["timeout_retransmits_sum"]
+            path.repaired += row["duplicate_acks_sum"] + row["sacked_gaps_sum"] + row["fast_retransmits_sum"]
+            if row["rtt_samples_sum"]:
+                count, total, longest = path.trips.get(row["sender"], (0, 0, 0.0))
+                path.trips[row["sender"]] = (
+                    count + row["rtt_samples_sum"],
+                    total + row["rtt_us_sum"],
+                    max(longest, row["rtt_max_ms_max"]),
+                )
+            if row["first_min"] is not None:
+                path.first, path.last = min(path.first, row["first_min"]), max(path.last, row["last_max"])
+    return found
+
+
+def losses(signs: Signs) -> Iterator[Incident]:
+    """Paths on which a share of packets has to be sent again, and receivers say that they missed some."""
+    lossy: dict[tuple[str, str], list[Path]] = {}
+    for pair, spans in _paths(signs).items():
+        if pair[0] == pair[1]:
+            continue
+        bad = [spans[at] for at in sorted(spans) if _loses(spans[at])]
+        if sum(path.retransmits for path in bad) >= threshold("lost_packets"):
+            lossy[pair] = bad
+    for host, pairs in _by_common_host(lossy):
+        paths = [path for pair in pairs for path in lossy[pair]]
+        sent, again = sum(path.packets for path in paths), sum(path.retransmits for path in paths)
+        since, until = min(path.first for path in paths), max(path.last for path in paths)
+        others = sorted({one for pair in pairs for one in pair if one != host})
+        share = 100 * again / sent
+        timeouts = sum(path.timeouts for path in paths)
+        repaired = sum(path.repaired for path in paths)
+        names = _clients_at(signs, [host, *others])
+        yield Incident(
+            kind=IncidentKind.NETWORK_LOSS,
+            severity=Severity.WARNING,
+            certainty=Certainty.CERTAIN if repaired >= again / 2 else Certainty.LIKELY,
+            subjects=(
+                Subject(Role.HOST, host),
+                *(Subject(Role.HOST, one) for one in others),
+                *(Subject(Role.CLIENT, name) for name in names),
+            ),
+            started=since,
+            ended=until,
+            headline=f"packets are lost between {host} and {listed(others)}: {counted(again, 'packet')} sent again "
+            f"({share:.1f} %), {timeouts:,} of them only after a timeout, from {clock(since)} to {clock(until)}",
+            evidence=(
+                Weighed(
+                    f"{counted(again, 'packet')} of {sent:,} sent again with bytes that had been sent before",
+                    None,
+                    since,
+                    0.6,
+                ),
+                Weighed(
+                    f"receivers said {counted(repaired, 'time')} that something before was missing", None, since, 0.8
+                ),
+            ),
+            advice="Look at errors and drops of the links and network cards in between (ip -s link, ethtool -S), "
+            "at queues that overflow, at a duplex or MTU that differs; capture at both ends to see on which side "
+            "packets vanish.",
+            cost_ms=timeouts * _RTO_MS,
+            effects=(
+                Effect("packets", f"{counted(again, 'packet')} sent again", again),
+                Effect(
+                    "requests",
+                    f"{counted(timeouts, 'timeout')} of TCP, each of some {duration(_RTO_MS)} or more",
+                    timeouts,
+                    timeouts * _RTO_MS,
+                ),
+            ),
+        )
+
+
+def _loses(path: Path) -> bool:
+    """Whether so much is sent again that it is no accident."""
+    return (
+        path.retransmits >= threshold("lost_in_span")
+        and path.retransmits >= path.packets * threshold("loss_share") / 100
+    )
+
+
+def delays(signs: Signs) -> Iterator[Incident]:
+    """Paths on which acknowledgements come much later in some spans than at best, while others are as fast as ever."""
+    slow: dict[tuple[str, str], list[tuple[int, Path, float, float]]] = {}
+    for pair, spans in _paths(signs).items():
+        if pair[0] == pair[1]:
+            continue
+        for sender in ("client", "broker"):
+            known = {
+                at: (path.trips[sender][1] / path.trips[sender][0] / 1000, path.trips[sender][2])
+                for at, path in spans.items()
+                if sender in path.trips and path.trips[sender][0] >= threshold("delay_samples")
+            }
+            if len(known) < 2:
+                continue
+            best = min(mean for mean, _ in known.values())
+            enough = max(best * threshold("delay_factor"), best + threshold("delay_ms"))
+            found = [
+                (at, spans[at], longest, best)
+                for at, (mean, longest) in sorted(known.items())
+                if mean >= enough and longest >= threshold("delay_longest")
+            ]
+            if found:
+                slow.setdefault(pair, []).extend(found)
+    for host, pairs in _by_common_host(slow):
+        late = sorted((one for pair in pairs for one in slow[pair]), key=lambda one: (one[0], one[2]))
+        since, until = late[0][1].first, max(path.last for _, path, _, _ in late)
+        worst, best = max(rtt for *_, rtt, _ in late), min(best for *_, best in late)
+        others = sorted({one for pair in pairs for one in pair if one != host})
+        yield Incident(
+            kind=IncidentKind.NETWORK_DELAY,
+            severity=Severity.WARNING,
+            certainty=Certainty.LIKELY,
+            subjects=(*signs.broker(host), *(Subject(Role.HOST, one) for one in others)),
+            started=since,
+            ended=until,
+            headline=f"packets between {host} and {listed(others)} take up to {duration(worst)} there and back "
+            f"instead of {duration(best)}, from {clock(since)} to {clock(until)}",
+            evidence=tuple(
+                Weighed(
+                    f"acknowledgements took up to {duration(rtt)} in the ten seconds that begin here; in the best "
+                    f"ones {duration(best)} on average",
+                    None,
+                    at,
+                    0.8,
+                )
+                for at, _, rtt, best in late[:8]
+            ),
+            advice="Look at the network in between for that time: a longer route, a full link (queues), traffic "
+            "shaping; brokers acknowledge in the kernel, so it is not Kafka that is slow.",
+            cost_ms=float(worst) * len(late),
+            effects=(Effect("time", f"each round trip {duration(worst - best)} longer", None, float(worst - best)),),
+        )
+
+
+def _by_common_host(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
+    """Pairs of hosts that have trouble, by the host that most of them have in common."""
+    left = sorted(pairs)
+    while left:
+        count: dict[str, int] = defaultdict(int)
+        for pair in left:
+            for host in pair:
+                count[host] += 1
+        host = min(count, key=lambda one: (-count[one], one))
+        yield host, [pair for pair in left if host in pair]
+        left = [pair for pair in left if host not in pair]
+
+
+def _clients_at(signs: Signs, hosts: Sequence[str]) -> list[str]:
+    wanted = set(hosts) - signs.brokers
+    return sorted({client_id for client, _, client_id, _ in signs.parties if client in wanted and client_id})

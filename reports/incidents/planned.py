@@ -1,0 +1,221 @@
+"""Work that was planned, as far as the wire shows it: told, so that nobody looks for a fault in it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import SECOND_NS
+
+_LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
+_CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
+
+
+_CHANGES = (
+    "CreateTopics",
+    "DeleteTopics",
+    "CreatePartitions",
+    "DeleteRecords",
+    "AlterConfigs",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",
+    "ElectLeaders",
+    "DeleteGroups",
+    "OffsetDelete",
+    "CreateAcls",
+    "DeleteAcls",
+    "AlterClientQuotas",
+    "AlterUserScramCredentials",
+    "AlterReplicaLogDirs",
+    "UpdateFeatures",
+    "UnregisterBroker",
+    "AddRaftVoter",
+    "RemoveRaftVoter",
+)
+
+
+def changes(signs: Signs) -> Iterator[Incident]:
+    """What administrators changed, one client at a time; brokers that hand such requests on are left out.
+
+    What was refused, if only in part, or not answered, changed nothing that is known.
+    """
+    of_them = pc.field("api").isin(_CHANGES)
+    refused = {(row["connection"], row["number"]) for row in signs.rows("errors", ("connection", "number"), of_them)}
+    columns = ("connection", "number", "client_id", "api", "requested", "answered", "request_packet")
+    rows = [
+        row
+        for row in signs.rows("exchanges", columns, of_them & pc.field("answered").is_valid())
+        if row["requested"] is not None and (row["connection"], row["number"]) not in refused
+    ]
+    hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    by_client: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["requested"], row["request_packet"])):
+        host = hosts.get(row["connection"], {}).get("client")
+        if host is not None and host not in signs.brokers:
+            by_client[row["client_id"] or "?", host].append(row)
+    for (client_id, host), made in sorted(by_client.items()):
+        counts = Counter(row["api"] for row in made)
+        since, until = made[0]["requested"], max(row["answered"] for row in made)
+        what = ", ".join(f"{api} {counted(count, 'time')}" for api, count in sorted(counts.items()))
+        yield Incident(
+            kind=IncidentKind.ADMIN_ACTION,
+            severity=Severity.INFO,
+            certainty=Certainty.CERTAIN,
+            subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host)),
+            started=since,
+            ended=until,
+            headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}",
+            evidence=tuple(
+                Weighed(
+                    f"{row['api']} answered without an error",
+                    row["request_packet"],
+                    row["requested"],
+                    0.9,
+                )
+                for row in made
+            ),
+            advice="Nothing, if this was planned; else find out who runs this client.",
+            cost_ms=0,
+        )
+
+
+def removals(signs: Signs) -> Iterator[Incident]:
+    """Members that somebody else took out of their group."""
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rebalances:
+        if row["trigger"] == Trigger.REMOVED_BY_ADMIN and row["started"] is not None:
+            by_group[row["group_id"]].append(row)
+    for group, rows in sorted(by_group.items()):
+        names = sorted({row["trigger_client_id"] for row in rows if row["trigger_client_id"]})
+        since, until = rows[0]["started"], max(row["stable"] or row["started"] for row in rows)
+        yield Incident(
+            kind=IncidentKind.ADMIN_ACTION,
+            severity=Severity.INFO,
+            certainty=Certainty.CERTAIN,
+            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            started=since,
+            ended=until,
+            headline=f"an administrator took {listed(names or ['members'])} out of group {group} from "
+            f"{clock(since)} on; {counted(len(rows), 'rebalance')}",
+            evidence=tuple(
+                Weighed("a LeaveGroup that was not the member's own", None, row["started"], 0.9) for row in rows
+            ),
+            advice="Nothing, if this was planned; a member that is alive comes back by itself.",
+            cost_ms=float(sum(row["unowned_ms"] or 0 for row in rows)),
+            rebalances=frozenset((group, row["to_generation"]) for row in rows if row["to_generation"] is not None),
+        )
+
+
+def migrations(signs: Signs) -> Iterator[Incident]:
+    """Groups that went from the classic protocol to that of KIP-848, or back."""
+    for group, rows in groupby(signs.rebalances, key=lambda row: row["group_id"]):
+        steps = [row for row in rows if row["started"] is not None and row["protocol"]]
+        turns = [(before, after) for before, after in pairwise(steps) if before["protocol"] != after["protocol"]]
+        if not turns:
+            continue
+        since, until = turns[0][1]["started"], max(after["stable"] or after["started"] for _, after in turns)
+        path = " → ".join([turns[0][0]["protocol"], *(after["protocol"] for _, after in turns)])
+        names = sorted(
+            {member["client_id"] for _, after in turns for member in after["members"] or () if member["client_id"]}
+        )
+        yield Incident(
+            kind=IncidentKind.GROUP_MIGRATED,
+            severity=Severity.INFO,
+            certainty=Certainty.CERTAIN,
+            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            started=since,
+            ended=until,
+            headline=f"group {group} changed its protocol from {clock(since)} on: {path}",
+            evidence=tuple(
+                Weighed(
+                    f"{after['protocol']}: {'epoch' if after['protocol'] == 'consumer' else 'generation'} "
+                    f"{after['to_generation']}, after {before['protocol']} {before['to_generation']}",
+                    None,
+                    after["started"],
+                    0.9,
+                )
+                for before, after in turns
+            ),
+            advice="Nothing, if this was planned; while members of both protocols are in a group, it is up to the "
+            "slower ones.",
+            cost_ms=float(sum(after["unowned_ms"] or 0 for _, after in turns)),
+            rebalances=frozenset(
+                (group, after["to_generation"]) for _, after in turns if after["to_generation"] is not None
+            ),
+        )
+
+
+def deployments(signs: Signs) -> Iterator[Incident]:
+    """Groups of which several members left in an orderly way and came back soon, one after the other."""
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rebalances:
+        by_group[row["group_id"]].append(row)
+    for group, rows in sorted(by_group.items()):
+        turns = _turns(rows)
+        names = sorted({name for _, _, name in turns})
+        if len(names) < threshold("deployed_members"):
+            continue
+        since, until = turns[0][0]["started"], max(came["stable"] or came["started"] for _, came, _ in turns)
+        made = frozenset((row["group_id"], row["to_generation"]) for left, came, _ in turns for row in (left, came))
+        yield Incident(
+            kind=IncidentKind.CLIENT_DEPLOY,
+            severity=Severity.INFO,
+            certainty=Certainty.LIKELY,
+            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            started=since,
+            ended=until,
+            headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
+            f"{listed(names)} left in an orderly way and came back; {counted(len(made), 'rebalance')}",
+            evidence=tuple(
+                Weighed(
+                    f"{name} left at {clock(left['started'])} and was back at {clock(came['started'])}",
+                    None,
+                    left["started"],
+                    0.7,
+                )
+                for left, came, name in turns
+            ),
+            advice="Static membership (group.instance.id) lets each restart within session.timeout.ms pass without "
+            "a rebalance.",
+            cost_ms=float(sum(row["unowned_ms"] or 0 for left, came, _ in turns for row in (left, came))),
+            effects=(Effect("rebalances", counted(len(made), "rebalance"), len(made)),),
+            rebalances=made,
+        )
+
+
+def _turns(rows: Sequence[Row]) -> list[tuple[Row, Row, str]]:
+    """Each member's leaving with its coming back within a while, in order of time."""
+    turns = []
+    within = threshold("one_trouble") * SECOND_NS
+    for index, left in enumerate(rows):
+        name = left["trigger_client_id"]
+        if left["trigger"] not in _LEFT or name is None or left["started"] is None:
+            continue
+        came = next(
+            (
+                row
+                for row in rows[index:]
+                if row["started"] is not None
+                and left["started"] <= row["started"] <= left["started"] + within
+                and (
+                    (row["trigger"] in _CAME and row["trigger_client_id"] == name)
+                    or any(one["client_id"] == name and one["trigger"] in _CAME for one in row["contributing"] or ())
+                )
+            ),
+            None,
+        )
+        if came is not None:
+            turns.append((left, came, name))
+    return turns

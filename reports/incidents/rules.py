@@ -1,0 +1,111 @@
+"""All rules of incidents, one row each: what it needs, and what finds it; and all incidents of a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset as ds
+
+from kafkascope.reports.columns.faults import fault
+from kafkascope.reports.columns.words import nanoseconds
+from kafkascope.reports.incidents import brokers, members, network, planned, requests
+from kafkascope.reports.incidents.incident import Incident, incident_table
+from kafkascope.reports.incidents.signs import MOST_ROWS, Signs
+from kafkascope.reports.rows.connection_table import issue_table
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
+from kafkascope.sniffer.issues import Issue
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What tells some kinds of incidents."""
+
+    kinds: frozenset[IncidentKind]
+    needs: frozenset[str]  # tables
+    find: Callable[[Signs], Iterator[Incident]]
+
+
+def _rule(find: Callable[[Signs], Iterator[Incident]], needs: str, *kinds: IncidentKind) -> Rule:
+    return Rule(frozenset(kinds), frozenset(needs.split()), find)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        brokers.incidents,
+        "silences connections cluster_events findings rebalances group_events error_histogram",
+        IncidentKind.BROKER_DOWN,
+        IncidentKind.BROKER_RESTARTED,
+        IncidentKind.BROKER_STALLED,
+    ),
+    _rule(
+        members.lost,
+        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram",
+        IncidentKind.CLIENT_DIED,
+        IncidentKind.CLIENT_FROZEN,
+        IncidentKind.CLIENT_UNREACHABLE,
+    ),
+    _rule(members.slow, "rebalances findings connections", IncidentKind.SLOW_PROCESSING),
+    _rule(members.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
+    _rule(members.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
+    _rule(members.refused, "findings connections", IncidentKind.JOIN_REFUSED),
+    _rule(network.losses, "tcp_health connections cluster_events", IncidentKind.NETWORK_LOSS),
+    _rule(network.delays, "tcp_health connections cluster_events", IncidentKind.NETWORK_DELAY),
+    _rule(
+        requests.refusals,
+        "error_histogram throughput connections findings silences cluster_events",
+        IncidentKind.UNKNOWN_TOPIC,
+        IncidentKind.RECORD_TOO_LARGE,
+        IncidentKind.TOO_FEW_REPLICAS,
+    ),
+    _rule(
+        requests.offsets_lost,
+        "error_histogram partitions connections rebalances findings cluster_events",
+        IncidentKind.OFFSETS_LOST,
+    ),
+    _rule(
+        requests.told,
+        "findings connections cluster_events",
+        IncidentKind.AUTHENTICATION_FAILED,
+        IncidentKind.AUTHORIZATION_FAILED,
+        IncidentKind.THROTTLED,
+        IncidentKind.CONNECTION_STORM,
+    ),
+    _rule(requests.hung, "partitions batches connections findings", IncidentKind.HUNG_TRANSACTION),
+    _rule(requests.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
+    _rule(
+        requests.waiting_for_replicas,
+        "silences exchanges connections partitions error_histogram cluster_events findings",
+        IncidentKind.TOO_FEW_REPLICAS,
+    ),
+    _rule(requests.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
+    _rule(requests.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
+    _rule(requests.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
+    _rule(planned.changes, "exchanges errors connections cluster_events", IncidentKind.ADMIN_ACTION),
+    _rule(planned.removals, "rebalances connections", IncidentKind.ADMIN_ACTION),
+    _rule(planned.migrations, "rebalances connections", IncidentKind.GROUP_MIGRATED),
+    _rule(planned.deployments, "rebalances connections", IncidentKind.CLIENT_DEPLOY),
+)
+
+NEEDED = frozenset(name for rule in RULES for name in rule.needs)
+"""Tables that rules look at."""
+
+
+def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """Incidents of a capture out of its tables and its summary, and issues that were met, if any.
+
+    A table that is not there is taken for empty. A fault costs the incidents of one rule.
+    """
+    signs = Signs(tables, nanoseconds(summary.get("last")) or 0)
+    found: list[Incident] = []
+    issues: list[Issue] = []
+    for rule in RULES:
+        try:
+            found += list(rule.find(signs))
+        except Exception as error:
+            issues.append(Issue(INTERNAL_ERROR, f"incidents {', '.join(sorted(rule.kinds))}: {fault(error)}"))
+    issues += [Issue("too_many_rows", f"{name}: the first {MOST_ROWS:,}") for name in sorted(signs.left_out)]
+    return {"incidents": incident_table(found)} | ({"issues": issue_table(issues)} if issues else {})

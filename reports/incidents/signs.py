@@ -1,0 +1,321 @@
+"""What incidents are told by: rows of the tables, few columns of each, and who is who among hosts.
+
+A table that is not there has no rows. No more than `MOST_ROWS` of a table are read: what a rule holds is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset as ds
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.incidents.incident import Subject
+from kafkascope.reports.vocabulary.incident_kinds import Role
+from kafkascope.sniffer.units import SECOND_NS
+
+MOST_ROWS = 200_000
+TENTH_NS = SECOND_NS // 10
+
+Row = dict[str, Any]
+
+_CONNECTION = (
+    "connection",
+    "client",
+    "client_port",
+    "broker",
+    "broker_port",
+    "opened",
+    "closed",
+    "how_closed",
+    "protocol",
+    "client_id",
+    "connect",
+    "reset_by",
+    "exchanges",
+)
+_STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
+_COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
+_ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
+_REBALANCE = (
+    "group_id",
+    "protocol",
+    "from_generation",
+    "to_generation",
+    "started",
+    "stable",
+    "recovered",
+    "trigger",
+    "trigger_member",
+    "trigger_client_id",
+    "certainty",
+    "evidence",
+    "contributing",
+    "members",
+    "unowned",
+    "unowned_ms",
+    "cost_ms",
+    "reread_records",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a host sent on one connection in ten seconds, as `tcp_health` has it."""
+
+    row: Row
+
+    def tenths(self, name: str) -> list[int]:
+        """Begins (ns) of the tenths of a second in which it sent packets (``sent_in``) or data (``payload_in``)."""
+        bits = int.from_bytes(self.row[name], "little")
+        return [self.row["at"] + n * TENTH_NS for n in range(100) if bits >> n & 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker of a cluster: several clusters may be in one capture, and number their brokers alike."""
+
+    cluster_id: str | None
+    id: str
+
+
+@dataclass
+class Signs:
+    """The tables of one capture, as rules look at them. Times are int nanoseconds."""
+
+    tables: Mapping[str, ds.Dataset]
+    end: int = 0  # of the capture
+    left_out: set[str] = field(default_factory=set)  # tables of which rows were too many
+
+    def batches(
+        self, name: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """A table, some rows at a time, with times as numbers."""
+        if (table := self.tables.get(name)) is not None:
+            for batch in table.to_batches(columns=None if columns is None else list(columns), filter=where):
+                if batch.num_rows:
+                    yield numbered(pa.Table.from_batches([batch]))
+
+    def rows(self, name: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> list[Row]:
+        """Rows of a table, in the order of the table."""
+        found: list[Row] = []
+        for batch in self.batches(name, columns, where):
+            room = MOST_ROWS - len(found)
+            if batch.num_rows > room:
+                self.left_out.add(name)
+            found += batch.slice(0, room).to_pylist()
+        return found
+
+    @cached_property
+    def rebalances(self) -> list[Row]:
+        """By group and time."""
+        found = self.rows("rebalances", _REBALANCE)
+        return sorted(found, key=lambda row: (row["group_id"], row["started"] or 0, row["to_generation"]))
+
+    @cached_property
+    def findings(self) -> list[Row]:
+        """By time."""
+        return sorted(self.rows("findings"), key=lambda row: (row["since"] or 0, row["id"]))
+
+    @cached_property
+    def errors(self) -> list[Row]:
+        """Errors counted in spans, by time; also those that are ordinary by themselves."""
+        found = [row for row in self.rows("error_histogram") if not row["rest"]]
+        return sorted(found, key=lambda row: (row["first"], *(str(row[name]) for name in _ERROR_ORDER)))
+
+    @cached_property
+    def stale_leaders(self) -> list[Row]:
+        """Errors by which brokers say that others lead or coordinate now, by the time of the last."""
+        return sorted((row for row in self.errors if row["error"] in _STALE and row["broker"]), key=_last)
+
+    @cached_property
+    def used_topics(self) -> set[str]:
+        """Topics that somebody read or wrote records of."""
+        found = self.batches("throughput", ["topic"], pc.field("records") > 0)
+        return {topic for batch in found for topic in batch["topic"].unique().to_pylist() if topic is not None}
+
+    @cached_property
+    def parties(self) -> list[tuple[str, str, str | None, bool]]:
+        """Who spoke with whom: client's and broker's address, client id, whether it was Kafka; by first connection."""
+        found: dict[tuple[str, str, str | None, bool], int] = {}
+        for batch in self.batches("connections", ("connection", "client", "broker", "client_id", "protocol")):
+            firsts = batch.group_by(["client", "broker", "client_id", "protocol"]).aggregate([("connection", "min")])
+            for row in firsts.to_pylist():
+                key = row["client"], row["broker"], row["client_id"], row["protocol"] == "kafka"
+                found[key] = min(found.get(key, row["connection_min"]), row["connection_min"])
+        return sorted(found, key=lambda key: found[key])
+
+    @cached_property
+    def failed_connects(self) -> list[Row]:
+        """Connections that were refused or never answered, by number."""
+        return self._connections(pc.field("connect").isin(["refused", "unanswered"]))
+
+    def connections_of(self, client: str, client_id: str) -> list[Row]:
+        """Connections that a client opened from one host, by number."""
+        return self._connections((pc.field("client") == client) & (pc.field("client_id") == client_id))
+
+    def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:
+        """Some connections, by number."""
+        return {row["connection"]: row for row in self._connections(pc.field("connection").isin(list(numbers)))}
+
+    def _connections(self, where: pc.Expression) -> list[Row]:
+        return sorted(self.rows("connections", _CONNECTION, where), key=lambda row: int(row["connection"]))
+
+    @cached_property
+    def silences(self) -> list[Row]:
+        """Of brokers, by time."""
+        return sorted(self.rows("silences"), key=lambda row: (row["since"], row["host"]))
+
+    @cached_property
+    def events(self) -> list[Row]:
+        """Of the cluster, by time."""
+        return sorted(
+            self.rows("cluster_events"), key=lambda row: (row["at"], row["packet"] or 0, *map(str, row.values()))
+        )
+
+    @cached_property
+    def group_events(self) -> list[Row]:
+        """Those that tell of silence, leaving and the broker's choice of coordinator, by time."""
+        kinds = ["silence_begun", "coordinator_found", "coordinator_moved", "heartbeat_refused", "left"]
+        found = self.rows("group_events", where=pc.field("event").isin(kinds))
+        return sorted(found, key=lambda row: (row["at"], row["packet"] or 0, *map(str, row.values())))
+
+    @cached_property
+    def _by_group(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in self.rebalances:
+            found[row["group_id"]].append(row)
+        return found
+
+    def rebalances_of(self, group: str, until: int, since: int = 0) -> Sequence[Row]:
+        """Rebalances of a group that started in a time, both ends with it, by time."""
+        rows = self._by_group.get(group, [])
+        low = bisect_left(rows, since, key=lambda row: row["started"] or 0)
+        return rows[low : bisect_left(rows, until + 1, low, key=lambda row: row["started"] or 0)]
+
+    @cached_property
+    def _events_by_group(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in self.group_events:
+            found[row["group_id"]].append(row)
+        return found
+
+    def events_of_group(self, group: str) -> Sequence[Row]:
+        """Of `group_events` those of one group."""
+        return self._events_by_group.get(group, [])
+
+    @cached_property
+    def _silent(self) -> dict[str, list[Row]]:
+        return {
+            group: [row for row in rows if row["event"] == "silence_begun"]
+            for group, rows in self._events_by_group.items()
+        }
+
+    def silences_of(self, group: str, until: int) -> Sequence[Row]:
+        """Silences of members of a group that had begun by then, by time."""
+        rows = self._silent.get(group, [])
+        return rows[: bisect_left(rows, until + 1, key=lambda row: row["at"])]
+
+    @cached_property
+    def _coordinators(self) -> dict[str, list[tuple[int, str]]]:
+        """Coordinators of each group with the time when each was told, by time."""
+        found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for row in self.group_events:
+            if row["event"].startswith("coordinator_") and (place := _COORDINATOR.search(row["detail"] or "")):
+                found[row["group_id"]].append((row["at"], without_port(place[1])))
+        return found
+
+    def coordinated_by(self, host: str, at: int) -> set[str]:
+        """Groups whose coordinator was at this address, as far as was told by then."""
+        known = {group: told[: bisect_left(told, (at, ""))] for group, told in self._coordinators.items()}
+        return {group for group, told in known.items() if told and told[-1][1] == host}
+
+    def health(self, host: str, since: int, until: int) -> list[Life]:
+        """What a host sent in the spans that overlap a time."""
+        span = 10 * SECOND_NS
+        begin, end = (pa.scalar(at, pa.timestamp("ns", tz="UTC")) for at in (since - span, until))
+        where = (pc.field("host") == host) & (pc.field("at") > begin) & (pc.field("at") <= end)
+        found = [Life(row) for row in self.rows("tcp_health", where=where)]
+        return sorted(found, key=lambda life: (life.row["at"], life.row["connection"], life.row["sender"]))
+
+    # --- who is who --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        """The broker at each address that a cluster told."""
+        return {
+            without_port(row["host"]): Node(row["cluster_id"], str(row["node_id"]))
+            for row in self.events
+            if row["event"] in ("broker_listed", "broker_moved") and row["host"] and row["node_id"] is not None
+        }
+
+    def events_of(self, node: Node | None, since: int, until: int) -> Sequence[Row]:
+        """Events of a broker's cluster in a time; none of a broker that no cluster told of."""
+        if node is None:
+            return []
+        return [row for row in between(self.events, since, until) if row["cluster_id"] == node.cluster_id]
+
+    @cached_property
+    def brokers(self) -> set[str]:
+        """Addresses of brokers."""
+        return self.nodes.keys() | {broker for _, broker, _, is_kafka in self.parties if is_kafka}
+
+    @cached_property
+    def hosts_of(self) -> dict[str, list[str]]:
+        """Addresses of each client id, in the order in which it was first heard from them."""
+        found: dict[str, dict[str, None]] = defaultdict(dict)
+        for client, _, client_id, _ in self.parties:
+            if client_id:
+                found[client_id][client] = None
+        return {name: list(hosts) for name, hosts in found.items()}
+
+    @cached_property
+    def groups_of(self) -> dict[str, list[str]]:
+        """Groups in which each client id is a member."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for row in self.rebalances:
+            for member in row["members"] or ():
+                if member["client_id"]:
+                    found[member["client_id"]].add(row["group_id"])
+        return {name: sorted(groups) for name, groups in found.items()}
+
+    def broker(self, host: str) -> tuple[Subject, ...]:
+        """A broker as a subject."""
+        node = self.nodes.get(host)
+        return (*((Subject(Role.BROKER, node.id),) if node else ()), Subject(Role.HOST, host))
+
+    def broker_words(self, host: str) -> str:
+        """``broker 2 (10.0.0.2)``."""
+        node = self.nodes.get(host)
+        return f"broker {node.id} ({host})" if node else f"broker {host}"
+
+    def clients(self, client_ids: Sequence[str]) -> Iterator[Subject]:
+        """Clients as subjects, with their hosts."""
+        for name in client_ids:
+            yield Subject(Role.CLIENT, name)
+            for host in self.hosts_of.get(name, []):
+                yield Subject(Role.HOST, host)
+
+
+def _last(row: Row) -> int:
+    return int(row["last"])
+
+
+def without_port(place: str) -> str:
+    """The address of ``address:port``."""
+    return place.rpartition(":")[0].strip("[]")
+
+
+def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Sequence[Row]:
+    """Rows, sorted by the time of that name, from since to before until."""
+    low = bisect_left(rows, since, key=lambda row: row[name])
+    return rows[low : bisect_left(rows, until, low, key=lambda row: row[name])]

@@ -1,0 +1,305 @@
+"""When a broker said nothing on all its connections at once, though answers were due or connects failed.
+
+What a broker sent is known by tenths of a second (``tcp_health``). A request is due when the time is over for which it
+lets the broker wait; JoinGroup and SyncGroup may wait for others as long as they like, and are never due.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.decoders import apis
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
+from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+TENTH_NS = SECOND_NS // 10
+SPAN_NS = 10 * SECOND_NS  # of tcp_health
+_CLIENTS_NAMED = 20
+_PATIENT = (apis.JOIN_GROUP, apis.SYNC_GROUP)  # wait for other members
+_WAITING = (apis.FETCH, apis.SHARE_FETCH)  # wait for data, as long as the request says
+_ALL = -1  # acks of a write that waits for replicas on other brokers
+_KINDS = ("sent", "sent_as_client", "received", "asked", "throttled", "connection")
+Row = dict[str, Any]
+Gap = tuple[int, int, bool]  # its first tenth, the one behind its last, whether the broker never spoke again
+_NONE = np.iinfo(np.int64).min
+
+
+def of_health(health: pa.Table) -> pa.Table:
+    """Rows of ``ACTIVITY`` of rows of ``tcp_health`` that have a time.
+
+    What brokers sent and were sent; and what each host sent as a client, for it may be a broker, too.
+    """
+    health = health.filter(pc.is_valid(health["at"]))
+    is_broker = pc.equal(health["sender"], "broker")
+    of_brokers = _of_spans(health, _hosts(health["broker"]), pc.if_else(is_broker, "sent", "received"))
+    of_clients = health.filter(pc.invert(is_broker))
+    kind = pa.array(["sent_as_client"] * of_clients.num_rows, pa.string())
+    return pa.concat_tables([of_brokers, _of_spans(of_clients, of_clients["host"], kind)])
+
+
+def _of_spans(health: pa.Table, host: Any, kind: Any) -> pa.Table:
+    return _table(
+        health.num_rows,
+        host=host,
+        kind=kind,
+        at=pc.cast(health["at"], pa.int64()),
+        connection=health["connection"],
+        timeouts=health["timeout_retransmits"],
+        packets_in=pc.cast(health["sent_in"], pa.binary()),
+        payload_in=pc.cast(health["payload_in"], pa.binary()),
+    )
+
+
+def of_connections(connections: pa.Table) -> pa.Table:
+    """Rows of ``ACTIVITY`` of rows of ``connections``."""
+    failed = pc.is_in(connections["connect"], pa.array(["refused", "unanswered"]))
+    by = pc.if_else(pc.equal(connections["how_closed"], "rst"), "rst", connections["how_closed"])
+    return _table(
+        connections.num_rows,
+        host=connections["broker"],
+        kind=pa.array(["connection"] * connections.num_rows, pa.string()),
+        at=pc.cast(connections["opened"], pa.int64()),
+        until=pc.cast(connections["closed"], pa.int64()),
+        connection=connections["connection"],
+        client=connections["client"],
+        packet=connections["connection"],
+        how=pc.if_else(pc.fill_null(failed, False), connections["connect"], by),
+        kafka=pc.equal(connections["protocol"], "kafka"),
+    )
+
+
+def of_exchanges(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]) -> pa.Table:
+    """Rows of ``ACTIVITY`` of requests that waited longer than they let the broker wait, and of orders to hold back."""
+    return pa.concat_tables([_asked(exchanges, terms, ends), _throttled(exchanges, ends)])
+
+
+def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
+    """Answers that tell a client to hold back: the broker reads nothing more of it meanwhile (KIP-219)."""
+    told = pc.fill_null(pc.greater(exchanges["throttle_ms"], 0), False)
+    rows = exchanges.filter(pc.and_(told, pc.is_valid(exchanges["answered"])))
+    answered = _numbers(rows["answered"])
+    delay = (rows["throttle_ms"].to_numpy() * MILLISECOND_NS).astype(np.int64)
+    _, brokers = clients_and_brokers(_numbers(rows["connection"]), ends)
+    return _table(
+        rows.num_rows,
+        host=_hosts(brokers),
+        kind=pa.array(["throttled"] * rows.num_rows, pa.string()),
+        at=pa.array(answered),
+        until=pa.array(answered + delay),
+        connection=rows["connection"],
+    )
+
+
+def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]) -> pa.Table:
+    """Requests that waited longer than they let the broker wait."""
+    asked, answered = (_numbers(exchanges[name]) for name in ("request_done", "answered"))
+    api = _numbers(exchanges["api_key"])
+    allowed = np.zeros(len(asked), np.int64)
+    replicas = np.zeros(len(asked), np.bool_)
+    known = ~np.isin(api, _WAITING)
+    if terms is not None:
+        place = ExchangePlaces(exchanges).of(terms)
+        waits = np.isin(api[place], _WAITING) & (place >= 0)
+        allowed[place[waits]] = np.maximum(_numbers(terms["max_wait_ms"])[waits], 0) * MILLISECOND_NS
+        known[place[waits]] = True
+        writes = (place >= 0) & (api[place] == apis.PRODUCE) & (_numbers(terms["acks"]) == _ALL)
+        replicas[place[writes]] = True
+    due = asked + allowed
+    unanswered = pc.equal(exchanges["outcome"], "unanswered").to_numpy(zero_copy_only=False)
+    late: Bool = (answered != _NONE) & (answered - due >= int(threshold("silence") * SECOND_NS))
+    chosen = known & (asked != _NONE) & ~np.isin(api, _PATIENT) & (late | unanswered)
+    rows = exchanges.filter(pa.array(chosen))
+    _, brokers = clients_and_brokers(_numbers(rows["connection"]), ends)
+    return _table(
+        rows.num_rows,
+        host=_hosts(brokers),
+        kind=pa.array(["asked"] * rows.num_rows, pa.string()),
+        at=pa.array(due[chosen]),
+        until=pa.array(answered[chosen], mask=answered[chosen] == _NONE),
+        connection=rows["connection"],
+        packet=rows["request_packet"],
+        client_id=rows["client_id"],
+        how=pa.array(np.where(replicas[chosen], "replicas", "broker")),
+    )
+
+
+def silences(rows: pa.Table) -> list[Row]:
+    """Silences of one broker out of all its rows, as rows of ``SILENCES``."""
+    if not pc.any(rows["kafka"]).as_py():
+        return []
+    of_kind = {kind: rows.filter(pc.equal(rows["kind"], kind)) for kind in _KINDS}
+    sent, received = of_kind["sent"], of_kind["received"]
+    spoke, breathed = _tenths(sent, "payload_in"), _tenths(sent, "packets_in")
+    heard, elsewhere = _tenths(received, "payload_in"), _tenths(of_kind["sent_as_client"], "payload_in")
+    if not len(spoke):
+        return []
+    end = int(max(breathed.max(initial=0), _tenths(received, "packets_in").max(initial=0)) + 1)
+    gaps = _gaps(spoke, end)
+    connections = of_kind["connection"].to_pylist()
+    of_kafka = [row for row in connections if row["kafka"]]
+    opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
+    first_spoke, last_spoke = _lifetimes(sent)
+    for place, (begin, over, is_last) in enumerate(gaps):
+        # A broker that is back speaks to other brokers first, and clients come when it leads something again.
+        if is_last or not ((first_spoke < begin) & (last_spoke >= over)).any():
+            back = _back_as_client(elsewhere, begin)
+            if back is not None and (is_last or back < over):
+                gaps[place] = begin, back, False
+    waits = _waiting(of_kind["asked"], of_kind["throttled"], kafka_closed, gaps)
+    sent_at, timeouts = _numbers(sent["at"]), _numbers(sent["timeouts"])
+    found = []
+    for (begin, over, is_last), waiting in zip(gaps, waits, strict=True):
+        since, until = begin * TENTH_NS, over * TENTH_NS
+        inside = _between(opened, "at", since, until)
+        failed = [row for row in inside if row["how"] in ("refused", "unanswered")]
+        ended = _between(kafka_closed, "until", since - 2 * TENTH_NS, until)
+        if not waiting and not failed and not ended:
+            continue
+        near = (sent_at + SPAN_NS > since) & (sent_at < until + TENTH_NS)
+        kept = (first_spoke < begin) & (last_spoke >= over)
+        quiet = breathed[(breathed > begin) & (breathed < over - 1)]
+        packets = [row["packet"] for row in [*waiting, *failed] if row["packet"] is not None]
+        clients = sorted({row["client_id"] for row in waiting if row["client_id"]})
+        found.append(
+            {
+                "host": rows["host"][0].as_py(),
+                "since": since,
+                "until": None if is_last else until,
+                "duration_ms": (until - since) / MILLISECOND_NS,
+                "waiting": len(waiting),
+                "waiting_replicas": sum(row["how"] == "replicas" for row in waiting),
+                "waiting_connections": len({row["connection"] for row in waiting}),
+                "waiting_clients": clients[:_CLIENTS_NAMED],
+                "asked": int(((heard >= begin) & (heard < over)).sum()),
+                "acknowledged": len(quiet),
+                "ended": len(ended),
+                "ended_clients": len({row["client"] for row in ended}),
+                "reset": sum(row["how"] == "rst" for row in ended),
+                "refused": sum(row["how"] == "refused" for row in failed),
+                "unanswered": sum(row["how"] == "unanswered" for row in failed),
+                "opened": len(_between(kafka_opened, "at", until - SECOND_NS, until + SECOND_NS)),
+                "kept": int(kept.sum()),
+                "timeouts": int(timeouts[near].sum()),
+                "first_packet": min(packets, default=None),
+            }
+        )
+    return found
+
+
+def _gaps(spoke: I64, end: int) -> list[Gap]:
+    """Times (in tenths) long enough between neighbouring tenths, and behind the last; whether it is that."""
+    least = int(threshold("silence") * SECOND_NS) // TENTH_NS
+    edges = np.append(spoke, end)
+    there = np.flatnonzero(np.diff(edges) > least)
+    return [(int(edges[i]) + 1, int(edges[i + 1]), int(i) == len(spoke) - 1) for i in there]
+
+
+def _waiting(asked: pa.Table, throttled: pa.Table, closed: list[Row], gaps: Sequence[Gap]) -> list[list[Row]]:
+    """Requests whose answer was due in each of the gaps for long enough, by time.
+
+    One that was never answered waits in the first of them alone: a broker that speaks after that, on any connection,
+    does not owe to it what it does later.
+    """
+    least = int(threshold("silence") * SECOND_NS)
+    # A tenth on either side: when in it the broker spoke is not known.
+    begins = [(begin - 1) * TENTH_NS for begin, *_ in gaps]
+    ends = [(over + 1) * TENTH_NS for _, over, _ in gaps]
+    close = {row["connection"]: row["until"] for row in closed}
+    orders: dict[int, list[Row]] = {}
+    for row in _by(throttled.to_pylist(), "at"):
+        orders.setdefault(row["connection"], []).append(row)
+    # By connection: when each order to hold back came, and until when it or one before it holds.
+    held_back = {
+        connection: ([row["at"] for row in rows], list(accumulate((row["until"] for row in rows), max)))
+        for connection, rows in orders.items()
+    }
+    found: list[list[Row]] = [[] for _ in gaps]
+    for row in sorted(_by(asked.to_pylist(), "at"), key=lambda row: (row["at"], row["packet"] or 0)):
+        over = row["until"] if row["until"] is not None else close.get(row["connection"], ends[-1] if ends else 0)
+        for place in range(bisect_right(ends, row["at"]), bisect_left(begins, over)):
+            if min(over, ends[place]) - max(row["at"], begins[place]) < least:
+                continue
+            told, until = held_back.get(row["connection"], ([], []))
+            before = bisect_left(told, ends[place] - TENTH_NS)
+            if not before or until[before - 1] <= begins[place] + TENTH_NS:
+                found[place].append(row)
+            if row["until"] is None:
+                break
+    return found
+
+
+def _by(rows: Sequence[Row], name: str) -> list[Row]:
+    """Rows that have a time of that name, by it."""
+    return sorted((row for row in rows if row[name] is not None), key=lambda row: (row[name], row["connection"]))
+
+
+def _between(rows: Sequence[Row], name: str, since: int, until: int) -> Sequence[Row]:
+    """Of rows by the time of that name those from since to before until."""
+    low = bisect_left(rows, since, key=lambda row: row[name])
+    return rows[low : bisect_left(rows, until, low, key=lambda row: row[name])]
+
+
+def _back_as_client(elsewhere: I64, begin: int) -> int | None:
+    """The first tenth in which a host, which is asked by nobody any more, sends data as a client after a pause."""
+    after = elsewhere[elsewhere >= begin]
+    edges = np.concatenate([[begin], after])
+    there = np.flatnonzero(np.diff(edges) >= SECOND_NS // TENTH_NS)
+    return int(after[there[0]]) if len(there) else None
+
+
+def _tenths(rows: pa.Table, name: str) -> I64:
+    """Tenths of a second since 1970 in which something was sent, each once, in order."""
+    if not rows.num_rows:
+        return np.empty(0, np.int64)
+    column = rows[name].combine_chunks()
+    bits = np.frombuffer(b"".join(column.to_pylist()), np.uint8).reshape(rows.num_rows, -1)
+    row, tenth = np.nonzero(np.unpackbits(bits, axis=1, bitorder="little"))
+    return np.unique(_numbers(rows["at"])[row] // TENTH_NS + tenth)
+
+
+def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
+    """For each connection the tenth in which the broker sent its first data on it, and its last."""
+    there = sent.filter(pc.not_equal(sent["payload_in"], bytes(len(sent["payload_in"][0].as_py()))))
+    begin = _numbers(there["at"]) // TENTH_NS
+    bits = np.frombuffer(b"".join(there["payload_in"].to_pylist()), np.uint8).reshape(there.num_rows, -1)
+    tenths = np.unpackbits(bits, axis=1, bitorder="little")
+    firsts, lasts = begin + tenths.argmax(axis=1), begin + tenths.shape[1] - 1 - tenths[:, ::-1].argmax(axis=1)
+    _, connection = np.unique(_numbers(there["connection"]), return_inverse=True)
+    first = np.full(connection.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    last = np.full(len(first), -1)
+    np.minimum.at(first, connection, firsts)
+    np.maximum.at(last, connection, lasts)
+    return first, last
+
+
+def _hosts(places: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Addresses of ``address:port``."""
+    return pc.replace_substring_regex(places, r"^\[?(.*?)\]?:[0-9]+$", r"\1")
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> I64:
+    return pc.fill_null(column.cast(pa.int64()), _NONE).to_numpy()  # type: ignore[no-any-return]
+
+
+def _table(count: int, **columns: Any) -> pa.Table:
+    arrays = [
+        pc.cast(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in ACTIVITY
+    ]
+    return pa.table(arrays, schema=ACTIVITY)
+
+
+def silence_table(found: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of ``silences``, by time."""
+    ordered = sorted(found, key=lambda row: (row["since"], row["host"]))
+    return pa.Table.from_pylist(ordered, schema=SILENCES)

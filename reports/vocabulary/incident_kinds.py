@@ -1,0 +1,82 @@
+"""Every kind of incident, what it means, and what incidents are about."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class IncidentKind(StrEnum):
+    """What broke, or what was done."""
+
+    BROKER_DOWN = "broker_down"
+    BROKER_RESTARTED = "broker_restarted"
+    BROKER_STALLED = "broker_stalled"
+    CLIENT_DIED = "client_died"
+    CLIENT_FROZEN = "client_frozen"
+    CLIENT_UNREACHABLE = "client_unreachable"
+    SLOW_PROCESSING = "slow_processing"
+    SLOW_REVOCATION = "slow_revocation"
+    JOIN_REFUSED = "join_refused"
+    NETWORK_LOSS = "network_loss"
+    NETWORK_DELAY = "network_delay"
+    THROTTLED = "throttled"
+    UNREACHABLE_LISTENER = "unreachable_listener"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    AUTHORIZATION_FAILED = "authorization_failed"
+    TLS_MISMATCH = "tls_mismatch"
+    UNKNOWN_TOPIC = "unknown_topic"
+    RECORD_TOO_LARGE = "record_too_large"
+    TOO_FEW_REPLICAS = "too_few_replicas"
+    OFFSETS_LOST = "offsets_lost"
+    HUNG_TRANSACTION = "hung_transaction"
+    CONSUMER_LAGGING = "consumer_lagging"
+    CONNECTION_STORM = "connection_storm"
+    CLIENT_DEPLOY = "client_deploy"
+    ADMIN_ACTION = "admin_action"
+    GROUP_MIGRATED = "group_migrated"
+
+
+class Role(StrEnum):
+    """What a subject of an incident is."""
+
+    BROKER = "broker"  # by node id
+    CLIENT = "client"  # by client id
+    HOST = "host"  # of a broker or a client, by address
+    GROUP = "group"
+    TOPIC = "topic"
+    CONNECTION = "connection"
+
+
+INCIDENT_KINDS: dict[IncidentKind, str] = {
+    IncidentKind.BROKER_DOWN: "a broker went away without notice: its process was killed or crashed, or its "
+    "host is off",
+    IncidentKind.BROKER_RESTARTED: "a broker was shut down in an orderly way, after its leaders had moved",
+    IncidentKind.BROKER_STALLED: "a broker answered nobody for a while, though its host acknowledged what it was sent",
+    IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
+    IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
+    IncidentKind.CLIENT_UNREACHABLE: "a member's host was cut off: nothing came of it, not even acknowledgements",
+    IncidentKind.SLOW_PROCESSING: "an application takes longer over its records than its settings allow",
+    IncidentKind.SLOW_REVOCATION: "a member does not give up its partitions in time for the rebalance",
+    IncidentKind.JOIN_REFUSED: "clients cannot join their group, and trying again does not mend it",
+    IncidentKind.NETWORK_LOSS: "packets are lost on the way to or from a host",
+    IncidentKind.NETWORK_DELAY: "packets take much longer to a host than at other times",
+    IncidentKind.THROTTLED: "a quota holds a client back",
+    IncidentKind.UNREACHABLE_LISTENER: "brokers advertise an address at which clients cannot reach them",
+    IncidentKind.AUTHENTICATION_FAILED: "a client's credentials are refused",
+    IncidentKind.AUTHORIZATION_FAILED: "a client lacks a permission that it needs",
+    IncidentKind.TLS_MISMATCH: "a client without TLS on a port with TLS, or the reverse",
+    IncidentKind.UNKNOWN_TOPIC: "clients ask for a topic that does not exist",
+    IncidentKind.RECORD_TOO_LARGE: "records are refused because they are larger than the topic or the broker allows",
+    IncidentKind.TOO_FEW_REPLICAS: "records are refused because fewer replicas are in sync than the topic demands",
+    IncidentKind.OFFSETS_LOST: "a consumer's position is no longer in the log: records were deleted before it "
+    "read them",
+    IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
+    IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",
+    IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
+    IncidentKind.CLIENT_DEPLOY: "members of a group were replaced one after the other, each leaving in an orderly way",
+    IncidentKind.ADMIN_ACTION: "an administrator changed something",
+    IncidentKind.GROUP_MIGRATED: "a group changed its protocol",
+}
+
+PLANNED = frozenset({IncidentKind.CLIENT_DEPLOY, IncidentKind.ADMIN_ACTION, IncidentKind.GROUP_MIGRATED})
+"""Work that somebody means to do: no trouble by itself."""

@@ -1,0 +1,217 @@
+"""``sniff --incidents``: of files what `read` has, live as soon as it is sure, and again when it is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+import kafkascope
+from kafkascope import incident_watch
+from kafkascope.engine import EngineOptions
+from kafkascope.incident_watch import News, Told, Window, of_interfaces
+from kafkascope.reading import Batch, Listening, Reading
+from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.incidents.incident import Incident, Subject, incident_of
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.columns import Packets
+from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.sources.files import open_capture
+from kafkascope.sniffer.units import SECOND_NS
+from tests.kafkascope.conftest import Command
+from tests.paths import PCAPS
+
+KILLED = str(PCAPS / "broker-killed" / "capture.pcap.gz")
+PAUSED = str(PCAPS / "broker-paused" / "capture.pcap.gz")
+
+
+class Replayed:
+    """What ``LiveSource`` is, with the packets of a file in batches."""
+
+    is_partial = False
+
+    def __init__(self, path: str, batch_bytes: int) -> None:
+        self.issues = IssueLog()
+        self._path, self._batch_bytes = path, batch_bytes
+
+    def __iter__(self) -> Iterator[Packets]:
+        with open_capture([self._path], self._batch_bytes) as capture:
+            yield from capture
+
+    def statistics(self) -> tuple[int, int]:
+        return 0, 0
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def told_live(path: str, clock: Callable[[], float], batch_bytes: int = 100_000) -> list[list[News]]:
+    options = EngineOptions()
+    with Listening(Replayed(path, batch_bytes), options) as listening:  # type: ignore[arg-type]
+        return list(of_interfaces(listening, options, clock))
+
+
+def of_file(path: str) -> list[Incident]:
+    rows = numbered(kafkascope.read(path).arrow("incidents")).to_pylist()
+    return [incident_of(row) for row in sorted(rows, key=lambda row: int(row["rank"]))]
+
+
+def test_of_files_it_is_what_read_has() -> None:
+    with Reading([PAUSED], EngineOptions()) as reading:
+        [news] = incident_watch.of_files(reading, EngineOptions())
+    assert [one.incident for one in news] == of_file(PAUSED)
+    assert not any(one.is_over for one in news)
+
+
+def test_live_it_is_told_while_it_goes_on() -> None:
+    seconds = count(0, 6)
+    looks = told_live(KILLED, lambda: next(seconds))
+    first = next(place for place, news in enumerate(looks) if news)
+    assert first < len(looks) - 2  # not only at the end
+    [down] = [one for news in looks for one in news if one.incident.kind == IncidentKind.BROKER_DOWN]
+    assert down.incident.subjects == of_file(KILLED)[0].subjects
+    assert not down.is_over
+    assert down.incident.ended is None
+
+
+def test_without_a_look_it_is_told_at_the_end() -> None:
+    looks = told_live(KILLED, lambda: 0.0)
+    assert not any(looks[:-1])
+    assert [one.incident for one in looks[-1]] == of_file(KILLED)
+
+
+def test_a_look_leaves_the_engine_as_it_was() -> None:
+    seconds = count(0, 6)
+    looks = told_live(PAUSED, lambda: next(seconds))
+    stalled = [one.incident for news in looks for one in news if one.incident.severity == Severity.WARNING]
+    assert {one.kind for one in stalled} == {IncidentKind.BROKER_STALLED}
+    assert {one.subjects for one in stalled} == {of_file(PAUSED)[0].subjects}
+
+
+# --- when something is told ------------------------------------------------------------------------------------------
+
+DOWN = Incident(
+    kind=IncidentKind.BROKER_DOWN,
+    severity=Severity.CRITICAL,
+    certainty=Certainty.CERTAIN,
+    subjects=(Subject(Role.BROKER, "2"), Subject(Role.HOST, "10.0.0.2")),
+    started=1000 * SECOND_NS,
+    ended=None,
+    headline="broker 2 (10.0.0.2) went away",
+    evidence=(),
+    advice="Look at the log.",
+    cost_ms=1.0,
+)
+
+
+def test_what_goes_on_is_told_when_two_looks_agree() -> None:
+    told = Told()
+    assert told.news([DOWN]) == []
+    assert told.news([DOWN]) == [News(DOWN, False)]
+    assert told.news([DOWN]) == []
+
+
+def test_what_one_look_alone_had_is_not_told() -> None:
+    told = Told()
+    assert [told.news([DOWN]), told.news([]), told.news([DOWN])] == [[], [], []]
+
+
+def test_at_the_end_what_is_there_is_told() -> None:
+    assert Told().news([DOWN], is_end=True) == [News(DOWN, False)]
+
+
+def test_what_is_over_is_told_at_once_and_once() -> None:
+    over = replace(DOWN, ended=1010 * SECOND_NS)
+    told = Told()
+    assert told.news([over]) == [News(over, False)]
+    assert told.news([over]) == []
+
+
+def test_what_ends_is_told_again() -> None:
+    over = replace(DOWN, ended=1010 * SECOND_NS)
+    told = Told()
+    told.news([DOWN])
+    told.news([DOWN])
+    assert told.news([over]) == [News(over, True)]
+    assert told.news([over]) == []
+
+
+@pytest.mark.parametrize(("later_s", "same"), [(60, True), (61, False)])
+def test_the_same_trouble_later_is_another_incident(later_s: int, same: bool) -> None:
+    over = replace(DOWN, ended=1010 * SECOND_NS)
+    again = replace(DOWN, started=(1010 + later_s) * SECOND_NS, ended=2000 * SECOND_NS)
+    assert incident_watch.is_same(over, again) == same
+    told = Told()
+    told.news([over])
+    assert told.news([over, again]) == ([] if same else [News(again, False)])
+
+
+def test_others_are_other_incidents() -> None:
+    assert not incident_watch.is_same(DOWN, replace(DOWN, kind=IncidentKind.BROKER_STALLED))
+    assert not incident_watch.is_same(DOWN, replace(DOWN, subjects=(Subject(Role.BROKER, "3"),)))
+
+
+def test_rows_older_than_two_windows_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    window = Window(lambda: now[0])
+    with Reading([KILLED], EngineOptions()) as reading:
+        batches: list[Batch] = [batch for batch in reading.batches() if "connections" in batch.tables]
+    rows = [batch.tables["connections"].num_rows for batch in batches]
+    window.write(batches[0])
+    now[0] = incident_watch.WINDOW_S
+    window.write(batches[0])
+    assert window.so_far([]).table("connections").num_rows == 2 * rows[0]
+    now[0] = 2 * incident_watch.WINDOW_S
+    window.write(batches[0])
+    assert window.so_far([]).table("connections").num_rows == 2 * rows[0]
+    assert window.so_far([batches[0].tables]).table("connections").num_rows == 3 * rows[0]
+
+
+def test_looks_take_a_fifth_of_the_time_at_most() -> None:
+    now = [0.0]
+    window = Window(lambda: now[0])
+    assert not window.is_due()
+    now[0] = incident_watch.LOOK_S
+    assert window.is_due()
+    now[0] += 30
+    window.looked()
+    now[0] += incident_watch.SHARE * 30 - 1
+    assert not window.is_due()
+    now[0] += 1
+    assert window.is_due()
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_json_has_the_evidence(command: Command) -> None:
+    done = command("sniff", "-r", KILLED, "--incidents", "--json")
+    [line] = done.stdout.splitlines()
+    row = json.loads(line)
+    assert (row["table"], row["kind"], row["over"]) == ("incidents", "broker_down", False)
+    assert any(seen["packet"] for seen in row["evidence"])
+
+
+def test_so_many_are_enough(command: Command) -> None:
+    two = str(PCAPS / "two-at-once" / "capture.pcap.gz")
+    assert command("sniff", "-r", two, "--incidents", "-c", "1").stdout.count("→") == 1
+
+
+def test_options_for_exchanges_do_not_go_with_it(command: Command) -> None:
+    done = command("sniff", "-r", KILLED, "--incidents", "--api", "Fetch")
+    assert done.returncode == 2
+    assert "--incidents shows what broke, not exchanges" in done.stderr
+
+
+def test_without_kafka_nothing_is_claimed(command: Command) -> None:
+    done = command("sniff", "-r", str(PCAPS / "all-well" / "capture.pcap.gz"), "--incidents", "--port", "1")
+    assert done.stdout == ""
+    assert "no Kafka to the ports asked for (1) was found" in done.stderr

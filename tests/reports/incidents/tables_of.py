@@ -1,0 +1,203 @@
+"""Tables in the form that rules of incidents read, row by row: what is not given is null, or zero, or empty.
+
+Times are seconds since `BEGIN`, and become nanoseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset as ds
+
+from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.words import iso_time
+from kafkascope.reports.incidents.incident import Incident, incident_of
+from kafkascope.reports.incidents.rules import conclusions
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+
+SECOND = 1_000_000_000
+BEGIN = 1_790_000_000 * SECOND
+LASTS = 300.0  # seconds of the capture
+
+B1, B2 = "10.0.0.1", "10.0.0.2"  # brokers 1 and 2
+H1, H2 = "10.0.1.1", "10.0.1.2"  # hosts of clients
+
+Row = dict[str, Any]
+
+
+def at(seconds: float) -> int:
+    """A time as tables have it."""
+    return BEGIN + round(seconds * 1_000_000) * 1000
+
+
+def seconds(time: int | None) -> float | None:
+    """The reverse."""
+    return None if time is None else round((time - BEGIN) / SECOND, 6)
+
+
+def _row(table: str, times: Sequence[str], **given: Any) -> Row:
+    """A row whose numbers are zero unless they are given."""
+    empty: Row = {
+        field.name: 0 if pa.types.is_int64(field.type) or pa.types.is_floating(field.type) else None
+        for field in ALL_SCHEMAS[table]
+    }
+    assert given.keys() <= empty.keys()
+    return empty | given | {name: at(given[name]) for name in times if given.get(name) is not None}
+
+
+def connection(number: int, client: str = H1, broker: str = B1, client_id: str | None = "c1", **given: Any) -> Row:
+    """A row of ``connections``."""
+    known = {"protocol": "kafka", "how_closed": "open", "broker_port": 9092} | given
+    return _row(
+        "connections",
+        ("opened", "closed"),
+        connection=number,
+        client=client,
+        broker=broker,
+        client_id=client_id,
+        **known,
+    )
+
+
+def tenths(sent: Sequence[float]) -> bytes:
+    """The tenths of a second, of ten seconds, in which something was sent."""
+    return sum({1 << int(one * 10 + 1e-6) % 100 for one in sent}).to_bytes(13, "little")
+
+
+def health(number: int, sender: str, sent: Sequence[float], data: Sequence[float], **given: Any) -> Row:
+    """A row of ``tcp_health``: all that is sent lies in one span of ten seconds."""
+    known = {"client": H1, "broker": f"{B1}:9092"} | given
+    host = known["client"] if sender == "client" else known["broker"].rpartition(":")[0]
+    (span,) = {int(one // 10) * 10 for one in (*sent, *data)}
+    return _row(
+        "tcp_health",
+        ("at", "first", "last"),
+        connection=number,
+        sender=sender,
+        host=host,
+        sent_in=tenths([*sent, *data]),
+        payload_in=tenths(data),
+        **{"at": span, "first": min(*sent, *data, span + 10), "last": max(*sent, *data, span), **known},
+    )
+
+
+def silence(host: str, since: float, until: float | None, **given: Any) -> Row:
+    """A row of ``silences``."""
+    end = LASTS if until is None else until
+    known = {"waiting_clients": [], "duration_ms": (end - since) * 1000} | given
+    return _row("silences", ("since", "until"), host=host, since=since, until=until, **known)
+
+
+def event(kind: str, time: float, **given: Any) -> Row:
+    """A row of ``cluster_events``."""
+    return _row("cluster_events", ("at",), event=kind, **{"at": time, "packet": 9, "partitions": [], **given})
+
+
+def listed(node_id: int, host: str, **given: Any) -> Row:
+    """An event by which a cluster tells a broker's address."""
+    return event("broker_listed", 0, node_id=node_id, host=f"{host}:9092", told_by=f"{host}:9092", **given)
+
+
+BROKERS = [listed(1, B1), listed(2, B2)]
+
+
+def group_event(kind: str, time: float, group: str = "shop", **given: Any) -> Row:
+    """A row of ``group_events``."""
+    return _row("group_events", ("at",), event=kind, group_id=group, **{"at": time, "packet": 8, **given})
+
+
+def member(client_id: str, host: str | None = H1, member_id: str | None = None) -> Row:
+    """A member of a rebalance."""
+    return {"member_id": member_id or f"{client_id}-id", "client_id": client_id, "host": host}
+
+
+def rebalance(trigger: str, generation: int, started: float | None, group: str = "shop", **given: Any) -> Row:
+    """A row of ``rebalances``, over after a second."""
+    over = None if started is None else started + 1
+    times = ("started", "stable", "recovered")
+    known: Row = {
+        "protocol": "classic",
+        "certainty": "certain",
+        "stable": over,
+        "recovered": over,
+        "unowned": [],
+        "contributing": [],
+        "members": [],
+    }
+    return _row(
+        "rebalances",
+        times,
+        group_id=group,
+        to_generation=generation,
+        started=started,
+        trigger=trigger,
+        **known | given,
+    )
+
+
+def finding(kind: str, subject: str, title: str, since: float, until: float, **given: Any) -> Row:
+    """A row of ``findings``."""
+    seen = {"text": "seen", "packet": 7, "at": at(since)}
+    known = {"id": f"{kind} {subject}", "severity": "warning", "advice": "do this", "evidence": [seen]} | given
+    return _row(
+        "findings", ("since", "until"), kind=kind, subject=subject, title=title, since=since, until=until, **known
+    )
+
+
+def error(name: str, api: str, first: float, last: float, count: int = 1, **given: Any) -> Row:
+    """A row of ``error_histogram``."""
+    known = {"client_id": "c1", "broker": f"{B1}:9092", "at": first, "rest": False, "first_packet": 6} | given
+    return _row(
+        "error_histogram", ("at", "first", "last"), error=name, api=api, first=first, last=last, count=count, **known
+    )
+
+
+def exchange(number: int, api: str, requested: float, answered: float | None, **given: Any) -> Row:
+    """A row of ``exchanges``."""
+    latency = None if answered is None else (answered - requested) * 1000
+    known = {"connection": 1, "client_id": "c1", "request_packet": number, "latency_ms": latency} | given
+    return _row(
+        "exchanges", ("requested", "answered"), number=number, api=api, requested=requested, answered=answered, **known
+    )
+
+
+def partition(api: str, time: float, topic: str = "orders", **given: Any) -> Row:
+    """A row of ``partitions``: what is not given is null."""
+    nulls = dict.fromkeys(ALL_SCHEMAS["partitions"].names)
+    known = {"connection": 1, "number": 1, "partition": 0} | given
+    return nulls | known | {"api": api, "at": at(time), "topic": topic}
+
+
+def row(table: str, **given: Any) -> Row:
+    """A row of any table; its times are those of `at`."""
+    return _row(table, (), **given)
+
+
+def dataset(name: str, rows: Sequence[Mapping[str, Any]]) -> ds.Dataset:
+    """A table as rules get it."""
+    return ds.dataset(pa.Table.from_pylist(list(rows), schema=ALL_SCHEMAS[name]))
+
+
+def found(**tables: Sequence[Mapping[str, Any]]) -> list[Incident]:
+    """The incidents of these tables, which do not depend on the order of their rows."""
+    summary = {"first": iso_time(BEGIN), "last": iso_time(at(LASTS))}
+    made = conclusions({name: dataset(name, rows) for name, rows in tables.items()}, summary)
+    assert made.keys() == {"incidents"}
+    for seed in range(2):
+        shuffled = {name: dataset(name, random.Random(seed).sample(rows, len(rows))) for name, rows in tables.items()}
+        assert conclusions(shuffled, summary)["incidents"].equals(made["incidents"])
+    return [incident_of(one) for one in numbered(made["incidents"]).to_pylist()]
+
+
+def only(**tables: Sequence[Mapping[str, Any]]) -> Incident:
+    """The one incident of these tables."""
+    (one,) = found(**tables)
+    return one
+
+
+def names(one: Incident) -> list[str]:
+    """Whom it is about."""
+    return [subject.name for subject in one.subjects]

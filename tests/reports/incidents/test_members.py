@@ -1,0 +1,295 @@
+"""Members that were lost, work too slowly, give up too slowly, or may not join."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    H1,
+    H2,
+    Row,
+    connection,
+    error,
+    finding,
+    found,
+    group_event,
+    health,
+    member,
+    names,
+    only,
+    rebalance,
+    seconds,
+    silence,
+)
+
+# A member is heard last after 30 s, and taken out after 40 s.
+SILENT = group_event("silence_begun", 30, member_id="c1-id", client_id="c1", client=H1)
+LOST = rebalance("session_timeout", 5, 40, trigger_member="c1-id", trigger_client_id="c1")
+LIVES = connection(1, opened=1)
+SENT = health(1, "client", [30], [30])
+
+
+def lost(*rows: Row, **tables: Any) -> list[Incident]:
+    """Incidents of a group that lost members."""
+    known: dict[str, Any] = {"group_events": [SILENT], "connections": [LIVES], "tcp_health": [SENT]}
+    return found(rebalances=list(rows or [LOST]), **known | tables)
+
+
+# --- what became of it -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("closed", "died"), [(29, True), (28.9, False), (39.9, True), (40, False), (None, False)])
+@pytest.mark.parametrize("how", [{"how_closed": "fin"}, {"how_closed": "rst", "reset_by": "client"}])
+def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
+    closed: float | None, died: bool, how: dict[str, str]
+) -> None:
+    (one,) = lost(connections=[connection(1, opened=1, closed=closed, **how)])
+    assert (one.kind == "client_died") == died
+    if died:
+        assert one.certainty == "certain"
+        assert f"c1 ({H1}) ended without leaving" in one.headline
+        assert "taken out of group shop after 10.0 s of silence" in one.headline
+        assert names(one) == ["c1", H1, "shop"]
+        assert (seconds(one.started), seconds(one.ended)) == (30, 41)
+        assert one.evidence[-1].packet == 1
+
+
+@pytest.mark.parametrize(("lost_again", "kind"), [(0, "client_frozen"), (1, "client_unreachable")])
+def test_one_that_goes_on_with_its_connections_as_if_nothing_had_been_stood_still(lost_again: int, kind: str) -> None:
+    again = health(1, "client", [45], [45], timeout_retransmits=lost_again)
+    (one,) = lost(tcp_health=[SENT, again])
+    assert one.kind == kind
+    (one,) = lost(tcp_health=[SENT, again], connections=[connection(1, opened=41)])  # it is not one that it had
+    assert one.kind == "client_unreachable"
+
+
+def test_one_that_polled_last_in_a_rebalance_gives_up_too_slowly() -> None:
+    who = member("c1") | {"rebalance_timeout_ms": 10_000}
+    row = rebalance("poll_timeout", 4, 32, trigger_client_id="c1", members=[who])
+    left = group_event("left", 32, client_id="c1", detail="consumer poll timeout has expired.")
+    for told_at, kind in ((22.5, "slow_revocation"), (22.6, "slow_processing")):
+        told = group_event("heartbeat_refused", told_at, client_id="c1", detail="REBALANCE_IN_PROGRESS")
+        one = only(rebalances=[row], group_events=[told, left])
+        assert one.kind == kind
+        assert ("take longer to give up their partitions" in one.headline) == (kind == "slow_revocation")
+
+
+def test_what_brokers_or_others_on_the_host_close_is_no_end_of_it() -> None:
+    for row in (
+        connection(1, opened=1, closed=35, how_closed="rst", reset_by="broker"),
+        connection(1, client_id="c2", opened=1, closed=35, how_closed="fin"),
+        connection(1, client_id=None, opened=1, closed=35, how_closed="fin"),
+    ):
+        (one,) = lost(connections=[row])
+        assert one.kind != "client_died"
+
+
+def test_packets_to_a_host_that_says_nothing_any_more_show_that_it_is_cut_off() -> None:
+    asked = health(1, "broker", [32, 34, 39.9], [32])
+    (one,) = lost(tcp_health=[SENT, asked])
+    assert (one.kind, one.certainty) == ("client_unreachable", "certain")
+    assert "was cut off from the network" in one.headline
+    assert one.evidence[1].text.startswith("brokers sent it packets in 3 tenths of a second after that")
+
+
+def test_where_nothing_was_sent_to_it_nobody_can_tell() -> None:
+    (one,) = lost()
+    assert (one.kind, one.certainty) == ("client_unreachable", "guessed")
+    assert "fell silent (dead, frozen or cut off: the capture leaves it open)" in one.headline
+    elsewhere = health(2, "broker", [32], [32])  # a connection of another client
+    assert lost(tcp_health=[SENT, elsewhere]) == lost()
+
+
+def test_a_host_that_acknowledges_and_sends_no_data_is_frozen() -> None:
+    (one,) = lost(tcp_health=[SENT, health(1, "client", [32, 39.9], [])])
+    assert (one.kind, one.certainty) == ("client_frozen", "likely")
+    assert "c1 (10.0.1.1) froze at" in one.headline
+    assert "(2 tenths of a second with packets, none with data)" in one.evidence[1].text
+
+
+@pytest.mark.parametrize(("last", "kind"), [(36.9, "client_unreachable"), (37.1, "client_frozen")])
+def test_silence_of_a_host_has_to_last_a_part_of_the_session(last: float, kind: str) -> None:
+    (one,) = lost(tcp_health=[SENT, health(1, "client", [last], [])])
+    assert one.kind == kind
+
+
+def test_a_member_whose_neighbour_is_well_is_silent_and_no_more_is_known() -> None:
+    neighbour = health(2, "client", [39.9], [39.9])
+    (one,) = lost(connections=[LIVES, connection(2, client_id="c2", opened=1)], tcp_health=[SENT, neighbour])
+    assert (one.kind, one.certainty) == ("client_frozen", "guessed")
+    assert "fell silent (dead, frozen or cut off: the capture leaves it open)" in one.headline
+    (one,) = lost(tcp_health=[SENT, health(1, "client", [39.9], [39.9])])
+    assert (one.kind, one.certainty) == ("client_frozen", "guessed")
+    assert "the member alone fell silent" in one.evidence[1].text
+
+
+def test_where_it_ran_is_not_known() -> None:
+    (one,) = found(rebalances=[LOST])
+    assert (one.kind, one.certainty, names(one)) == ("client_died", "guessed", ["c1", "shop"])
+    assert "fell silent" in one.headline
+    assert "of silence" not in one.headline
+    (one,) = found(rebalances=[LOST | {"trigger_client_id": None, "trigger_member": None}])
+    assert (names(one), one.headline.startswith("a member fell silent")) == (["shop"], True)
+
+
+def test_members_are_told_apart_by_their_ids_where_client_ids_are_the_same() -> None:
+    same = [
+        group_event("silence_begun", 31, member_id="other-id", client_id="c1", client=H2),
+        group_event("silence_begun", 30, member_id="c1-id", client_id="c1", client=H1),
+    ]
+    both = [LIVES, connection(2, H2, opened=1)]
+    (one,) = lost(group_events=same, connections=both)
+    assert (names(one), seconds(one.started)) == (["c1", H1, "shop"], 30)
+    before = rebalance("member_joined", 4, 5, members=[member("c1", H2, "other-id"), member("c1", H1, "c1-id")])
+    (one,) = found(rebalances=[before, LOST], connections=both)
+    assert names(one) == ["c1", H1, "shop"]
+    (one,) = found(rebalances=[LOST], connections=both)  # of two hosts it may be either
+    assert names(one) == ["c1", "shop"]
+    (one,) = found(rebalances=[LOST | {"trigger_member": None}], connections=[LIVES])
+    assert names(one) == ["c1", H1, "shop"]
+
+
+# --- what belongs together -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("later", [threshold("one_trouble"), threshold("one_trouble") + 0.1])
+def test_what_befalls_a_host_within_a_minute_is_one_incident(later: float) -> None:
+    other = rebalance("session_timeout", 2, 40 + later, "other", trigger_member="c2-id", trigger_client_id="c2")
+    events = [SILENT, group_event("silence_begun", 31, "other", member_id="c2-id", client_id="c2", client=H1)]
+    there = connection(2, client_id="c2", opened=1)
+    incidents = lost(LOST, other, connections=[LIVES, there], tcp_health=[], group_events=events)
+    assert len(incidents) == (1 if later <= 60 else 2)
+    if later <= 60:
+        assert names(incidents[0]) == ["c1", "c2", H1, "other", "shop"]
+        assert incidents[0].rebalances == {("shop", 5), ("other", 2)}
+
+
+def test_of_one_host_a_client_that_ends_and_one_that_freezes_are_two_incidents() -> None:
+    other = rebalance("session_timeout", 6, 41, trigger_member="c2-id", trigger_client_id="c2")
+    ends = connection(2, client_id="c2", opened=1, closed=35, how_closed="fin")
+    froze = health(1, "client", [39.9], [])
+    events = [SILENT, group_event("silence_begun", 31, member_id="c2-id", client_id="c2", client=H1)]
+    incidents = lost(LOST, other, connections=[LIVES, ends], tcp_health=[SENT, froze], group_events=events)
+    assert {(one.kind, names(one)[0]) for one in incidents} == {("client_frozen", "c1"), ("client_died", "c2")}
+
+
+@pytest.mark.parametrize("later", [threshold("one_trouble"), threshold("one_trouble") + 0.1])
+def test_one_that_is_back_within_a_minute_is_told_with_it(later: float) -> None:
+    again = rebalance("member_joined", 6, 40 + later, trigger_client_id="c1")
+    another = rebalance("member_joined", 7, 41, trigger_client_id="c2")
+    (one,) = lost(LOST, again, another)
+    assert ("; it was back at " in one.headline) == (later <= 60)
+    assert one.rebalances == ({("shop", 5), ("shop", 6)} if later <= 60 else {("shop", 5)})
+    assert seconds(one.ended) == (100 if later <= 60 else 41)
+
+
+def test_a_session_that_ends_as_its_coordinator_is_gone_is_the_brokers_incident() -> None:
+    gone = silence(B2, 38, 60, refused=2, ended=3)
+    moved = group_event("coordinator_moved", 39, detail=f"from {B2}:9092 (node 2) to {B1}:9092 (node 1)")
+    tables = {"silences": [gone], "cluster_events": BROKERS}
+    assert {one.kind for one in lost(**tables)} == {"broker_down", "client_unreachable"}
+    (one,) = lost(**tables, group_events=[SILENT, moved])
+    assert one.kind == "broker_down"
+
+
+def test_what_it_cost_is_told() -> None:
+    unowned = [{"partition": f"orders-{n}", "since": None, "ms": 2000.0} for n in range(3)]
+    cost = {"unowned": unowned, "unowned_ms": 2000.0, "reread_records": 1200, "cost_ms": 1500.0}
+    findings = [
+        finding("member_lost", "group shop", "t", 40, 40),
+        finding("member_lost", "group shop", "t", 52, 60, id="later"),
+        finding("member_lost", "group other", "t", 40, 40),
+        finding("unanswered", f"client c1 ({H1})", "t", 31, 31),
+        finding("unanswered", f"client c10 ({H1})", "t", 31, 31),
+    ]
+    (one,) = lost(LOST | cost, findings=findings)
+    assert one.headline.endswith("; 1 rebalance; nobody read orders 0-2 for up to 2.0 s; 1,200 records were read again")
+    assert one.cost_ms == 2000
+    assert one.findings == {"member_lost group shop", f"unanswered client c1 ({H1})"}
+
+
+# --- slow ------------------------------------------------------------------------------------------------------------
+
+
+def test_members_that_poll_too_late_are_one_incident_of_the_group() -> None:
+    rows = [
+        rebalance("poll_timeout", 4, 20, trigger_client_id="c1"),
+        rebalance("poll_timeout", 5, 30, trigger_client_id="c1", certainty="likely"),
+        rebalance("member_joined", 6, 31, contributing=[{"trigger": "poll_timeout", "client_id": "c2"}]),
+    ]
+    told = finding("poll_timeout", "group shop", "c1 left 2 times", 20, 31)
+    one = only(rebalances=rows, findings=[told], connections=[LIVES])
+    assert (one.kind, one.severity, one.certainty) == ("slow_processing", "warning", "certain")
+    assert names(one) == ["shop", "c1", H1, "c2"]
+    assert "(c1 2 times, c2 1 time, from" in one.headline
+    assert (seconds(one.started), seconds(one.ended)) == (20, 32)
+    assert [seen.text for seen in one.evidence] == ["c1 left 2 times"]
+    assert one.rebalances == {("shop", 4), ("shop", 5), ("shop", 6)}
+    assert one.findings == {"poll_timeout group shop"}
+
+
+def test_a_storm_of_poll_timeouts_is_critical_and_one_that_was_read_from_little_likely() -> None:
+    row = rebalance("poll_timeout", 4, 20, trigger_client_id="c1", certainty="likely")
+    assert only(rebalances=[row]).certainty == "likely"
+    storm = finding("rebalance_storm", "group shop", "t", 10, 90)
+    one = only(rebalances=[row], findings=[storm])
+    assert (one.severity, [*one.findings]) == ("critical", ["rebalance_storm group shop"])
+    assert only(rebalances=[row], findings=[storm | {"subject": "group other"}]).severity == "warning"
+
+
+def test_acknowledgements_behind_the_lock_are_slow_processing() -> None:
+    late = error("INVALID_RECORD_STATE", "ShareAcknowledge", 20, 25, 7, topic="orders", partition=1, group_id="sharers")
+    one = only(error_histogram=[late, late | {"api": "ShareFetch", "count": 2}])
+    assert (one.kind, names(one)) == ("slow_processing", ["c1", "sharers"])
+    assert "9 acknowledgements refused" in one.headline
+    for other in ({"error": "NOT_COORDINATOR"}, {"api": "Produce"}, {"client_id": None}):
+        assert not any(one.kind == "slow_processing" for one in found(error_histogram=[late | other]))
+
+
+@pytest.mark.parametrize("trigger", ["rebalance_timeout", "sync_timeout"])
+def test_members_that_do_not_come_back_in_time_give_up_too_slowly(trigger: str) -> None:
+    late = rebalance(trigger, 4, 20, trigger_client_id="c1")
+    (one,) = found(rebalances=[late])
+    assert (one.kind, names(one)) == ("slow_revocation", ["shop", "c1"])
+    assert "c1 of group shop did not come back in time for the rebalance, 1 time" in one.headline
+    beside = rebalance("member_joined", 5, 40, contributing=[{"trigger": trigger, "client_id": None}])
+    (one,) = found(rebalances=[beside])
+    assert one.headline.startswith("a member of group shop did not")
+
+
+def test_one_that_polls_too_late_is_not_told_of_twice() -> None:
+    rows = [
+        rebalance("rebalance_timeout", 4, 20, trigger_client_id="c1"),
+        rebalance("poll_timeout", 5, 30, trigger_client_id="c1"),
+    ]
+    assert [one.kind for one in found(rebalances=rows)] == ["slow_processing"]
+    rows[1]["trigger_client_id"] = "c2"
+    assert {one.kind for one in found(rebalances=rows)} == {"slow_processing", "slow_revocation"}
+
+
+# --- refused ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["join_refused", "no_common_assignor", "instance_id_shared"])
+def test_joins_that_trying_again_does_not_mend(kind: str) -> None:
+    rows = [finding(kind, "group shop", "c1 is refused 4 times", 20, 30), finding(kind, "group b", "c1, c2 too", 9, 9)]
+    incidents = found(findings=rows, connections=[LIVES, connection(2, H2, client_id="c2")])
+    assert {one.kind for one in incidents} == {"join_refused"}
+    of_shop = next(one for one in incidents if "shop" in names(one))
+    assert (of_shop.severity, names(of_shop)) == ("critical", ["c1", H1, "shop"])
+    assert of_shop.headline.endswith(" on: c1 is refused 4 times")
+    assert of_shop.findings == {f"{kind} group shop"}
+    of_b = next(one for one in incidents if one is not of_shop)
+    assert names(of_b) == ["c1", H1, "c2", H2, "b"]
+
+
+def test_a_group_that_refuses_somebody_of_whom_no_name_is_known() -> None:
+    one = only(findings=[finding("join_refused", "group shop", "clients are refused", 20, 30)])
+    assert one.headline.startswith("group shop refuses clients from")

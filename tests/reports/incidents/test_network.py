@@ -1,0 +1,119 @@
+"""Packets that are lost, and packets that take long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.reports.incidents.tables_of import B1, B2, H1, H2, Row, connection, found, health, names, only, seconds
+
+
+def sent(span: int, number: int = 1, **given: Any) -> Row:
+    """What a client sent in one span."""
+    return health(number, "client", [span, span + 9], [], **given)
+
+
+def lossy(spans: int = 2, packets: int = 1000, again: int = 10, **given: Any) -> list[Row]:
+    """Spans in which so much was sent again."""
+    return [sent(10 * n, packets=packets, retransmits=again, duplicate_acks=again, **given) for n in range(spans)]
+
+
+def test_packets_that_are_sent_again_are_lost() -> None:
+    one = only(tcp_health=lossy(timeout_retransmits=3), connections=[connection(1)])
+    assert (one.kind, one.severity, one.certainty) == ("network_loss", "warning", "certain")
+    assert names(one) == [B1, H1, "c1"]
+    assert (seconds(one.started), seconds(one.ended)) == (0, 19)
+    assert f"between {B1} and {H1}: 20 packets sent again (1.0 %), 6 of them only after a timeout" in one.headline
+    assert one.cost_ms == 1200
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (lossy(2, 1000, 10), True),
+        (lossy(2, 1001, 10), False),  # a share of them
+        (lossy(1, 1000, 19), False),  # in all
+        (lossy(1, 1000, 20), True),
+        (lossy(7, 300, 3), True),
+        (lossy(10, 200, 2), False),  # in a span
+        (lossy(2, 1000, 20, spurious_retransmits=10), True),
+        (lossy(2, 1000, 19, spurious_retransmits=10), False),  # what had arrived was not lost
+        (lossy(2, 1000, 10, client=B1), False),  # nothing is lost within a host
+    ],
+)
+def test_loss_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> None:
+    assert [one.kind for one in found(tcp_health=rows)] == ["network_loss"] * told
+
+
+@pytest.mark.parametrize(("missed", "certainty"), [(5, "certain"), (4, "likely")])
+def test_it_is_certain_where_receivers_say_that_they_missed_something(missed: int, certainty: str) -> None:
+    one = only(tcp_health=[row | {"duplicate_acks": missed} for row in lossy()])
+    assert one.certainty == certainty
+    one = only(tcp_health=[row | {"duplicate_acks": 0, "fast_retransmits": missed} for row in lossy()])
+    assert one.certainty == certainty
+
+
+def test_paths_with_a_host_in_common_are_one_incident() -> None:
+    rows = [
+        *lossy(broker=f"{B1}:9092"),
+        *lossy(broker=f"{B2}:9092", number=2),
+        *lossy(client=H2, broker="[fd77::1]:9092", number=3),
+    ]
+    incidents = found(tcp_health=rows)
+    assert sorted(names(one) for one in incidents) == [[H1, B1, B2], [H2, "fd77::1"]]
+
+
+# --- delays ----------------------------------------------------------------------------------------------------------
+
+
+def trips(span: int, mean_ms: float, longest_ms: float, samples: int = 5, **given: Any) -> Row:
+    """Round trips of a client's data in one span."""
+    return sent(span, rtt_samples=samples, rtt_mean_ms=mean_ms, rtt_max_ms=longest_ms, **given)
+
+
+FAST = trips(0, 1, 2)
+
+
+def test_round_trips_that_grow_are_a_delay() -> None:
+    one = only(tcp_health=[FAST, trips(10, 100, 120), trips(20, 90, 150), trips(30, 1, 2)])
+    assert (one.kind, one.severity, one.certainty) == ("network_delay", "warning", "likely")
+    assert names(one) == [B1, H1]
+    assert (seconds(one.started), seconds(one.ended)) == (10, 29)
+    assert "take up to 150 ms there and back instead of 1.0 ms" in one.headline
+    assert len(one.evidence) == 2
+
+
+@pytest.mark.parametrize(
+    ("best", "slow", "told"),
+    [
+        (FAST, trips(10, 21, 60), True),
+        (FAST, trips(10, 20.9, 60), False),  # so much more
+        (FAST, trips(10, 21, 59.9), False),  # one acknowledgement may be held back for so long
+        (FAST, trips(10, 21, 60, samples=4), False),
+        (trips(0, 1, 2, samples=4), trips(10, 21, 60), False),  # with what it would be compared is not known
+        (trips(0, 10, 20), trips(10, 80, 90), True),
+        (trips(0, 10, 20), trips(10, 79.9, 90), False),  # so many times as much
+        (trips(0, 1, 2, client=B1), trips(10, 100, 120, client=B1), False),
+    ],
+)
+def test_a_delay_begins_exactly_at_its_thresholds(best: Row, slow: Row, told: bool) -> None:
+    assert [one.kind for one in found(tcp_health=[best, slow])] == ["network_delay"] * told
+
+
+def test_each_direction_is_measured_for_itself() -> None:
+    back = health(1, "broker", [10, 19], [], rtt_samples=9, rtt_mean_ms=100, rtt_max_ms=120)
+    assert found(tcp_health=[FAST, back]) == []
+
+
+def test_a_host_to_which_all_is_slow_is_one_incident() -> None:
+    rows = [
+        row
+        for number, client in enumerate((H1, H2))
+        for row in (trips(0, 1, 2, client=client, number=number), trips(10, 99, 120, client=client, number=number))
+    ]
+    assert names(only(tcp_health=rows)) == [B1, H1, H2]
+
+
+def test_rows_without_a_time_are_passed_over() -> None:
+    assert found(tcp_health=[row | {"at": None} for row in lossy()]) == []

@@ -1,0 +1,116 @@
+"""Planned work: told as what it is, and no more than was done."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    H1,
+    Row,
+    connection,
+    exchange,
+    found,
+    member,
+    names,
+    only,
+    rebalance,
+    row,
+    seconds,
+)
+
+
+def turn(name: str, generation: int, left: float, came: float) -> list[Row]:
+    """A member that leaves and comes back."""
+    return [
+        rebalance("member_left", generation, left, trigger_client_id=name, unowned_ms=100.0),
+        rebalance("member_joined", generation + 1, came, trigger_client_id=name),
+    ]
+
+
+def test_members_that_leave_and_come_back_in_turn_are_a_deployment() -> None:
+    one = only(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)], connections=[connection(1)])
+    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "likely")
+    assert names(one) == ["shop", "c1", H1, "c2"]
+    assert (seconds(one.started), seconds(one.ended), one.cost_ms) == (10, 41, 200)
+    assert one.rebalances == {("shop", n) for n in range(1, 5)}
+    assert "c1, c2 left in an orderly way and came back; 4 rebalances" in one.headline
+
+
+@pytest.mark.parametrize("back", [30 + threshold("one_trouble"), 30.1 + threshold("one_trouble")])
+def test_each_has_to_be_back_within_a_minute(back: float) -> None:
+    rows = [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, back)]
+    assert len(found(rebalances=rows)) == (back <= 90)
+
+
+def test_one_member_alone_and_members_that_do_not_come_back_are_no_deployment() -> None:
+    assert found(rebalances=[*turn("c1", 1, 10, 20), *turn("c1", 3, 30, 40)]) == []
+    assert found(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)[:1]]) == []
+    others = turn("c2", 3, 30, 40)
+    others[1]["trigger_client_id"] = "c3"
+    assert found(rebalances=[*turn("c1", 1, 10, 20), *others]) == []
+
+
+def test_one_that_comes_back_while_the_next_one_leaves_is_among_what_contributed() -> None:
+    came = {"trigger": "member_joined", "client_id": "c1"}
+    rows = [
+        rebalance("member_left", 1, 10, trigger_client_id="c1"),
+        rebalance("member_left", 2, 20, trigger_client_id="c2", contributing=[came]),
+        rebalance("static_member_replaced", 3, 30, trigger_client_id="c2"),
+    ]
+    assert only(rebalances=rows).kind == "client_deploy"
+
+
+# --- administrators --------------------------------------------------------------------------------------------------
+
+
+def test_what_an_administrator_changed_is_told() -> None:
+    rows = [
+        exchange(1, "CreateTopics", 10, 10.1, client_id="adm"),
+        exchange(2, "CreateTopics", 11, 12, client_id="adm"),
+        exchange(3, "AlterConfigs", 11, 11.5, client_id="adm"),
+        exchange(4, "Metadata", 20, 20.1, client_id="adm"),
+    ]
+    one = only(exchanges=rows, connections=[connection(1, client_id="adm")])
+    assert (one.kind, one.severity, one.certainty) == ("admin_action", "info", "certain")
+    assert (names(one), seconds(one.started), seconds(one.ended)) == (["adm", H1], 10, 12)
+    assert one.headline.startswith(f"adm ({H1}) changed something from ")
+    assert one.headline.endswith(": AlterConfigs 1 time, CreateTopics 2 times")
+
+
+def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> None:
+    made = exchange(1, "DeleteTopics", 10, 10.1)
+    refused = row("errors", connection=1, number=1, api="DeleteTopics", error="TOPIC_AUTHORIZATION_FAILED")
+    assert found(exchanges=[made], connections=[connection(1)], errors=[refused]) == []
+    assert len(found(exchanges=[made], connections=[connection(1)], errors=[refused | {"number": 2}])) == 1
+    for unknown in ({"answered": None}, {"requested": None}):
+        assert found(exchanges=[made | unknown], connections=[connection(1)]) == []
+
+
+def test_what_brokers_hand_on_is_not_told_again() -> None:
+    of_broker = [connection(1, B2, B1), connection(2, H1, B2)]
+    assert found(exchanges=[exchange(1, "CreateTopics", 10, 10.1)], connections=of_broker) == []
+
+
+def test_members_that_somebody_else_took_out() -> None:
+    rows = [rebalance("removed_by_admin", 4, 20, trigger_client_id="c1"), rebalance("removed_by_admin", 5, 22)]
+    one = only(rebalances=rows, connections=[connection(1)])
+    assert (one.kind, one.severity, names(one)) == ("admin_action", "info", ["shop", "c1", H1])
+    assert "an administrator took c1 out of group shop" in one.headline
+    assert one.rebalances == {("shop", 4), ("shop", 5)}
+    assert "took members out of" in only(rebalances=rows[1:]).headline
+
+
+def test_a_group_that_changes_its_protocol() -> None:
+    rows = [
+        rebalance("member_joined", 4, 10),
+        rebalance("protocol_changed", 5, 20, protocol="consumer", members=[member("c1")]),
+        rebalance("member_joined", 6, 25, protocol="consumer"),
+        rebalance("member_joined", 1, 30, "other"),
+    ]
+    one = only(rebalances=rows)
+    assert (one.kind, one.severity, names(one)) == ("group_migrated", "info", ["shop", "c1"])
+    assert one.headline.endswith(": classic → consumer")
+    assert one.rebalances == {("shop", 5)}

@@ -1,0 +1,197 @@
+"""Silences of brokers: when one said nothing to anybody, and what else happened meanwhile."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkascope.decoders import apis
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.silences import of_connections, of_exchanges, of_health
+from kafkascope.reports.views.hosts import HostsView
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, TERMS
+from tests.reports.ends import Ends
+from tests.reports.incidents.tables_of import B1, BEGIN, Row, connection, exchange, health, seconds
+
+ENDS = {number: Ends("10.0.1.1", 40000 + number, B1, 9092) for number in (1, 2, 3)}
+TALK = [health(1, "broker", [0, 0.1, 0.2, 3, 3.1], [0, 0.1, 0.2, 3, 3.1])]  # silent from 0.3 s to 3.0 s
+
+
+def table(name: str, rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=TERMS if name == "terms" else ALL_SCHEMAS[name])
+
+
+def asked(number: int, due: float, answered: float | None, api: int = apis.METADATA, **given: Any) -> Row:
+    """A request that is due, and answered."""
+    known = {"api_key": api, "request_done": BEGIN + round(due * 1e9), "throttle_ms": 0} | given
+    outcome = "unanswered" if answered is None else "answered"
+    return exchange(number, "", due, answered, outcome=outcome, **known)
+
+
+def silences(
+    requests: list[Row] | None = None,
+    talk: list[Row] | None = None,
+    connections: list[Row] | None = None,
+    terms: list[Row] | None = None,
+) -> list[Row]:
+    """What the view makes, whatever the order of its rows."""
+    tables = {
+        "tcp_health": table("tcp_health", TALK if talk is None else talk),
+        "connections": table("connections", [connection(1)] if connections is None else connections),
+        "exchanges": table("exchanges", requests or []),
+    }
+    if terms is not None:
+        tables["terms"] = table("terms", terms)
+    rows = HostsView().observe(tables, ENDS)
+    assert rows is not None
+    made = HostsView().result(rows, Known())
+    order = random.Random(1).sample(range(rows.num_rows), rows.num_rows)
+    assert HostsView().result(rows.take(order), Known()) == made
+    return made["silences"].to_pylist() if made else []
+
+
+def only(*arguments: Any, **named: Any) -> Row:
+    (one,) = silences(*arguments, **named)
+    return one
+
+
+def times(one: Row) -> tuple[float | None, ...]:
+    return tuple(seconds(one[name] and one[name].value) for name in ("since", "until"))
+
+
+# --- what waited -----------------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_waits_while_nothing_comes_makes_a_silence() -> None:
+    one = only([asked(5, 0.5, 3)])
+    assert one["host"] == B1
+    assert times(one) == (0.3, 3.0)
+    assert one["duration_ms"] == 2700
+    assert (one["waiting"], one["waiting_connections"], one["waiting_clients"]) == (1, 1, ["c1"])
+    assert (one["first_packet"], one["waiting_replicas"], one["timeouts"]) == (5, 0, 0)
+
+
+def test_without_a_request_it_is_rest() -> None:
+    assert silences() == []
+    assert silences([asked(5, 0.1, 0.2), asked(6, 3, 3.1)]) == []
+
+
+@pytest.mark.parametrize(("due", "answered", "told"), [(2.75, 3.0, True), (2.76, 3.0, False), (0.05, 0.45, True)])
+def test_a_request_has_to_wait_for_long_enough(due: float, answered: float, told: bool) -> None:
+    assert len(silences([asked(5, due, answered)])) == told
+
+
+@pytest.mark.parametrize(("pause", "told"), [(0.2, True), (0.1, False)])
+def test_a_silence_has_to_last(pause: float, told: bool) -> None:
+    spoke = [0, 0.1, 0.1 + pause + 0.1]
+    assert len(silences([asked(5, 0.05, 0.5)], [health(1, "broker", spoke, spoke)])) == told
+
+
+def test_data_on_any_connection_ends_it() -> None:
+    other = health(2, "broker", [1.5], [1.5])
+    both = [connection(1), connection(2)]
+    assert [times(one) for one in silences([asked(5, 0.5, 3)], [*TALK, other], both)] == [(0.3, 1.5), (1.6, 3.0)]
+
+
+def test_one_that_was_never_answered_waits_in_the_first_silence_alone() -> None:
+    other = health(2, "broker", [1.5], [1.5])
+    both = [connection(1), connection(2)]
+    assert times(only([asked(5, 0.5, None)], [*TALK, other], both)) == (0.3, 1.5)
+    # The first that is long enough: one that is due at the very end of a silence waits in the next.
+    assert times(only([asked(5, 1.45, None)], [*TALK, other], both)) == (1.6, 3.0)
+    closed = [connection(1, closed=1.7, how_closed="fin"), connection(2)]
+    assert [one["waiting"] for one in silences([asked(5, 1.45, None)], [*TALK, other], closed)] == [0]
+
+
+def test_requests_that_may_wait_are_due_when_their_time_is_over() -> None:
+    fetch = [asked(5, 0.5, 3, apis.FETCH)]
+    assert silences(fetch) == []  # for how long it may wait is not known
+    may_wait = {"connection": 1, "number": 5, "max_wait_ms": 500}
+    assert only(fetch, terms=[may_wait])["waiting"] == 1
+    assert silences(fetch, terms=[may_wait | {"max_wait_ms": 2400}]) == []
+    for api in (apis.JOIN_GROUP, apis.SYNC_GROUP):
+        assert silences([asked(5, 0.5, 3, api)]) == []
+
+
+def test_writes_that_wait_for_replicas_are_counted_for_themselves() -> None:
+    writes = [asked(number, 0.5, 3, apis.PRODUCE) for number in (5, 6)]
+    terms = [{"connection": 1, "number": number, "acks": acks} for number, acks in ((5, -1), (6, 1))]
+    one = only(writes, terms=terms)
+    assert (one["waiting"], one["waiting_replicas"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("told_at", "ms", "waits"), [(0.2, 100, True), (0.2, 101, False), (2.9, 1, False), (3, 9, True)]
+)
+def test_a_client_that_was_told_to_hold_back_does_not_wait(told_at: float, ms: float, waits: bool) -> None:
+    throttled = asked(4, told_at, told_at, throttle_ms=ms)
+    earlier = asked(3, 0.1, 0.1, throttle_ms=1)
+    assert bool(silences([earlier, throttled, asked(5, 0.5, 3)])) == waits
+    assert len(silences([throttled | {"connection": 2}, asked(5, 0.5, 3)])) == 1
+
+
+# --- what else -------------------------------------------------------------------------------------------------------
+
+
+def test_behind_its_last_word_a_silence_has_no_end() -> None:
+    talk = [health(1, "broker", [0, 0.1], [0, 0.1]), health(1, "client", [5], [])]
+    one = only([asked(5, 0.5, None)], talk)
+    assert (times(one), one["duration_ms"]) == ((0.2, None), 4900)
+
+
+@pytest.mark.parametrize(("back", "until"), [(1.2, 1.2), (1.1, None)])
+def test_a_broker_that_speaks_as_a_client_after_a_pause_is_back(back: float, until: float | None) -> None:
+    talk = [health(1, "broker", [0, 0.1], [0, 0.1]), health(1, "client", [5], [])]
+    to_others = health(9, "client", [back], [back], client=B1, broker="10.0.0.7:9092")
+    assert times(only([asked(5, 0.3, None)], [*talk, to_others])) == (0.2, until)
+
+
+def test_what_its_host_did_and_was_sent_meanwhile() -> None:
+    talk = [*TALK, health(2, "broker", [1, 2], []), health(1, "client", [1.1, 1.2], [1.3, 1.4, 9])]
+    one = only([asked(5, 0.5, 3)], [row | {"timeout_retransmits": 2} for row in talk])
+    assert (one["asked"], one["acknowledged"], one["timeouts"]) == (2, 2, 4)
+
+
+def test_connects_that_fail_make_a_silence() -> None:
+    rows = [
+        connection(number, opened=time, connect=how, protocol=None)
+        for number, time, how in ((7, 0.5, "refused"), (8, 1, "unanswered"), (9, 2, "refused"), (10, 4, "refused"))
+    ]
+    one = only(connections=[connection(1), *rows])
+    assert (one["refused"], one["unanswered"], one["first_packet"], one["waiting"]) == (2, 1, 7, 0)
+
+
+def test_connections_that_end_open_or_stay() -> None:
+    rows = [
+        connection(1),
+        connection(2, closed=1, how_closed="rst", reset_by="broker"),
+        connection(3, "10.0.1.2", closed=0.1, how_closed="fin"),  # it ended as the broker spoke its last
+        connection(4, closed=0.09, how_closed="fin"),
+        connection(5, opened=2.5, connect="established"),
+        connection(6, opened=1, closed=2, how_closed="fin", protocol="tls"),
+    ]
+    one = only(connections=rows)
+    assert [one[name] for name in ("ended", "ended_clients", "reset", "opened", "kept")] == [2, 2, 1, 1, 1]
+
+
+def test_a_host_of_which_no_kafka_is_known_is_no_broker() -> None:
+    assert silences([asked(5, 0.5, 3)], connections=[connection(1, protocol="tls")]) == []
+    assert silences([asked(5, 0.5, 3)], [health(1, "broker", [1], [])]) == []
+
+
+def test_packets_without_a_time_are_passed_over() -> None:
+    one = only([asked(5, 0.5, 3)], [*TALK, TALK[0] | {"at": None}])
+    assert times(one) == (0.3, 3.0)
+
+
+def test_rows_are_by_the_brokers_address() -> None:
+    there = of_health(table("tcp_health", [health(1, "client", [0], [0], broker="[fd77::1]:9092")]))
+    told = [(row["host"], row["kind"]) for row in there.to_pylist()]
+    assert told == [("fd77::1", "received"), ("10.0.1.1", "sent_as_client")]
+    assert of_connections(table("connections", [connection(1, broker="fd77::1")]))["host"].to_pylist() == ["fd77::1"]
+    rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS)
+    assert rows["host"].to_pylist() == [B1]
+    assert HostsView().observe({}, ENDS) is None

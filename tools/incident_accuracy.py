@@ -1,0 +1,168 @@
+"""How right incidents are: every recorded story of pcaps/ against what was done in it (``incidents`` of truth.json).
+
+    python -m tools.incident_accuracy [--markdown] [STORY…]
+
+Of each story: what was wrong in it, how much of that was found, what was missed, false alarms (above "info", and
+nothing of the kind was done), and whether the first incident is what was wrong. An incident is found if one has its
+kind (or one that looks the same from outside), names one of those it was done to, and overlaps it in time, with five
+seconds of grace. Stories whose truth does not tell are left out. Exit status 1 if anything is missed, alarmed or not
+first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import kafkascope
+from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.incidents.incident import Incident, incident_of
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.sniffer.units import MILLISECOND_NS
+
+PCAPS = Path(__file__).parent.parent / "pcaps"
+_GRACE_MS = 5_000
+_COLUMNS = ("recording", "wrong", "found", "missed", "false alarms", "first right")
+
+Truth = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Score:
+    """What was compared, and what came out."""
+
+    truth: int = 0
+    found: int = 0
+    missed: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
+    first: bool = True
+    by_kind: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+
+
+def matches(one: Incident, truth: Truth) -> bool:
+    """Whether an incident is what was done."""
+    if one.kind not in {truth["kind"], *truth.get("also", [])}:
+        return False
+    if not truth.get("any_subject") and not {subject.name for subject in one.subjects} & {*truth["who"]}:
+        return False
+    ended = float("inf") if one.ended is None else one.ended / MILLISECOND_NS
+    until = float("inf") if truth["ended_ms"] is None else truth["ended_ms"]
+    return bool((truth["started_ms"] or 0) - _GRACE_MS <= ended and one.started / MILLISECOND_NS <= until + _GRACE_MS)
+
+
+def compared(found: Sequence[Incident], truth: Sequence[Truth]) -> Score:
+    """Incidents against what was done."""
+    score = Score(len(truth))
+    for each in truth:
+        hit = any(matches(one, each) for one in found)
+        score.found += hit
+        score.by_kind[each["kind"]][0] += 1
+        score.by_kind[each["kind"]][1] += hit
+        if not hit:
+            score.missed.append(f"{each['kind']} of {', '.join(map(str, each['who'][:2]))}")
+    for one in found:
+        if one.severity != Severity.INFO and not any(matches(one, each) for each in truth):
+            score.alarms.append(f"{one.kind}: {one.headline}")
+            score.by_kind[one.kind][2] += 1
+    unplanned = [each for each in truth if not each.get("planned")]
+    main = [each for each in unplanned if each.get("main")] or unplanned
+    score.first = any(matches(found[0], each) for each in main) if main and found else not main and not score.alarms
+    return score
+
+
+def truth_of(story: Path) -> Truth:
+    """What is known of a story."""
+    return dict(json.loads((story / "truth.json").read_text()))
+
+
+def files_of(story: Path, truth: Truth) -> list[str]:
+    """The files of its capture."""
+    named = truth.get("analyse")
+    if named:
+        return [str(story / name) for name in named]
+    return [str(path) for path in (story / "capture.pcap", story / "capture.pcap.gz") if path.exists()][:1]
+
+
+def stories() -> list[Path]:
+    """Recordings whose truth tells what was wrong, or that nothing was."""
+    return [path.parent for path in sorted(PCAPS.glob("*/truth.json")) if "incidents" in truth_of(path.parent)]
+
+
+def score(story: Path) -> Score:
+    """One story."""
+    truth = truth_of(story)
+    rows = numbered(kafkascope.read(files_of(story, truth)).arrow("incidents")).to_pylist()
+    found = [incident_of(row) for row in sorted(rows, key=lambda row: int(row["rank"]))]
+    return compared(found, truth["incidents"])
+
+
+def rows_of(scores: Mapping[str, Score]) -> list[list[str]]:
+    """The rows of the table: a story with something in it each, those in which nothing was wrong together, and all."""
+    told = {name: one for name, one in scores.items() if one.truth}
+    healthy = [one for name, one in scores.items() if not one.truth]
+    rows = [_cells(name, [one]) for name, one in told.items()]
+    if healthy:
+        rows.append(_cells(f"{len(healthy)} recordings in which nothing was wrong", healthy))
+    return [*rows, _cells("all", list(scores.values()))]
+
+
+def _cells(name: str, of: Sequence[Score]) -> list[str]:
+    sums = [
+        sum(numbers) for numbers in zip(*((s.truth, s.found, len(s.missed), len(s.alarms)) for s in of), strict=True)
+    ]
+    return [name, *map(str, sums), f"{sum(s.first for s in of)} of {len(of)}"]
+
+
+def kinds_of(scores: Mapping[str, Score]) -> list[list[str]]:
+    """The same by kind: done, found, false alarms."""
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for one in scores.values():
+        for kind, numbers in one.by_kind.items():
+            sums[kind] = [a + b for a, b in zip(sums[kind], numbers, strict=True)]
+    return [[kind, *map(str, numbers)] for kind, numbers in sorted(sums.items())]
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """The table for the README."""
+    lines = [" | ".join(_COLUMNS), "|".join(["--", *["--:"] * (len(_COLUMNS) - 1)]), *(" | ".join(row) for row in rows)]
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stories", nargs="*", type=Path, metavar="STORY", help="directories; default: all of pcaps/")
+    parser.add_argument("--markdown", action="store_true", help="print the table for the README")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    scores = {story.name: score(story) for story in arguments.stories or stories()}
+    if arguments.markdown:
+        print(markdown(rows_of(scores)), end="")
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 120)
+        for columns, rows in (
+            (_COLUMNS, rows_of(scores)),
+            (("kind", "done", "found", "false alarms"), kinds_of(scores)),
+        ):
+            table = Table(*columns)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
+        for name, one in scores.items():
+            for case in [f"missed: {text}" for text in one.missed] + [f"false alarm: {text}" for text in one.alarms]:
+                print(f"{name}: {case}")
+    return 0 if all(not one.missed and not one.alarms and one.first for one in scores.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
