@@ -303,7 +303,8 @@ def _is_broker(signs: Signs, client_id: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A kind of finding about one client that is an incident; findings of one client id are one."""
+    """A kind of finding about one client that is an incident; findings of one client id are one, of many "
+    "clients too."""
 
     kind: IncidentKind
     findings: frozenset[str]
@@ -349,15 +350,24 @@ def told(signs: Signs) -> Iterator[Incident]:
             if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in refused or _is_of_broker(signs, row)):
                 continue  # that it tries again and again is told with the cause
             by_client[_client_of(row)[0]].append(row)
+        if len(by_client) >= threshold("alike"):
+            yield _told(signs, one, sorted(by_client), [row for found in by_client.values() for row in found])
+            continue
         for name, found in sorted(by_client.items()):
-            yield _told(signs, one, name, found)
+            yield _told(signs, one, [name], found)
 
 
-def _told(signs: Signs, one: Told, name: str, found: Sequence[Row]) -> Incident:
+def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -> Incident:
+    """What one client does, or many alike."""
     hosts = list(dict.fromkeys(_client_of(row)[1] for row in found))
     since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
-    subjects = (Subject(Role.CLIENT, name), *(Subject(Role.HOST, host) for host in hosts))
-    what = "; ".join(dict.fromkeys(row["title"] for row in found))
+    subjects = (*(Subject(Role.CLIENT, name) for name in names), *(Subject(Role.HOST, host) for host in hosts))
+    worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
+    if len(names) == 1:
+        who, what = f"{names[0]} ({listed(hosts)})", "; ".join(dict.fromkeys(row["title"] for row in found))
+    else:
+        who, what = f"{len(names):,} clients alike ({listed(names)})", worst["title"]
+    what = what[:1].lower() + what[1:]
     return Incident(
         kind=one.kind,
         severity=one.severity,
@@ -365,7 +375,7 @@ def _told(signs: Signs, one: Told, name: str, found: Sequence[Row]) -> Incident:
         subjects=subjects,
         started=since,
         ended=until,
-        headline=f"{name} ({listed(hosts)}), {clock(since)} to {clock(until)}: {what[:1].lower() + what[1:]}",
+        headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}",
         evidence=tuple(
             Weighed(seen["text"], seen["packet"], seen["at"], 0.8) for row in found for seen in row["evidence"] or ()
         ),
@@ -374,7 +384,7 @@ def _told(signs: Signs, one: Told, name: str, found: Sequence[Row]) -> Incident:
         effects=(
             Effect("time", f"for {duration((until - since) / MILLISECOND_NS)}", None, (until - since) / MILLISECOND_NS),
         ),
-        findings=frozenset(row["id"] for row in found) | _of_clients(signs, [name], one.also, since, until),
+        findings=frozenset(row["id"] for row in found) | _of_clients(signs, names, one.also, since, until),
     )
 
 

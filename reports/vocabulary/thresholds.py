@@ -70,6 +70,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "cut_off": Threshold(2, "s", "TCP sends again after 0.2 s, 0.4 s, 0.8 s: by then one would have been acknowledged"),
     "outage_after": Threshold(15, "s", "clients find new leaders and coordinators within some retries and backoffs"),
     "shutdown_takes": Threshold(30, "s", "an orderly shutdown moves leaders first, some seconds before it ends"),
+    "alike": Threshold(
+        4, "clients", "so many with one trouble have one cause; of two or three each is looked at by itself"
+    ),
     "one_trouble": Threshold(60, "s", "what befalls one host again within a minute is the same trouble"),
     "unknown_topic": Threshold(5, "errors", "one or two come while a topic is being made"),
     "unknown_topic_for": Threshold(5, "s", "a topic that is made on demand is there within a second or two"),

@@ -384,3 +384,19 @@ def test_tls_on_one_side_alone(kind: str, certainty: str, words: str) -> None:
     assert words in one.headline
     assert names(one) == [H1, B1]
     assert found(issues=issues) == []
+
+
+@pytest.mark.parametrize(("clients", "incidents"), [(3, 3), (4, 1)])
+def test_many_clients_with_one_trouble_are_one_incident(clients: int, incidents: int) -> None:
+    rows = [
+        finding("throttled", f"client c{n} (10.0.1.{n})", f"Held back for {n} s", 10, 20, weight=n / 10)
+        for n in range(clients)
+    ]
+    told = found(findings=rows)
+    assert len(told) == incidents
+    clients_told = {subject.name for one in told for subject in one.subjects if subject.role == "client"}
+    assert clients_told == {f"c{n}" for n in range(clients)}
+    assert sum(len(one.findings) for one in told) == clients
+    if incidents == 1:
+        assert told[0].headline.startswith("4 clients alike (c0, c1, c2, c3), ")
+        assert told[0].headline.endswith("the worst: held back for 3 s")

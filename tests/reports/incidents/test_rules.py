@@ -119,13 +119,13 @@ def test_a_fault_costs_one_rule_and_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_is_too_much_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [finding("authentication_failed", f"client c{n} ({H1})", "t", 10, 20) for n in range(5)]
+    rows = [finding("authentication_failed", f"client c{n} ({H1})", "t", 10, 20) for n in range(3)]
     tables = {"findings": dataset("findings", rows)}
-    monkeypatch.setattr(signs, "MOST_ROWS", 5)
+    monkeypatch.setattr(signs, "MOST_ROWS", 3)
     assert conclusions(tables, {}).keys() == {"incidents"}
-    monkeypatch.setattr(signs, "MOST_ROWS", 4)
+    monkeypatch.setattr(signs, "MOST_ROWS", 2)
     made = conclusions(tables, {})
-    assert len(made["incidents"]) == 4
+    assert len(made["incidents"]) == 2
     (issue,) = made["issues"].to_pylist()
     assert (issue["kind"], issue["detail"].startswith("findings: ")) == ("too_many_rows", True)
 
