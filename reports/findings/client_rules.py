@@ -455,8 +455,8 @@ def _idle_polling(facts: ClientFacts) -> Iterator[Finding]:
         facts,
         window,
         [_at(f, f"{counted(f.count, 'Fetch request')} to {f.broker}, {read} batches in their answers") for f in window],
-        "Leave fetch.max.wait.ms at 500 or raise it, and fetch.min.bytes to 1 or more: the broker then waits for data "
-        "instead of being asked.",
+        "Look at maxWaitMs and minBytes of its Fetch requests: with 500 and 1, the defaults, the broker waits for data "
+        "instead of being asked. If they are, its fetches are answered at once for another reason: see errors.",
         _grown(empty, enough) * 0.5,
     )
 
