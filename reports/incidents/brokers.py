@@ -214,7 +214,7 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
     ]
     if silence["refused"]:
         text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"
-        evidence.append(Weighed(text, silence["first_packet"], None, 0.9))
+        evidence.append(Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9))
     if outage.is_cut_off:
         text = (
             f"what it was sent in {counted(silence['asked'], 'tenth')} of a second was not acknowledged: its host "
@@ -223,7 +223,7 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
         evidence.append(Weighed(text, silence["first_packet"], outage.started, 0.8))
     if silence["unanswered"]:
         text = f"{counted(silence['unanswered'], 'connect')} to it without an answer: its host is off, or cut off"
-        evidence.append(Weighed(text, silence["first_packet"], None, 0.9))
+        evidence.append(Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9))
     evidence += outage.orderly
     if not planned:
         evidence.append(

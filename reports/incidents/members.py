@@ -322,17 +322,21 @@ def slow(signs: Signs) -> Iterator[Incident]:
         yield _slow(signs, group, found[group], timed_out[group])
 
 
-def _polled_last_in_rebalance(signs: Signs, group: str) -> tuple[int, int]:
-    """How many polled last when a rebalance had begun, and how many not, of those that left by poll timeout.
-
-    Who polls, is told of the rebalance, and then does not poll any more sits in the callback that gives partitions up.
-    """
-    intervals = {
+def _poll_intervals(signs: Signs, group: str) -> dict[str, int]:
+    """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout."""
+    return {
         member["client_id"]: member["rebalance_timeout_ms"]
         for row in signs.rebalances_of(group, signs.end)
         for member in row["members"] or ()
         if member["rebalance_timeout_ms"]
     }
+
+
+def _polled_last_in_rebalance(signs: Signs, group: str, intervals: Mapping[str, int]) -> tuple[int, int]:
+    """How many polled last when a rebalance had begun, and how many not, of those that left by poll timeout.
+
+    Who polls, is told of the rebalance, and then does not poll any more sits in the callback that gives partitions up.
+    """
     told: dict[str, int] = {}
     inside = outside = 0
     for event in signs.events_of_group(group):
@@ -359,8 +363,8 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
             if one["trigger"] == Trigger.POLL_TIMEOUT and one["client_id"]:
                 times[one["client_id"]] += 1
     for row in found:
-        name = row["title"].split(" ", 1)[0]
-        times.setdefault(name, 0)
+        for name in _begins_with(signs, row["title"]):
+            times.setdefault(name, 0)
     names = sorted(times, key=lambda name: (-times[name], name))
     since = min([row["since"] for row in found if row["since"]] + [row["started"] for row in timed_out])
     until = max(
@@ -382,11 +386,14 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
             for row in timed_out
         ]
     certain = any(row["trigger"] == Trigger.POLL_TIMEOUT and row["certainty"] == Certainty.CERTAIN for row in timed_out)
-    inside, outside = _polled_last_in_rebalance(signs, group)
+    intervals = _poll_intervals(signs, group)
+    inside, outside = _polled_last_in_rebalance(signs, group, intervals)
     in_callback = inside > outside
     if in_callback:
         text = "each polled last when a rebalance had begun: it was giving up its partitions when its time ran out"
         evidence.append(Weighed(text, None, since, 0.7))
+    limits = sorted({intervals[name] for name in names if name in intervals})
+    allowed = f"max.poll.interval.ms ({' or '.join(map(duration, limits[:2]))}) allows" if limits else "it may"
     how_often = ", ".join(f"{name} {counted(times[name], 'time')}" if times[name] else name for name in names[:5])
     return Incident(
         kind=IncidentKind.SLOW_REVOCATION if in_callback else IncidentKind.SLOW_PROCESSING,
@@ -396,9 +403,9 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         started=since,
         ended=until,
         headline=(
-            f"members of group {group} take longer to give up their partitions than max.poll.interval.ms allows "
+            f"members of group {group} take longer to give up their partitions than {allowed} "
             if in_callback
-            else f"the application of group {group} takes longer over its records than max.poll.interval.ms allows "
+            else f"the application of group {group} takes longer over its records than {allowed} "
         )
         + f"({how_often}, from {clock(since)} to {clock(until)})"
         + outcome(effects),
@@ -539,6 +546,11 @@ def refused(signs: Signs) -> Iterator[Incident]:
 
 
 # --- what all have in common -----------------------------------------------------------------------------------------
+
+
+def _begins_with(signs: Signs, title: str) -> list[str]:
+    """The client id that a title begins with, the longest of them; none if it begins with no client of the capture."""
+    return sorted((name for name in signs.hosts_of if title.startswith(f"{name} ")), key=len)[-1:]
 
 
 def _named(signs: Signs, finding: Row) -> list[str]:

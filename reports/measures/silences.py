@@ -168,6 +168,7 @@ def silences(rows: pa.Table) -> list[Row]:
         near = (sent_at + SPAN_NS > since) & (sent_at < until + TENTH_NS)
         kept = (first_spoke < begin) & (last_spoke >= over)
         quiet = breathed[(breathed > begin) & (breathed < over - 1)]
+        first_failed = min(((row["at"], row["packet"]) for row in failed), default=(None, None))
         packets = [row["packet"] for row in [*waiting, *failed] if row["packet"] is not None]
         clients = sorted({row["client_id"] for row in waiting if row["client_id"]})
         found.append(
@@ -191,6 +192,8 @@ def silences(rows: pa.Table) -> list[Row]:
                 "kept": int(kept.sum()),
                 "timeouts": int(timeouts[near].sum()),
                 "first_packet": min(packets, default=None),
+                "first_failed": first_failed[0],
+                "failed_packet": first_failed[1],
             }
         )
     return found

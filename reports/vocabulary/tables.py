@@ -506,6 +506,8 @@ SILENCES = described(
         ("kept", pa.int64(), "connections on which it sent data before it and after it"),
         ("timeouts", pa.int64(), "packets that it had to send again after a timeout, in the ten seconds around it"),
         ("first_packet", pa.int64(), "packet of the first request that waited, or of the first connect that failed"),
+        ("first_failed", TIME, "time of the first connect that failed; null: none did"),
+        ("failed_packet", pa.int64(), "its first packet"),
     ],
 )
 

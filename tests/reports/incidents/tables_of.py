@@ -88,7 +88,7 @@ def silence(host: str, since: float, until: float | None, **given: Any) -> Row:
     """A row of ``silences``."""
     end = LASTS if until is None else until
     known = {"waiting_clients": [], "duration_ms": (end - since) * 1000} | given
-    return _row("silences", ("since", "until"), host=host, since=since, until=until, **known)
+    return _row("silences", ("since", "until", "first_failed"), host=host, since=since, until=until, **known)
 
 
 def event(kind: str, time: float, **given: Any) -> Row:

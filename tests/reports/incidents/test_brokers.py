@@ -51,13 +51,17 @@ def told(*silences: Row, **tables: Any) -> list[Incident]:
 
 
 def test_a_broker_whose_connections_end_and_that_refuses_connects_is_down() -> None:
-    (one,) = told(silence(B2, 10, 40, refused=5, first_packet=77, **GONE))
+    (one,) = told(silence(B2, 10, 40, refused=5, first_failed=11, failed_packet=77, **GONE))
     assert (one.kind, one.severity, one.certainty) == ("broker_down", "critical", "certain")
     assert names(one) == ["2", B2]
     assert (seconds(one.started), seconds(one.ended)) == (10, 40)
     assert one.headline.startswith("broker 2 (10.0.0.2) went away without notice at ")
     assert "was back after 30.0 s" in one.headline
-    assert [(seen.packet, seen.rejected) for seen in one.evidence] == [(None, False), (77, False), (None, True)]
+    assert [(seen.packet, seconds(seen.at), seen.rejected) for seen in one.evidence] == [
+        (None, 10, False),
+        (77, 11, False),
+        (None, None, True),
+    ]
 
 
 def test_one_that_does_not_come_back_has_no_end() -> None:
