@@ -10,12 +10,15 @@ import pyarrow as pa
 
 from kafkascope.capture import Capture, Rows
 from kafkascope.engine import EngineOptions, Tables
-from kafkascope.reading import Batch, Listening, Reading
+from kafkascope.reading import Batch, BatchSource
+from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.incidents.incident import Incident, incident_of, order
 from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.show import incident_lines
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.spool import Spool
@@ -37,30 +40,45 @@ class News:
     is_over: bool
 
 
-def of_files(reading: Reading, options: EngineOptions) -> Iterator[list[News]]:
-    """The incidents of files, or of a pipe, when they have been read to the end: those of ``read()``."""
-    spool, summary = Spool(), Summary()
-    for batch in reading.batches():
-        spool.write(batch.tables)
-        summary.observe(batch.tables)
-    spool.finish()
-    yield [News(incident, False) for incident in _incidents(spool, reading.topic_names, summary, options)]
-
-
-def of_interfaces(
-    listening: Listening, options: EngineOptions, clock: Callable[[], float] = time.monotonic
+def looks(
+    source: BatchSource,
+    options: EngineOptions,
+    remark: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[News]]:
-    """What there is to tell, after each batch of packets; the last time with what is not sure yet."""
-    window, told = Window(clock), Told()
-    for batch in listening.batches():
+    """What there is to tell, after each batch of rows; at the end what is not sure yet, and of files all of it.
+
+    Then it remarks that nothing is wrong, if that is so.
+    """
+    window, told = Window(clock, forgets=source.so_far is not None), Told()
+    trouble = False
+    for batch in source.batches():
         window.write(batch)
-        if window.is_due():
-            with_open = window.so_far(listening.so_far())
-            yield told.news(_incidents(with_open, listening.topic_names, window.summary, options))
+        news: list[News] = []
+        if source.so_far is not None and window.is_due():
+            with_open = window.so_far(source.so_far())
+            news = told.news(_incidents(with_open, source.topic_names, window.summary, options))
             window.looked()
+        trouble |= any(one.incident.severity != Severity.INFO for one in news)
+        yield news
+    found = _incidents(window.so_far([]), source.topic_names, window.summary, options)
+    news = told.news(found, is_end=True)
+    yield news
+    trouble |= any(one.incident.severity != Severity.INFO for one in news)
+    summary = window.summary.result()
+    if not trouble and any(summary["exchanges"].values()):
+        remark(nothing_wrong(summary))
+
+
+def lines(news: Iterable[News], as_json: bool, colour: bool) -> list[bytes]:
+    """What there is to tell as lines, each with its end."""
+    texts: list[str] = []
+    for one in news:
+        if as_json:
+            texts.append(incident_lines.json_line(one.incident, one.is_over))
         else:
-            yield []
-    yield told.news(_incidents(window.so_far([]), listening.topic_names, window.summary, options), is_end=True)
+            texts += incident_lines.lines(one.incident, one.is_over, colour)
+    return [f"{text}\n".encode(errors="surrogateescape") for text in texts]
 
 
 def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:
@@ -70,10 +88,11 @@ def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: Engi
 
 
 class Window:
-    """The rows of the latest time, on disk."""
+    """The rows of the latest time, or of all time, on disk."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], *, forgets: bool) -> None:
         self.summary = Summary()
+        self._forgets = forgets
         self._clock = clock
         self._spools = [Spool()]
         self._begun = self._next = clock()
@@ -83,7 +102,7 @@ class Window:
     def write(self, batch: Batch) -> None:
         """Take in rows; forget what is too old."""
         now = self._clock()
-        if now - self._begun >= WINDOW_S:
+        if self._forgets and now - self._begun >= WINDOW_S:
             self._spools = [self._spools[-1], Spool()]
             self._begun = now
         self._spools[-1].write(batch.tables)

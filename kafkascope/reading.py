@@ -99,6 +99,10 @@ class BatchSource(Protocol):
     def topic_names(self) -> TopicNames:
         """Names of topic ids, as far as they are known."""
 
+    @property
+    def so_far(self) -> Callable[[], Iterator[Tables]] | None:
+        """What gives the rows of all that is open, as if it ended now; None where that is not to be had."""
+
     def batches(self) -> Iterator[Batch]:
         """Rows as they become complete."""
 
@@ -120,6 +124,8 @@ class BatchSource(Protocol):
 
 class Reading:
     """Capture files, read once from begin to end. Raises ``sniffer.sources.SourceError`` if nothing can be read."""
+
+    so_far = None  # the engine is at work in another thread
 
     def __init__(
         self,
@@ -315,9 +321,10 @@ class Listening:
         for tables in self._engine.finish():
             yield Batch(tables, self._engine.endpoints)
 
-    def so_far(self) -> Iterator[Tables]:
+    @property
+    def so_far(self) -> Callable[[], Iterator[Tables]]:
         """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
-        return copy.deepcopy(self._engine).finish()
+        return lambda: copy.deepcopy(self._engine).finish()
 
     @property
     def is_partial(self) -> bool:

@@ -20,14 +20,12 @@ import pyarrow.compute as pc
 from kafkascope import incident_watch, watching
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
-from kafkascope.incident_watch import News
 from kafkascope.reading import Batch, BatchSource, Listening, Reading
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.text import address, json_members
-from kafkascope.reports.show import incident_lines
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
@@ -157,16 +155,10 @@ def run(options: SniffOptions, remark: Remark) -> int:
                 rehearse(options)
             with Listening(LiveSource(options.interfaces, ports), of_engine) as listening, _ended_by_signals(listening):
                 remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
-                if options.display.incidents:
-                    return _show_incidents(
-                        listening, incident_watch.of_interfaces(listening, of_engine), options, out, remark
-                    )
                 return show(listening, options, out, remark)
         # Lines that pass by on the terminal are progress enough.
         progress_bar = options.display.groups or options.display.incidents or not sys.stdout.isatty()
         with Reading(options.files, of_engine, names_ahead=True, progress_bar=progress_bar) as reading:
-            if options.display.incidents:
-                return _show_incidents(reading, incident_watch.of_files(reading, of_engine), options, out, remark)
             return show(reading, options, out, remark)
     except SourceError as error:
         out.flush()
@@ -194,6 +186,9 @@ def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Rema
             texts = watching.lines(part, display.style == JSON, display.colour)[:left]
             out.writelines(texts)
             left -= len(texts)
+        elif display.incidents:
+            out.writelines(incident_watch.lines(part[:left], display.style == JSON, display.colour))
+            left -= len(part[:left])
         else:
             count, faults = _write_exchanges(part, options, out, left)
             source.note(faults)
@@ -210,41 +205,12 @@ def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Rema
     return 1 if source.is_partial else 0
 
 
-def _show_incidents(
-    source: BatchSource, looks: Iterable[list[News]], options: SniffOptions, out: BinaryIO, remark: Remark
-) -> int:
-    """Write what there is to tell after each look, then the remarks; returns the exit status."""
-    display = options.display
-    left = sys.maxsize if display.limit is None else display.limit
-    told = 0
-    for news in looks:
-        for one in news[:left]:
-            if display.style == JSON:
-                texts = [incident_lines.json_line(one.incident, one.is_over)]
-            else:
-                texts = incident_lines.lines(one.incident, one.is_over, display.colour)
-            out.writelines(f"{text}\n".encode(errors="surrogateescape") for text in texts)
-            told += 1
-        left -= len(news[:left])
-        if news:
-            out.flush()
-        if not left:
-            break
-        for line in source.news():
-            remark(line)
-        if source.is_stream and _output_is_closed():
-            return 0
-    for line in source.remarks():
-        remark(line)
-    if not told:
-        remark("no incident was found")
-    return 1 if source.is_partial else 0
-
-
 def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
-    """What is written one after the other: what happened to groups, or batches of exchanges."""
+    """What is written one after the other: what happened to groups, what broke, or batches of exchanges."""
     if options.display.groups:
         return watching.histories(source, options.filters.groups)
+    if options.display.incidents:
+        return incident_watch.looks(source, engine_options(options), remark)
     return with_records(source.batches(), remark) if options.display.records else source.batches()
 
 

@@ -12,7 +12,7 @@ import pytest
 import kafkascope
 from kafkascope import incident_watch
 from kafkascope.engine import EngineOptions
-from kafkascope.incident_watch import News, Told, Window, of_interfaces
+from kafkascope.incident_watch import News, Told, Window, looks
 from kafkascope.reading import Batch, Listening, Reading
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.incidents.incident import Incident, Subject, incident_of
@@ -56,7 +56,7 @@ class Replayed:
 def told_live(path: str, clock: Callable[[], float], batch_bytes: int = 100_000) -> list[list[News]]:
     options = EngineOptions()
     with Listening(Replayed(path, batch_bytes), options) as listening:  # type: ignore[arg-type]
-        return list(of_interfaces(listening, options, clock))
+        return list(looks(listening, options, lambda line: None, clock))
 
 
 def of_file(path: str) -> list[Incident]:
@@ -65,33 +65,36 @@ def of_file(path: str) -> list[Incident]:
 
 
 def test_of_files_it_is_what_read_has() -> None:
+    remarks: list[str] = []
     with Reading([PAUSED], EngineOptions()) as reading:
-        [news] = incident_watch.of_files(reading, EngineOptions())
+        *before, news = looks(reading, EngineOptions(), remarks.append)
+    assert not any(before)
     assert [one.incident for one in news] == of_file(PAUSED)
     assert not any(one.is_over for one in news)
+    assert remarks == []
 
 
 def test_live_it_is_told_while_it_goes_on() -> None:
     seconds = count(0, 6)
-    looks = told_live(KILLED, lambda: next(seconds))
-    first = next(place for place, news in enumerate(looks) if news)
-    assert first < len(looks) - 2  # not only at the end
-    [down] = [one for news in looks for one in news if one.incident.kind == IncidentKind.BROKER_DOWN]
+    found = told_live(KILLED, lambda: next(seconds))
+    first = next(place for place, news in enumerate(found) if news)
+    assert first < len(found) - 2  # not only at the end
+    [down] = [one for news in found for one in news if one.incident.kind == IncidentKind.BROKER_DOWN]
     assert down.incident.subjects == of_file(KILLED)[0].subjects
     assert not down.is_over
     assert down.incident.ended is None
 
 
 def test_without_a_look_it_is_told_at_the_end() -> None:
-    looks = told_live(KILLED, lambda: 0.0)
-    assert not any(looks[:-1])
-    assert [one.incident for one in looks[-1]] == of_file(KILLED)
+    found = told_live(KILLED, lambda: 0.0)
+    assert not any(found[:-1])
+    assert [one.incident for one in found[-1]] == of_file(KILLED)
 
 
 def test_a_look_leaves_the_engine_as_it_was() -> None:
     seconds = count(0, 6)
-    looks = told_live(PAUSED, lambda: next(seconds))
-    stalled = [one.incident for news in looks for one in news if one.incident.severity == Severity.WARNING]
+    found = told_live(PAUSED, lambda: next(seconds))
+    stalled = [one.incident for news in found for one in news if one.incident.severity == Severity.WARNING]
     assert {one.kind for one in stalled} == {IncidentKind.BROKER_STALLED}
     assert {one.subjects for one in stalled} == {of_file(PAUSED)[0].subjects}
 
@@ -161,7 +164,7 @@ def test_others_are_other_incidents() -> None:
 
 def test_rows_older_than_two_windows_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    window = Window(lambda: now[0])
+    window = Window(lambda: now[0], forgets=True)
     with Reading([KILLED], EngineOptions()) as reading:
         batches: list[Batch] = [batch for batch in reading.batches() if "connections" in batch.tables]
     rows = [batch.tables["connections"].num_rows for batch in batches]
@@ -177,7 +180,7 @@ def test_rows_older_than_two_windows_are_forgotten(monkeypatch: pytest.MonkeyPat
 
 def test_looks_take_a_fifth_of_the_time_at_most() -> None:
     now = [0.0]
-    window = Window(lambda: now[0])
+    window = Window(lambda: now[0], forgets=True)
     assert not window.is_due()
     now[0] = incident_watch.LOOK_S
     assert window.is_due()
@@ -211,7 +214,15 @@ def test_options_for_exchanges_do_not_go_with_it(command: Command) -> None:
     assert "--incidents shows what broke, not exchanges" in done.stderr
 
 
+@pytest.mark.parametrize("story", ["all-well/capture.pcap.gz", "rolling-restart/capture.pcap"])
+def test_that_nothing_is_wrong_is_said_with_what_was_looked_at(command: Command, story: str) -> None:
+    done = command("sniff", "-r", str(PCAPS / story), "--incidents")
+    assert "nothing is wrong in this capture: " in done.stderr
+    assert "nothing is wrong" not in command("sniff", "-r", KILLED, "--incidents").stderr
+
+
 def test_without_kafka_nothing_is_claimed(command: Command) -> None:
     done = command("sniff", "-r", str(PCAPS / "all-well" / "capture.pcap.gz"), "--incidents", "--port", "1")
     assert done.stdout == ""
     assert "no Kafka to the ports asked for (1) was found" in done.stderr
+    assert "nothing is wrong" not in done.stderr
