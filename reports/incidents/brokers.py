@@ -363,14 +363,7 @@ def _effects(
         effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
     begin = outage.started - int(threshold("shutdown_takes") * SECOND_NS)
     about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
-    findings = frozenset(
-        row["id"]
-        for row in signs.findings
-        if row["kind"] in _EXPLAINED
-        and row["subject"] in about
-        and (row["since"] or 0) <= end
-        and (row["until"] or row["since"] or 0) >= begin
-    )
+    findings = frozenset(row["id"] for row in signs.findings_in(_EXPLAINED, begin, end) if row["subject"] in about)
     return tuple(effects), findings, rebalances, float(waited)
 
 

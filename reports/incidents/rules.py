@@ -11,7 +11,19 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
-from kafkascope.reports.incidents import brokers, members, network, planned, requests
+from kafkascope.reports.incidents import (
+    brokers,
+    clients,
+    connects,
+    joins,
+    lag,
+    members,
+    network,
+    planned,
+    requests,
+    slow,
+    transactions,
+)
 from kafkascope.reports.incidents.incident import Incident, incident_table
 from kafkascope.reports.incidents.signs import MOST_ROWS, Signs
 from kafkascope.reports.rows.connection_table import issue_table
@@ -48,10 +60,10 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.CLIENT_FROZEN,
         IncidentKind.CLIENT_UNREACHABLE,
     ),
-    _rule(members.slow, "rebalances findings connections", IncidentKind.SLOW_PROCESSING),
-    _rule(members.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
-    _rule(members.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
-    _rule(members.refused, "findings connections", IncidentKind.JOIN_REFUSED),
+    _rule(slow.slow, "rebalances findings connections", IncidentKind.SLOW_PROCESSING),
+    _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
+    _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
+    _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
     _rule(network.losses, "tcp_health connections cluster_events", IncidentKind.NETWORK_LOSS),
     _rule(network.delays, "tcp_health connections cluster_events", IncidentKind.NETWORK_DELAY),
     _rule(
@@ -67,23 +79,23 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.OFFSETS_LOST,
     ),
     _rule(
-        requests.told,
+        clients.told,
         "findings connections cluster_events",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
         IncidentKind.CONNECTION_STORM,
     ),
-    _rule(requests.hung, "partitions batches connections findings", IncidentKind.HUNG_TRANSACTION),
-    _rule(requests.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
+    _rule(transactions.hung, "partitions batches connections findings", IncidentKind.HUNG_TRANSACTION),
+    _rule(transactions.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
     _rule(
         requests.waiting_for_replicas,
         "silences exchanges connections partitions error_histogram cluster_events findings",
         IncidentKind.TOO_FEW_REPLICAS,
     ),
-    _rule(requests.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
-    _rule(requests.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
-    _rule(requests.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
+    _rule(lag.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
+    _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
+    _rule(connects.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
     _rule(planned.changes, "exchanges errors connections cluster_events", IncidentKind.ADMIN_ACTION),
     _rule(planned.removals, "rebalances connections", IncidentKind.ADMIN_ACTION),
     _rule(planned.migrations, "rebalances connections", IncidentKind.GROUP_MIGRATED),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ from kafkascope.sniffer.units import SECOND_NS
 
 MOST_ROWS = 200_000
 TENTH_NS = SECOND_NS // 10
+_SPAN_NS = 10 * SECOND_NS  # what findings and tcp_health are counted in
 
 Row = dict[str, Any]
 
@@ -125,6 +126,25 @@ class Signs:
     def findings(self) -> list[Row]:
         """By time."""
         return sorted(self.rows("findings"), key=lambda row: (row["since"] or 0, row["id"]))
+
+    def findings_in(self, kinds: Collection[str], since: int, until: int) -> list[Row]:
+        """Findings of these kinds that overlap a time, or lie beside it: they are counted in spans."""
+        return [
+            row
+            for row in self.findings
+            if row["kind"] in kinds
+            and (row["since"] or 0) <= until + _SPAN_NS
+            and (row["until"] or row["since"] or until) >= since - _SPAN_NS
+        ]
+
+    def explained(
+        self, kinds: Collection[str], since: int, until: int, *, groups: Sequence[str] = (), clients: Sequence[str] = ()
+    ) -> frozenset[str]:
+        """Ids of findings of these kinds about some groups and clients, in a time."""
+        about = {f"group {group}" for group in groups}
+        named = tuple(f"client {name} (" for name in clients)
+        found = self.findings_in(kinds, since, until)
+        return frozenset(row["id"] for row in found if row["subject"] in about or row["subject"].startswith(named))
 
     @cached_property
     def errors(self) -> list[Row]:
@@ -319,3 +339,19 @@ def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Se
     """Rows, sorted by the time of that name, from since to before until."""
     low = bisect_left(rows, since, key=lambda row: row[name])
     return rows[low : bisect_left(rows, until, low, key=lambda row: row[name])]
+
+
+def group_of(finding: Row) -> str:
+    """The group that a finding is about."""
+    return str(finding["subject"]).removeprefix("group ")
+
+
+def client_of(finding: Row) -> tuple[str, str]:
+    """Client id and address of the client that a finding is about: ``client ID (ADDRESS)``."""
+    name, _, host = finding["subject"].removeprefix("client ").rpartition(" (")
+    return name, host.removesuffix(")")
+
+
+def packet_of(finding: Row) -> int | None:
+    """The first packet that a finding names."""
+    return next((one["packet"] for one in finding["evidence"] or () if one["packet"] is not None), None)

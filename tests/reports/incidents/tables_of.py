@@ -201,3 +201,8 @@ def only(**tables: Sequence[Mapping[str, Any]]) -> Incident:
 def names(one: Incident) -> list[str]:
     """Whom it is about."""
     return [subject.name for subject in one.subjects]
+
+
+# Rows that many tests have: c1 on a connection, and as the member of a group.
+CLIENT = connection(1)
+IN_GROUP = rebalance("member_joined", 1, 5, members=[member("c1")])

@@ -1,4 +1,4 @@
-"""Members that were lost, work too slowly, give up too slowly, or may not join."""
+"""Members that were lost: dead, frozen or cut off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.reports.incidents.tables_of import (
     H2,
     Row,
     connection,
-    error,
     finding,
     found,
     group_event,
@@ -213,83 +212,3 @@ def test_what_it_cost_is_told() -> None:
     assert one.headline.endswith("; 1 rebalance; nobody read orders 0-2 for up to 2.0 s; 1,200 records were read again")
     assert one.cost_ms == 2000
     assert one.findings == {"member_lost group shop", f"unanswered client c1 ({H1})"}
-
-
-# --- slow ------------------------------------------------------------------------------------------------------------
-
-
-def test_members_that_poll_too_late_are_one_incident_of_the_group() -> None:
-    rows = [
-        rebalance("poll_timeout", 4, 20, trigger_client_id="c1"),
-        rebalance("poll_timeout", 5, 30, trigger_client_id="c1", certainty="likely"),
-        rebalance("member_joined", 6, 31, contributing=[{"trigger": "poll_timeout", "client_id": "c2"}]),
-    ]
-    told = finding("poll_timeout", "group shop", "c1 left 2 times", 20, 31)
-    one = only(rebalances=rows, findings=[told], connections=[LIVES])
-    assert (one.kind, one.severity, one.certainty) == ("slow_processing", "warning", "certain")
-    assert names(one) == ["shop", "c1", H1, "c2"]
-    assert "(c1 2 times, c2 1 time, from" in one.headline
-    assert (seconds(one.started), seconds(one.ended)) == (20, 32)
-    assert [seen.text for seen in one.evidence] == ["c1 left 2 times"]
-    assert one.rebalances == {("shop", 4), ("shop", 5), ("shop", 6)}
-    assert one.findings == {"poll_timeout group shop"}
-
-
-def test_a_storm_of_poll_timeouts_is_critical_and_one_that_was_read_from_little_likely() -> None:
-    row = rebalance("poll_timeout", 4, 20, trigger_client_id="c1", certainty="likely")
-    assert only(rebalances=[row]).certainty == "likely"
-    storm = finding("rebalance_storm", "group shop", "t", 10, 90)
-    one = only(rebalances=[row], findings=[storm])
-    assert (one.severity, [*one.findings]) == ("critical", ["rebalance_storm group shop"])
-    assert only(rebalances=[row], findings=[storm | {"subject": "group other"}]).severity == "warning"
-
-
-def test_acknowledgements_behind_the_lock_are_slow_processing() -> None:
-    late = error("INVALID_RECORD_STATE", "ShareAcknowledge", 20, 25, 7, topic="orders", partition=1, group_id="sharers")
-    one = only(error_histogram=[late, late | {"api": "ShareFetch", "count": 2}])
-    assert (one.kind, names(one)) == ("slow_processing", ["c1", "sharers"])
-    assert "9 acknowledgements refused" in one.headline
-    for other in ({"error": "NOT_COORDINATOR"}, {"api": "Produce"}, {"client_id": None}):
-        assert not any(one.kind == "slow_processing" for one in found(error_histogram=[late | other]))
-
-
-@pytest.mark.parametrize("trigger", ["rebalance_timeout", "sync_timeout"])
-def test_members_that_do_not_come_back_in_time_give_up_too_slowly(trigger: str) -> None:
-    late = rebalance(trigger, 4, 20, trigger_client_id="c1")
-    (one,) = found(rebalances=[late])
-    assert (one.kind, names(one)) == ("slow_revocation", ["shop", "c1"])
-    assert "c1 of group shop did not come back in time for the rebalance, 1 time" in one.headline
-    beside = rebalance("member_joined", 5, 40, contributing=[{"trigger": trigger, "client_id": None}])
-    (one,) = found(rebalances=[beside])
-    assert one.headline.startswith("a member of group shop did not")
-
-
-def test_one_that_polls_too_late_is_not_told_of_twice() -> None:
-    rows = [
-        rebalance("rebalance_timeout", 4, 20, trigger_client_id="c1"),
-        rebalance("poll_timeout", 5, 30, trigger_client_id="c1"),
-    ]
-    assert [one.kind for one in found(rebalances=rows)] == ["slow_processing"]
-    rows[1]["trigger_client_id"] = "c2"
-    assert {one.kind for one in found(rebalances=rows)} == {"slow_processing", "slow_revocation"}
-
-
-# --- refused ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["join_refused", "no_common_assignor", "instance_id_shared"])
-def test_joins_that_trying_again_does_not_mend(kind: str) -> None:
-    rows = [finding(kind, "group shop", "c1 is refused 4 times", 20, 30), finding(kind, "group b", "c1, c2 too", 9, 9)]
-    incidents = found(findings=rows, connections=[LIVES, connection(2, H2, client_id="c2")])
-    assert {one.kind for one in incidents} == {"join_refused"}
-    of_shop = next(one for one in incidents if "shop" in names(one))
-    assert (of_shop.severity, names(of_shop)) == ("critical", ["c1", H1, "shop"])
-    assert of_shop.headline.endswith(" on: c1 is refused 4 times")
-    assert of_shop.findings == {f"{kind} group shop"}
-    of_b = next(one for one in incidents if one is not of_shop)
-    assert names(of_b) == ["c1", H1, "c2", H2, "b"]
-
-
-def test_a_group_that_refuses_somebody_of_whom_no_name_is_known() -> None:
-    one = only(findings=[finding("join_refused", "group shop", "clients are refused", 20, 30)])
-    assert one.headline.startswith("group shop refuses clients from")

@@ -1,0 +1,107 @@
+"""What findings about clients say is an incident by itself: credentials, permissions, quotas, storms of connections."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Row, Signs, client_of
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A kind of finding about one client that is an incident: one for each client id, and one for many alike."""
+
+    kind: IncidentKind
+    findings: frozenset[str]
+    severity: Severity
+    certainty: Certainty
+    also: tuple[str, ...] = ()  # findings that it explains
+
+
+_TOLD = (
+    Told(
+        IncidentKind.AUTHENTICATION_FAILED,
+        frozenset({"authentication_failed"}),
+        Severity.CRITICAL,
+        Certainty.CERTAIN,
+        ("connection_churn", "api_versions_storm", "unanswered"),
+    ),
+    Told(
+        IncidentKind.AUTHORIZATION_FAILED,
+        frozenset({"authorization_failed"}),
+        Severity.WARNING,
+        Certainty.CERTAIN,
+        ("error_loop", "metadata_storm"),
+    ),
+    Told(IncidentKind.THROTTLED, frozenset({"throttled"}), Severity.WARNING, Certainty.CERTAIN),
+    Told(
+        IncidentKind.CONNECTION_STORM,
+        frozenset({"connection_churn"}),
+        Severity.WARNING,
+        Certainty.CERTAIN,
+        ("api_versions_storm", "metadata_storm", "old_protocol"),
+    ),
+)
+
+
+def told(signs: Signs) -> Iterator[Incident]:
+    """Incidents out of findings about clients."""
+    refused = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
+    for one in _TOLD:
+        by_client: dict[str, list[Row]] = defaultdict(list)
+        for row in signs.findings:
+            if row["kind"] not in one.findings:
+                continue
+            if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in refused or _is_of_broker(signs, row)):
+                continue  # that it tries again and again is told with the cause
+            by_client[client_of(row)[0]].append(row)
+        if len(by_client) >= threshold("alike"):
+            yield _told(signs, one, sorted(by_client), [row for found in by_client.values() for row in found])
+            continue
+        for name, found in sorted(by_client.items()):
+            yield _told(signs, one, [name], found)
+
+
+def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -> Incident:
+    """What one client does, or many alike."""
+    hosts = list(dict.fromkeys(client_of(row)[1] for row in found))
+    since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
+    subjects = (*(Subject(Role.CLIENT, name) for name in names), *(Subject(Role.HOST, host) for host in hosts))
+    worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
+    if len(names) == 1:
+        who, what = f"{names[0]} ({listed(hosts)})", "; ".join(dict.fromkeys(row["title"] for row in found))
+    else:
+        who, what = f"{len(names):,} clients alike ({listed(names)})", worst["title"]
+    what = what[:1].lower() + what[1:]
+    return Incident(
+        kind=one.kind,
+        severity=one.severity,
+        certainty=one.certainty,
+        subjects=subjects,
+        started=since,
+        ended=until,
+        headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}",
+        evidence=tuple(
+            Weighed(seen["text"], seen["packet"], seen["at"], 0.8) for row in found for seen in row["evidence"] or ()
+        ),
+        advice=found[0]["advice"],
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=(
+            Effect("time", f"for {duration((until - since) / MILLISECOND_NS)}", None, (until - since) / MILLISECOND_NS),
+        ),
+        findings=frozenset(row["id"] for row in found) | signs.explained(one.also, since, until, clients=names),
+    )
+
+
+def _is_of_broker(signs: Signs, finding: Row) -> bool:
+    return client_of(finding)[1] in signs.brokers

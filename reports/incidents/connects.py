@@ -1,0 +1,106 @@
+"""Connections that cannot come about: listeners that are advertised where nobody listens, TLS on one side alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS
+
+
+def listeners(signs: Signs) -> Iterator[Incident]:
+    """Addresses that brokers advertise, and at which no connect ever succeeded."""
+    failed: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in signs.failed_connects:
+        failed[row["broker"], row["broker_port"]].append(row)
+    advertised = {row["host"] for row in signs.events if row["event"] in ("broker_listed", "broker_moved")}
+    for (host, port), rows in sorted(failed.items()):
+        place = address(host, port)
+        if len(rows) < threshold("failed_connects") or place not in advertised or _reached(signs, host, port):
+            continue
+        rows.sort(key=lambda row: row["opened"] or 0)
+        since, until = rows[0]["opened"], rows[-1]["opened"]
+        hosts = sorted({row["client"] for row in rows})
+        names = sorted({client_id for client, _, client_id, _ in signs.parties if client in hosts and client_id})
+        hows = sorted({row["connect"] for row in rows})
+        how = " or ".join("not answered" if one == "unanswered" else one for one in hows)
+        listed_at = next(row for row in signs.events if row["host"] == place)
+        yield Incident(
+            kind=IncidentKind.UNREACHABLE_LISTENER,
+            severity=Severity.CRITICAL,
+            certainty=Certainty.CERTAIN,
+            subjects=(
+                *signs.broker(host),
+                Subject(Role.HOST, place),
+                *(Subject(Role.CLIENT, name) for name in names),
+                *(Subject(Role.HOST, client) for client in hosts),
+            ),
+            started=since,
+            ended=None,
+            headline=f"{signs.broker_words(host)} advertises {place}, at which no connect succeeded: "
+            f"{counted(len(rows), 'connect')} of {listed(hosts)} {how} from {clock(since)} to {clock(until)}",
+            evidence=(
+                Weighed(
+                    f"told as a broker's address by {listed_at['told_by']}", listed_at["packet"], listed_at["at"], 0.6
+                ),
+                *(
+                    Weighed(f"connect of {row['client']} {row['connect']}", row["connection"], row["opened"], 0.9)
+                    for row in rows[:5]
+                ),
+            ),
+            advice="Set advertised.listeners of the broker to an address and port at which it listens and that "
+            "clients can reach (container, NAT and firewall in between?).",
+            cost_ms=(until - since) / MILLISECOND_NS,
+            effects=(Effect("connects", f"{counted(len(rows), 'connect')} failed", len(rows)),),
+            findings=signs.explained(("metadata_storm", "connection_churn"), since, until, clients=names),
+        )
+
+
+def _reached(signs: Signs, host: str, port: int) -> bool:
+    """Whether any connect to a place succeeded, or a connection to it was there before."""
+    there = (pc.field("broker") == host) & (pc.field("broker_port") == port)
+    rows = (row for batch in signs.batches("connections", ["connect"], there) for row in batch.to_pylist())
+    return any(row["connect"] not in ("refused", "unanswered") for row in rows)
+
+
+def mismatched(signs: Signs) -> Iterator[Incident]:
+    """Clients without TLS on a port with TLS, or the reverse."""
+    by_port: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
+    issues = signs.rows("issues", where=pc.field("kind").isin(["plaintext_to_tls", "tls_unanswered"]))
+    connections = signs.connections_by_number([issue["connection"] for issue in issues])
+    for issue in issues:
+        row = connections.get(issue["connection"])
+        if row is not None:
+            by_port[row["broker"], row["broker_port"], issue["kind"]].append(issue | {"client": row["client"]})
+    for (host, listener, kind), found in sorted(by_port.items()):
+        found.sort(key=lambda one: (one["at"] or 0, one["packet"] or 0))
+        since, until = found[0]["at"], found[-1]["at"]
+        hosts = sorted({one["client"] for one in found})
+        speaks, listens = ("plaintext", "TLS") if kind == "plaintext_to_tls" else ("TLS", "plaintext")
+        yield Incident(
+            kind=IncidentKind.TLS_MISMATCH,
+            severity=Severity.CRITICAL,
+            certainty=Certainty.CERTAIN if kind == "plaintext_to_tls" else Certainty.LIKELY,
+            subjects=(*(Subject(Role.HOST, one) for one in hosts), *signs.broker(host)),
+            started=since,
+            ended=until,
+            headline=f"{listed(hosts)} {'speaks' if len(hosts) == 1 else 'speak'} {speaks} to "
+            f"{address(host, listener)}, which expects {listens}: {counted(len(found), 'connection')} from "
+            f"{clock(since)} to {clock(until)}",
+            evidence=tuple(Weighed(one["detail"], one["packet"], one["at"], 0.9) for one in found[:5]),
+            advice="Set security.protocol of the client to what this listener speaks (SSL or SASL_SSL with TLS, "
+            "PLAINTEXT or SASL_PLAINTEXT without), or give it the port of the other listener.",
+            cost_ms=(until - since) / MILLISECOND_NS,
+            effects=(Effect("connects", f"{counted(len(found), 'connection')} failed", len(found)),),
+        )

@@ -1,0 +1,31 @@
+"""What rebalances cost, as effects of an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkascope.reports.columns.name_lists import in_words
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import duration
+from kafkascope.reports.incidents.incident import Effect
+from kafkascope.reports.incidents.signs import Row
+
+
+def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, frozenset[tuple[str, int]]]:
+    """What rebalances cost: effects, milliseconds that partitions had no owner, and which they are."""
+    distinct = {(row["group_id"], row["to_generation"]): row for row in rows}
+    effects = []
+    if distinct:
+        effects.append(Effect("rebalances", counted(len(distinct), "rebalance"), len(distinct)))
+    unowned = {one["partition"]: one["ms"] for row in distinct.values() for one in row["unowned"] or () if one["ms"]}
+    worst = max((row["unowned_ms"] or 0 for row in distinct.values()), default=0)
+    total = sum(row["unowned_ms"] or 0 for row in distinct.values())
+    if worst:
+        text = f"nobody read {in_words(unowned, 6)} for up to {duration(worst)}"
+        effects.append(Effect("partitions", text, len(unowned), worst))
+    again = sum(row["reread_records"] or 0 for row in distinct.values())
+    if again:
+        effects.append(Effect("records", f"{again:,} records were read again", again))
+    whole = sum(row["cost_ms"] or 0 for row in distinct.values())
+    known = frozenset((group, generation) for group, generation in distinct if generation is not None)
+    return tuple(effects), float(max(total, whole)), known

@@ -1,0 +1,252 @@
+"""Members whose application is too slow: for the poll interval, for a lock, for a rebalance."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_ADVICE_REVOCATION = (
+    "Look at onPartitionsRevoked, and at what is committed there: it must end well within max.poll.interval.ms, "
+    "which is the rebalance timeout too."
+)
+_SLOW_FINDINGS = frozenset(
+    {
+        "poll_timeout",
+        "leaving_and_returning",
+        "rebalance_storm",
+        "rebalance_timeout",
+        "commits_stopped",
+        "read_again",
+        "session_timeout_tight",
+        "partition_unowned",
+        "commit_refused",
+    }
+)
+
+
+def slow(signs: Signs) -> Iterator[Incident]:
+    """Members that their own client took out because the application did not poll in time; one a group and cause."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.findings:
+        if row["kind"] in ("poll_timeout", "leaving_and_returning"):
+            found[group_of(row)].append(row)
+    timed_out: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rebalances:
+        contributing = [one["client_id"] for one in row["contributing"] or () if one["trigger"] == Trigger.POLL_TIMEOUT]
+        if row["started"] is not None and (row["trigger"] == Trigger.POLL_TIMEOUT or contributing):
+            timed_out[row["group_id"]].append(row)
+    for group in sorted(found.keys() | timed_out.keys()):
+        yield _slow(signs, group, found[group], timed_out[group])
+
+
+def _poll_intervals(signs: Signs, group: str) -> dict[str, int]:
+    """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout."""
+    return {
+        member["client_id"]: member["rebalance_timeout_ms"]
+        for row in signs.rebalances_of(group, signs.end)
+        for member in row["members"] or ()
+        if member["rebalance_timeout_ms"]
+    }
+
+
+def _polled_last_in_rebalance(signs: Signs, group: str, intervals: Mapping[str, int]) -> tuple[int, int]:
+    """How many polled last when a rebalance had begun, and how many not, of those that left by poll timeout.
+
+    Who polls, is told of the rebalance, and then does not poll any more sits in the callback that gives partitions up.
+    """
+    told: dict[str, int] = {}
+    inside = outside = 0
+    for event in signs.events_of_group(group):
+        name = event["client_id"]
+        if name not in intervals:
+            continue
+        if event["event"] == "heartbeat_refused" and event["detail"] == Error.REBALANCE_IN_PROGRESS:
+            told.setdefault(name, event["at"])
+        elif event["event"] == "left":
+            last_poll = event["at"] - intervals[name] * MILLISECOND_NS
+            if "poll timeout" in (event["detail"] or ""):
+                is_inside = name in told and last_poll >= told[name] - SECOND_NS // 2
+                inside, outside = inside + is_inside, outside + (not is_inside)
+            told.pop(name, None)
+    return inside, outside
+
+
+def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Row]) -> Incident:
+    times: dict[str, int] = defaultdict(int)
+    for row in timed_out:
+        if row["trigger"] == Trigger.POLL_TIMEOUT and row["trigger_client_id"]:
+            times[row["trigger_client_id"]] += 1
+        for one in row["contributing"] or ():
+            if one["trigger"] == Trigger.POLL_TIMEOUT and one["client_id"]:
+                times[one["client_id"]] += 1
+    for row in found:
+        for name in _begins_with(signs, row["title"]):
+            times.setdefault(name, 0)
+    names = sorted(times, key=lambda name: (-times[name], name))
+    since = min([row["since"] for row in found if row["since"]] + [row["started"] for row in timed_out])
+    until = max(
+        [row["until"] or row["since"] for row in found if row["since"]]
+        + [row["recovered"] or row["stable"] or row["started"] for row in timed_out]
+    )
+    storm = any(row["kind"] == "rebalance_storm" and group_of(row) == group for row in signs.findings)
+    in_time = [
+        row
+        for row in signs.rebalances
+        if row["group_id"] == group and row["started"] is not None and since <= row["started"] <= until + SECOND_NS
+    ]
+    effects, cost_ms, rebalances = of_rebalances(in_time)
+    told = {row["title"]: row for row in found}
+    evidence = [Weighed(row["title"], packet_of(row), row["since"], 0.9) for row in told.values()]
+    if not told:
+        evidence = [
+            Weighed(f"{row['trigger_client_id']} left: its poll timeout had expired", None, row["started"], 0.9)
+            for row in timed_out
+        ]
+    certain = any(row["trigger"] == Trigger.POLL_TIMEOUT and row["certainty"] == Certainty.CERTAIN for row in timed_out)
+    intervals = _poll_intervals(signs, group)
+    inside, outside = _polled_last_in_rebalance(signs, group, intervals)
+    in_callback = inside > outside
+    if in_callback:
+        text = "each polled last when a rebalance had begun: it was giving up its partitions when its time ran out"
+        evidence.append(Weighed(text, None, since, 0.7))
+    limits = sorted({intervals[name] for name in names if name in intervals})
+    allowed = f"max.poll.interval.ms ({' or '.join(map(duration, limits[:2]))}) allows" if limits else "it may"
+    how_often = ", ".join(f"{name} {counted(times[name], 'time')}" if times[name] else name for name in names[:5])
+    return Incident(
+        kind=IncidentKind.SLOW_REVOCATION if in_callback else IncidentKind.SLOW_PROCESSING,
+        severity=Severity.CRITICAL if storm else Severity.WARNING,
+        certainty=Certainty.CERTAIN if certain and not in_callback else Certainty.LIKELY,
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        started=since,
+        ended=until,
+        headline=(
+            f"members of group {group} take longer to give up their partitions than {allowed} "
+            if in_callback
+            else f"the application of group {group} takes longer over its records than {allowed} "
+        )
+        + f"({how_often}, from {clock(since)} to {clock(until)})"
+        + outcome(effects),
+        evidence=tuple(evidence),
+        advice=_ADVICE_REVOCATION
+        if in_callback
+        else "Process records faster or outside the poll loop, lower max.poll.records, or raise "
+        "max.poll.interval.ms above the longest batch.",
+        cost_ms=cost_ms,
+        effects=effects,
+        findings=signs.explained(_SLOW_FINDINGS, since, until, groups=[group]),
+        rebalances=rebalances,
+    )
+
+
+def locks(signs: Signs) -> Iterator[Incident]:
+    """Consumers of share groups that acknowledged records when their lock was over: others had got them meanwhile."""
+    by_client: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.errors:
+        if (
+            row["error"] == Error.INVALID_RECORD_STATE
+            and row["client_id"]
+            and row["api"] in ("ShareFetch", "ShareAcknowledge")
+        ):
+            by_client[row["client_id"]].append(row)
+    for name, rows in sorted(by_client.items()):
+        groups = sorted({row["group_id"] for row in rows if row["group_id"]} or signs.groups_of.get(name, []))
+        since, until = rows[0]["first"], max(row["last"] for row in rows)
+        count = sum(row["count"] for row in rows)
+        yield Incident(
+            kind=IncidentKind.SLOW_PROCESSING,
+            severity=Severity.WARNING,
+            certainty=Certainty.LIKELY,
+            subjects=(*signs.clients([name]), *(Subject(Role.GROUP, group) for group in groups)),
+            started=since,
+            ended=until,
+            headline=f"{name} of share group {listed(groups)} keeps records longer than their lock: "
+            f"{counted(count, 'acknowledgement')} refused from {clock(since)} on, as the records had gone to others",
+            evidence=tuple(
+                Weighed(
+                    f"{row['api']} answered INVALID_RECORD_STATE for {row['topic']}-{row['partition']}",
+                    row["first_packet"],
+                    row["first"],
+                    0.8,
+                )
+                for row in rows[:8]
+            ),
+            advice="Process records faster, take fewer at once (max.poll.records), or raise "
+            "group.share.record.lock.duration.ms; what is refused is delivered again to somebody.",
+            cost_ms=(until - since) / MILLISECOND_NS,
+            effects=(
+                Effect(
+                    "records", f"{counted(count, 'acknowledgement')} refused: their records were delivered again", count
+                ),
+            ),
+        )
+
+
+def revoking(signs: Signs) -> Iterator[Incident]:
+    """Members that do not come back, or do not give up their partitions, within the rebalance timeout; one a group."""
+    late: dict[str, list[tuple[Row, str | None]]] = defaultdict(list)
+    for row in signs.rebalances:
+        if row["started"] is None:
+            continue
+        if row["trigger"] in (Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT):
+            late[row["group_id"]].append((row, row["trigger_client_id"]))
+        for one in row["contributing"] or ():
+            if one["trigger"] in (Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT):
+                late[row["group_id"]].append((row, one["client_id"]))
+    slow_too = {
+        (row["group_id"], row["trigger_client_id"])
+        for row in signs.rebalances
+        if row["trigger"] == Trigger.POLL_TIMEOUT
+    }
+    for group, of_group in sorted(late.items()):
+        # A member whose application works too slowly comes late to rebalances as well: that is told with the cause.
+        rows = [(row, name) for row, name in of_group if (group, name) not in slow_too]
+        if not rows:
+            continue
+        names = sorted({name for _, name in rows if name})
+        effects, cost_ms, rebalances = of_rebalances([row for row, _ in rows])
+        since = min(row["started"] for row, _ in rows)
+        until = max(row["recovered"] or row["stable"] or row["started"] for row, _ in rows)
+        yield Incident(
+            kind=IncidentKind.SLOW_REVOCATION,
+            severity=Severity.WARNING,
+            certainty=Certainty.LIKELY,
+            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            started=since,
+            ended=until,
+            headline=f"{listed(names or ['a member'])} of group {group} did not come back in time for the rebalance, "
+            f"{counted(len(rows), 'time')} from {clock(since)} to {clock(until)}" + outcome(effects),
+            evidence=tuple(
+                Weighed(
+                    f"{name or 'a member'} did not come back within its rebalance timeout", None, row["started"], 0.8
+                )
+                for row, name in rows
+            ),
+            advice=_ADVICE_REVOCATION,
+            cost_ms=cost_ms,
+            effects=effects,
+            findings=signs.explained(
+                {"slow_to_join", "partition_unowned", "rebalance_timeout", "rebalance_storm"},
+                since,
+                until,
+                groups=[group],
+            ),
+            rebalances=rebalances,
+        )
+
+
+def _begins_with(signs: Signs, title: str) -> list[str]:
+    """The client id that a title begins with, the longest of them; none if it begins with no client of the capture."""
+    return sorted((name for name in signs.hosts_of if title.startswith(f"{name} ")), key=len)[-1:]

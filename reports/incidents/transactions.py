@@ -1,0 +1,168 @@
+"""Transactions that stay open: while readers of committed records wait, and until their coordinator aborts them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import in_words
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_OF_TRANSACTIONS = ("Produce", "EndTxn", "InitProducerId")
+_TRANSACTION = {
+    "name": r'"transactionalId": "(?P<name>[^"\\]+)"',
+    "timeout_ms": r'"transactionTimeoutMs": (?P<timeout_ms>[0-9]{1,9})\b',
+}
+_RAFT_LOG = "__cluster_metadata"  # has no transactions of producers
+_ADVICE_HUNG = (
+    "Find out why the producer neither commits nor aborts in time (a slow step in the midst of the transaction, a "
+    "process that stopped); kafka-transactions.sh find-hanging and abort end one by hand, transaction.timeout.ms "
+    "says when the coordinator does."
+)
+
+
+def hung(signs: Signs) -> Iterator[Incident]:
+    """Transactions that stay open while records behind them wait: by the producer, where its records were seen."""
+    where = (pc.field("last_stable_offset") < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
+    keys = ("topic", "partition", "last_stable_offset")
+    held: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for batch in signs.batches("partitions", (*keys, "at", "high_watermark"), where):
+        for row in batch.group_by(list(keys)).aggregate([("at", "min"), ("at", "max")]).to_pylist():
+            key = row["topic"], row["partition"], row["last_stable_offset"]
+            first, last = held.get(key, (row["at_min"], row["at_max"]))
+            held[key] = min(first, row["at_min"]), max(last, row["at_max"])
+    by_producer: dict[tuple[int | None, str | None], list[tuple[str, int, int, int, int]]] = defaultdict(list)
+    for (topic, partition, offset), (first, last) in sorted(held.items()):
+        if last - first >= threshold("open_transaction") * SECOND_NS:
+            by_producer[_producer(signs, topic, partition, offset)].append((topic, partition, offset, first, last))
+    for (connection, client_id), found in sorted(by_producer.items(), key=str):
+        since, until = min(first for *_, first, _ in found), max(last for *_, last in found)
+        partitions = in_words(f"{topic}-{partition}" for topic, partition, *_ in found)
+        topics = sorted({topic for topic, *_ in found})
+        lasted = (until - since) / MILLISECOND_NS
+        who = f"a transaction of {client_id}" if client_id else "a transaction (its producer is not in the capture)"
+        clients = tuple(signs.clients([client_id])) if client_id else ()
+        yield Incident(
+            kind=IncidentKind.HUNG_TRANSACTION,
+            severity=Severity.CRITICAL,
+            certainty=Certainty.CERTAIN if client_id else Certainty.LIKELY,
+            subjects=(*clients, *(Subject(Role.TOPIC, topic) for topic in topics)),
+            started=since,
+            ended=until,
+            headline=f"{who} stayed open: readers of committed records of {partitions} saw nothing new for "
+            f"{duration(lasted)} from {clock(since)} on",
+            evidence=tuple(
+                Weighed(
+                    f"{topic}-{partition}: the last stable offset stays at {offset}, below the high watermark, for "
+                    f"{duration((last - first) / MILLISECOND_NS)}",
+                    connection,
+                    first,
+                    0.9,
+                )
+                for topic, partition, offset, first, last in found
+            ),
+            advice=_ADVICE_HUNG,
+            cost_ms=lasted * len(found),
+            effects=(Effect("partitions", f"{partitions} held back for {duration(lasted)}", len(found), lasted),),
+            findings=frozenset(
+                row["id"] for row in signs.findings_in(("hanging_transaction", "commits_stopped"), since, until)
+            ),
+        )
+
+
+def overdue(signs: Signs) -> Iterator[Incident]:
+    """Transactions that a producer wanted to commit when the coordinator had aborted them for their age."""
+    refused = {
+        row["client_id"] for row in signs.errors if row["api"] == "EndTxn" and row["error"] == Error.INVALID_TXN_STATE
+    }
+    open_since: dict[tuple[str, str], Row] = {}
+    timeouts: dict[tuple[str, str], int] = {}
+    for row in _transactions(signs, sorted(refused - {None})):
+        key = row["client_id"], row["name"]
+        if row["api"] == "InitProducerId":
+            timeouts[key] = int(row["timeout_ms"] or -1)
+            open_since.pop(key, None)
+        elif row["api"] == "Produce":
+            open_since.setdefault(key, row)
+        elif (first := open_since.pop(key, None)) is not None and row["error"] == Error.INVALID_TXN_STATE:
+            lasted = (row["requested"] - first["requested"]) / MILLISECOND_NS
+            if 0 <= timeouts.get(key, -1) <= lasted:
+                yield _overdue(signs, *key, first, row, timeouts[key])
+
+
+def _transactions(signs: Signs, client_ids: Sequence[str]) -> list[Row]:
+    """Requests about transactions of some clients, by time: with the transactional id, and the timeout if it is told.
+
+    Both are cut out of the requests' text where that lies: text of records may be large.
+    """
+    if not client_ids:
+        return []
+    columns = ("client_id", "requested", "answered", "api", "error", "request", "request_packet")
+    of_clients = pc.field("client_id").isin(list(client_ids)) & pc.field("requested").is_valid()
+    found: list[Row] = []
+    for batch in signs.batches("exchanges", columns, of_clients & pc.field("api").isin(_OF_TRANSACTIONS)):
+        for name in ("name", "timeout_ms"):
+            told = pc.extract_regex(batch["request"], _TRANSACTION[name])
+            batch = batch.append_column(name, pc.struct_field(told, name))
+        rows = batch.drop_columns(["request"]).filter(pc.is_valid(batch["name"]))
+        found += rows.slice(0, MOST_ROWS - len(found)).to_pylist()
+        if len(found) == MOST_ROWS:
+            signs.left_out.add("exchanges")
+            break
+    return sorted(found, key=lambda row: (row["requested"], row["request_packet"]))
+
+
+def _overdue(signs: Signs, client_id: str, name: str, first: Row, end: Row, timeout_ms: int) -> Incident:
+    since, until = first["requested"], end["answered"] or end["requested"]
+    lasted = (until - since) / MILLISECOND_NS
+    return Incident(
+        kind=IncidentKind.HUNG_TRANSACTION,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.CERTAIN,
+        subjects=tuple(signs.clients([client_id])),
+        started=since,
+        ended=until,
+        headline=f"{client_id} left transaction {name} open for {duration(lasted)} from {clock(since)} on; its "
+        f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and the commit was refused",
+        evidence=(
+            Weighed("the first records of the transaction", first["request_packet"], since, 0.7),
+            Weighed(
+                "EndTxn answered INVALID_TXN_STATE: there was nothing to end any more",
+                end["request_packet"],
+                until,
+                0.95,
+            ),
+        ),
+        advice=_ADVICE_HUNG,
+        cost_ms=lasted,
+        effects=(Effect("time", f"readers of committed records waited for up to {duration(lasted)}", None, lasted),),
+        findings=frozenset(row["id"] for row in signs.findings_in(("hanging_transaction", "error_loop"), since, until)),
+    )
+
+
+def _producer(signs: Signs, topic: str, partition: int, offset: int) -> tuple[int | None, str | None]:
+    """Connection and client id of who wrote the transactional batch at an offset; None if that was not seen."""
+    where = (
+        (pc.field("topic") == topic)
+        & (pc.field("partition") == partition)
+        & (pc.field("direction") == "produce")
+        & pc.field("transactional")
+        & (pc.field("base_offset") <= offset)
+        & (pc.field("last_offset") >= offset)
+    )
+    rows = signs.rows("batches", ["connection", "base_offset"], where)
+    if not rows:
+        return None, None
+    connection = min(row["connection"] for row in rows)
+    found = signs.connections_by_number([connection]).get(connection)
+    return connection, found["client_id"] if found else None

@@ -1,0 +1,65 @@
+"""What findings about clients say is an incident by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reports.incidents.tables_of import (
+    B1,
+    CLIENT,
+    H1,
+    H2,
+    finding,
+    found,
+    names,
+    only,
+    seconds,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "incident", "severity"),
+    [
+        ("authentication_failed", "authentication_failed", "critical"),
+        ("authorization_failed", "authorization_failed", "warning"),
+        ("throttled", "throttled", "warning"),
+        ("connection_churn", "connection_storm", "warning"),
+    ],
+)
+def test_findings_of_one_client_id_are_one_incident(kind: str, incident: str, severity: str) -> None:
+    rows = [
+        finding(kind, f"client c1 ({H1})", "It is so", 10, 20),
+        finding(kind, f"client c1 ({H2})", "It is so", 15, 30),
+        finding(kind, "client (odd) name (10.9.9.9)", "It is so", 15, 15),
+    ]
+    incidents = found(findings=rows)
+    assert {(one.kind, one.severity, one.certainty) for one in incidents} == {(incident, severity, "certain")}
+    assert sorted(names(one) for one in incidents) == [["(odd) name", "10.9.9.9"], ["c1", H1, H2]]
+    first = incidents[0]
+    assert (first.about, seconds(first.started), seconds(first.ended)) == (f"client c1 ({H1})", 10, 30)
+    assert first.headline.endswith(": it is so")
+    assert len(first.findings) == 2
+
+
+def test_one_that_tries_again_and_again_as_its_password_is_wrong_is_no_storm_and_brokers_are_none() -> None:
+    rows = [finding(kind, f"client c1 ({H1})", "t", 10, 20) for kind in ("authentication_failed", "connection_churn")]
+    one = only(findings=rows)
+    assert (one.kind, len(one.findings)) == ("authentication_failed", 2)
+    of_broker = finding("connection_churn", f"client b ({B1})", "t", 10, 20)
+    assert found(findings=[of_broker], connections=[CLIENT]) == []
+
+
+@pytest.mark.parametrize(("clients", "incidents"), [(3, 3), (4, 1)])
+def test_many_clients_with_one_trouble_are_one_incident(clients: int, incidents: int) -> None:
+    rows = [
+        finding("throttled", f"client c{n} (10.0.1.{n})", f"Held back for {n} s", 10, 20, weight=n / 10)
+        for n in range(clients)
+    ]
+    told = found(findings=rows)
+    assert len(told) == incidents
+    clients_told = {subject.name for one in told for subject in one.subjects if subject.role == "client"}
+    assert clients_told == {f"c{n}" for n in range(clients)}
+    assert sum(len(one.findings) for one in told) == clients
+    if incidents == 1:
+        assert told[0].headline.startswith("4 clients alike (c0, c1, c2, c3), ")
+        assert told[0].headline.endswith("the worst: held back for 3 s")

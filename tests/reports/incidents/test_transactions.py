@@ -1,0 +1,87 @@
+"""Transactions that stay open, and that are committed too late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    H2,
+    Row,
+    connection,
+    error,
+    exchange,
+    found,
+    names,
+    only,
+    partition,
+    row,
+    seconds,
+)
+
+OPEN = threshold("open_transaction")
+
+
+def held(*times: float, **given: Any) -> list[Row]:
+    """Answers to fetches by which records behind an open transaction wait."""
+    return [partition("Fetch", time, last_stable_offset=50, high_watermark=60, **given) for time in times]
+
+
+def written(**given: Any) -> Row:
+    known = {"connection": 4, "topic": "orders", "partition": 0, "base_offset": 48, "last_offset": 52}
+    return row("batches", **{"direction": "produce", "transactional": True, **known, **given})
+
+
+def test_a_transaction_that_holds_readers_back() -> None:
+    producer = connection(4, H2, client_id="p1")
+    one = only(partitions=held(10, 20, 40), batches=[written()], connections=[producer])
+    assert (one.kind, one.severity, one.certainty) == ("hung_transaction", "critical", "certain")
+    assert (names(one), seconds(one.started), seconds(one.ended)) == (["p1", H2, "orders"], 10, 40)
+    assert "a transaction of p1 stayed open" in one.headline
+    for other in ({"base_offset": 51}, {"last_offset": 49}, {"transactional": False}, {"direction": "fetch"}):
+        one = only(partitions=held(10, 40), batches=[written(**other)], connections=[producer])
+        assert (one.certainty, names(one)) == ("likely", ["orders"])
+        assert "(its producer is not in the capture)" in one.headline
+
+
+@pytest.mark.parametrize(("lasts", "told"), [(OPEN, True), (OPEN - 0.1, False)])
+def test_transactions_may_be_open_for_a_while(lasts: float, told: bool) -> None:
+    assert [one.kind for one in found(partitions=held(10, 10 + lasts))] == ["hung_transaction"] * told
+    assert found(partitions=held(10, 10 + lasts, topic="__cluster_metadata")) == []
+    done = [partition("Fetch", time, last_stable_offset=60, high_watermark=60) for time in (10, 10 + lasts)]
+    assert found(partitions=done) == []
+
+
+def transaction(ends: float, error: str | None = "INVALID_TXN_STATE", timeout_ms: int = 30_000) -> list[Row]:
+    name = '"transactionalId": "tx"'
+    return [
+        exchange(1, "InitProducerId", 5, 5.1, request=f'{{{name}, "transactionTimeoutMs": {timeout_ms}}}'),
+        exchange(2, "Produce", 10, 10.1, request=f"{{{name}}}"),
+        exchange(3, "Produce", 12, 12.1, request=f"{{{name}}}"),
+        exchange(4, "EndTxn", ends, ends + 0.1, request=f"{{{name}}}", error=error),
+    ]
+
+
+REFUSED = error("INVALID_TXN_STATE", "EndTxn", 40, 41)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (transaction(40), True),
+        (transaction(39.9), False),
+        (transaction(40, None), False),
+        (transaction(40)[1:], False),  # its timeout is not known
+        ([one | {"request": '{"transactionalId": null}'} for one in transaction(40)], False),
+        ([one | {"request": "cut off {"} for one in transaction(40)], False),
+        ([one | {"request": None} for one in transaction(40)], False),
+    ],
+)
+def test_a_commit_that_comes_when_the_coordinator_had_aborted(rows: list[Row], told: bool) -> None:
+    incidents = found(exchanges=rows, error_histogram=[REFUSED])
+    assert [one.kind for one in incidents] == ["hung_transaction"] * told
+    if told:
+        assert "c1 left transaction tx open for 30.1 s" in incidents[0].headline
+        assert [seen.packet for seen in incidents[0].evidence] == [2, 4]
