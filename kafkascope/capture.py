@@ -27,6 +27,7 @@ from kafkascope.reports.columns.shown import shown_html
 from kafkascope.reports.columns.text import fault_remark
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
+from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import NEEDED, conclusions
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
 from kafkascope.reports.measures.summary import Summary, capture_name, not_taken_note
@@ -127,17 +128,22 @@ class Capture(Answering):
             return self._names.resolve(self._spool.table(name))
         if name in CONCLUSIONS:
             return self._conclusions[name]
-        found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
-        table = pa.concat_tables(
-            [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
-        )
+        table = self._of_views(name)
         if name == "rebalances" and "lag" in self._wanted:  # known of topics, not of groups
             return attach_rereads(table, self.arrow("rereads"), readers_of(self.arrow("lag")))
-        return table
+        return together(table).findings if name == "findings" else table
+
+    def _of_views(self, name: str) -> pa.Table:
+        found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
+        return pa.concat_tables(
+            [tables[name] for tables in found if name in tables] or [ALL_SCHEMAS[name].empty_table()]
+        )
 
     @cached_property
     def _conclusions(self) -> dict[str, pa.Table]:
-        made = conclusions({name: ds.dataset(self.arrow(name)) for name in NEEDED}, self.summary)
+        apart = {"findings": self._of_views("findings")}  # of each client
+        tables = {name: apart[name] if name in apart else self.arrow(name) for name in NEEDED}
+        made = conclusions({name: ds.dataset(table) for name, table in tables.items()}, self.summary)
         self._add_issues(made.pop("issues", ISSUES.empty_table()))
         return made
 

@@ -25,6 +25,7 @@ from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import conclusions
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.rows.connection_table import issue_table
@@ -252,6 +253,7 @@ class _Run:
             summary.merge(of_results)
         self._attach()
         self._conclude(summary)
+        self._bring_together()
         rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
@@ -357,6 +359,18 @@ class _Run:
         writer.write(conclusions(datasets_of(self._staging, self.parts), summary.result()))
         self.parts += writer.finish()
         summary.merge(writer.summary)
+
+    def _bring_together(self) -> None:
+        """Write the findings anew with those alike as one; the incidents have been told by those of each client."""
+        found = [part for part in self.parts if part.table == "findings"]
+        if not found:
+            return
+        findings = datasets_of(self._staging, found)["findings"].to_table()
+        one = together(findings)
+        if one.parts:
+            writer = PartWriter(self._staging, 0)
+            writer.write({"findings": one.findings})
+            self.parts = [part for part in self.parts if part.table != "findings"] + writer.finish()
 
     def _spread(
         self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_seconds
-from kafkascope.reports.findings.finding import Finding, Observation
+from kafkascope.reports.findings.finding import OF_CLIENT, Finding, Observation
 from kafkascope.reports.measures.client_facts import CAPTURE, Fact
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
@@ -73,7 +73,7 @@ class ClientFacts:
     """The facts of one client by kind."""
 
     def __init__(self, client: str, facts: Iterable[Fact]) -> None:
-        self.subject = CAPTURE if client == CAPTURE else f"client {client}"
+        self.subject = CAPTURE if client == CAPTURE else f"{OF_CLIENT}{client}"
         self._by_kind: dict[str, list[Fact]] = defaultdict(list)
         for fact in facts:
             self._by_kind[fact.kind].append(fact)

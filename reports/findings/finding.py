@@ -13,6 +13,9 @@ from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
 _GRAVEST_FIRST = list(Severity)
+OF_CLIENT = "client "
+"""Subjects of findings about one client begin so."""
+
 EVIDENCE_SHOWN = 12
 """Observations kept with a finding; how many more there were is said in the last."""
 
@@ -39,6 +42,7 @@ class Finding:
     evidence: list[Observation]
     advice: str
     weight: float = field(default=0.5)  # 0 to 1
+    subjects: list[str] = field(default_factory=list)  # where it is about several
 
     @property
     def id(self) -> str:
@@ -50,7 +54,7 @@ def finding_table(findings: Iterable[Finding]) -> pa.Table:
     """Rows of findings, the weightiest first."""
     rows = []
     for one in sorted(findings, key=order):
-        row = {"id": one.id, **dataclasses.asdict(one)}
+        row = {"id": one.id, **dataclasses.asdict(one), "subjects": one.subjects or [one.subject]}
         row["evidence"] = [dataclasses.asdict(observation) for observation in shortened(one.evidence)]
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=FINDINGS)

@@ -224,7 +224,7 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
     if silence["unanswered"]:
         text = f"{counted(silence['unanswered'], 'connect')} to it without an answer: its host is off, or cut off"
         evidence.append(Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9))
-    evidence += outage.orderly
+    evidence += [*outage.orderly, *_came_back(outage)]
     if not planned:
         evidence.append(
             Weighed(
@@ -281,6 +281,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
             f"{counted(silence['waiting_connections'], 'connection')}"
         )
         evidence.append(Weighed(text, silence["first_packet"], one.started, 0.7))
+    evidence += _came_back(worst)
     if acknowledged:
         text = "its host acknowledged what it was sent meanwhile: the network and the kernel were well"
         evidence.append(Weighed(text, None, worst.started, 0.9))
@@ -313,6 +314,22 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         findings=frozenset().union(*(findings for _, findings, _, _ in made)),
         rebalances=frozenset().union(*(rebalances for _, _, rebalances, _ in made)),
     )
+
+
+_BACK_WORDS = {
+    "kept": "data on a connection from before",
+    "opened": "data on a connection that was opened meanwhile",
+    "as_client": "data that it sent to another broker, as a client of it",
+}
+
+
+def _came_back(outage: Outage) -> list[Weighed]:
+    """What came of a broker first when its silence was over."""
+    by, connection = outage.silence["back_by"], outage.silence["back_connection"]
+    if by is None or outage.ended is None:
+        return []
+    text = f"what came of it first again: {_BACK_WORDS[by]} (connection {connection})"
+    return [Weighed(text, None, outage.ended, 0.3)]
 
 
 def _effects(

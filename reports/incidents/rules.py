@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
+from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents import (
     brokers,
     clients,
@@ -109,7 +110,8 @@ NEEDED = frozenset(name for rule in RULES for name in rule.needs)
 def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) -> dict[str, pa.Table]:
     """Incidents of a capture out of its tables and its summary, and issues that were met, if any.
 
-    A table that is not there is taken for empty. A fault costs the incidents of one rule.
+    A table that is not there is taken for empty. Findings are those of each client; incidents name those that
+    they explain as they are called when those alike are one. A fault costs the incidents of one rule.
     """
     signs = Signs(tables, nanoseconds(summary.get("last")) or 0)
     found: list[Incident] = []
@@ -120,4 +122,13 @@ def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) ->
         except Exception as error:
             issues.append(Issue(INTERNAL_ERROR, f"incidents {', '.join(sorted(rule.kinds))}: {fault(error)}"))
     issues += [Issue("too_many_rows", f"{name}: the first {MOST_ROWS:,}") for name in sorted(signs.left_out)]
+    if (findings := tables.get("findings")) is not None:
+        parts = together(findings.to_table()).parts
+        found = [_with_alike(one, parts) for one in found]
     return {"incidents": incident_table(found)} | ({"issues": issue_table(issues)} if issues else {})
+
+
+def _with_alike(incident: Incident, parts: Mapping[str, frozenset[str]]) -> Incident:
+    """Findings that are part of one about many clients: it stands for them if the incident explains all of them."""
+    whole = {one for one, of_clients in parts.items() if of_clients <= incident.findings}
+    return replace(incident, findings=incident.findings.difference(*parts.values()) | whole)

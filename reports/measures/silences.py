@@ -139,22 +139,28 @@ def silences(rows: pa.Table) -> list[Row]:
         return []
     of_kind = {kind: rows.filter(pc.equal(rows["kind"], kind)) for kind in _KINDS}
     sent, received = of_kind["sent"], of_kind["received"]
-    spoke, breathed = _tenths(sent, "payload_in"), _tenths(sent, "packets_in")
-    heard, elsewhere = _tenths(received, "payload_in"), _tenths(of_kind["sent_as_client"], "payload_in")
+    (spoke, spoke_on), breathed = _tenths(sent, "payload_in"), _tenths(sent, "packets_in")[0]
+    heard, (elsewhere, elsewhere_on) = (
+        _tenths(received, "payload_in")[0],
+        _tenths(of_kind["sent_as_client"], "payload_in"),
+    )
     if not len(spoke):
         return []
-    end = int(max(breathed.max(initial=0), _tenths(received, "packets_in").max(initial=0)) + 1)
+    end = int(max(breathed.max(initial=0), _tenths(received, "packets_in")[0].max(initial=0)) + 1)
     gaps = _gaps(spoke, end)
     connections = of_kind["connection"].to_pylist()
     of_kafka = [row for row in connections if row["kafka"]]
     opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
     first_spoke, last_spoke = _lifetimes(sent)
+    opened_at = {row["connection"]: row["at"] for row in connections}
+    as_client = set[int]()  # tenths in which it was back so
     for place, (begin, over, is_last) in enumerate(gaps):
         # A broker that is back speaks to other brokers first, and clients come when it leads something again.
         if is_last or not ((first_spoke < begin) & (last_spoke >= over)).any():
-            back = _back_as_client(elsewhere, begin)
-            if back is not None and (is_last or back < over):
-                gaps[place] = begin, back, False
+            spoke_again = _back_as_client(elsewhere, begin)
+            if spoke_again is not None and (is_last or spoke_again < over):
+                gaps[place] = begin, spoke_again, False
+                as_client.add(spoke_again)
     waits = _waiting(of_kind["asked"], of_kind["throttled"], kafka_closed, gaps)
     sent_at, timeouts = _numbers(sent["at"]), _numbers(sent["timeouts"])
     found = []
@@ -168,6 +174,13 @@ def silences(rows: pa.Table) -> list[Row]:
         near = (sent_at + SPAN_NS > since) & (sent_at < until + TENTH_NS)
         kept = (first_spoke < begin) & (last_spoke >= over)
         quiet = breathed[(breathed > begin) & (breathed < over - 1)]
+        back: int | None = None
+        back_by = None
+        if not is_last and over in as_client:
+            back, back_by = int(elsewhere_on[np.searchsorted(elsewhere, over)]), "as_client"
+        elif not is_last:
+            back = int(spoke_on[np.searchsorted(spoke, over)])
+            back_by = "kept" if (opened_at.get(back) or 0) < since else "opened"
         first_failed = min(((row["at"], row["packet"]) for row in failed), default=(None, None))
         packets = [row["packet"] for row in [*waiting, *failed] if row["packet"] is not None]
         clients = sorted({row["client_id"] for row in waiting if row["client_id"]})
@@ -194,6 +207,8 @@ def silences(rows: pa.Table) -> list[Row]:
                 "first_packet": min(packets, default=None),
                 "first_failed": first_failed[0],
                 "failed_packet": first_failed[1],
+                "back_connection": back,
+                "back_by": back_by,
             }
         )
     return found
@@ -260,14 +275,20 @@ def _back_as_client(elsewhere: I64, begin: int) -> int | None:
     return int(after[there[0]]) if len(there) else None
 
 
-def _tenths(rows: pa.Table, name: str) -> I64:
-    """Tenths of a second since 1970 in which something was sent, each once, in order."""
+def _tenths(rows: pa.Table, name: str) -> tuple[I64, I64]:
+    """Tenths of a second since 1970 in which something was sent, each once, in order; and a connection on which.
+
+    Of several connections it is the one with the lowest number.
+    """
     if not rows.num_rows:
-        return np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     column = rows[name].combine_chunks()
     bits = np.frombuffer(b"".join(column.to_pylist()), np.uint8).reshape(rows.num_rows, -1)
     row, tenth = np.nonzero(np.unpackbits(bits, axis=1, bitorder="little"))
-    return np.unique(_numbers(rows["at"])[row] // TENTH_NS + tenth)
+    tenths, connections = _numbers(rows["at"])[row] // TENTH_NS + tenth, _numbers(rows["connection"])[row]
+    order = np.lexsort((connections, tenths))
+    found, first = np.unique(tenths[order], return_index=True)
+    return found, connections[order][first]
 
 
 def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -405,7 +405,12 @@ FINDINGS = described(
         ("severity", pa.string(), "critical, warning, info"),
         ("kind", pa.string(), "which kind"),
         ("title", pa.string(), "what is wrong"),
-        ("subject", pa.string(), "group NAME, client ID (ADDRESS), partition TOPIC-NUMBER, capture"),
+        (
+            "subject",
+            pa.string(),
+            "group NAME, client ID (ADDRESS), partition TOPIC-NUMBER, capture; clients ID (ADDRESS), ... of many alike",
+        ),
+        ("subjects", pa.list_(pa.string()), "the same as a list, whole"),
         ("since", TIME, "when it was seen first"),
         ("until", TIME, "when it was seen last"),
         ("weight", pa.float64(), "0 to 1, the order within a severity"),
@@ -508,6 +513,12 @@ SILENCES = described(
         ("first_packet", pa.int64(), "packet of the first request that waited, or of the first connect that failed"),
         ("first_failed", TIME, "time of the first connect that failed; null: none did"),
         ("failed_packet", pa.int64(), "its first packet"),
+        (
+            "back_connection",
+            pa.int64(),
+            "on which it sent data again first: of several in one tenth of a second the first; null: it never did",
+        ),
+        ("back_by", pa.string(), "kept (from before the silence), opened (a new one), as_client (to another broker)"),
     ],
 )
 

@@ -170,14 +170,14 @@ def title(story: str, kind: str) -> str:
 
 
 def named(subject: str) -> str:
-    """The group, client id, or what else a subject is about."""
+    """The group, client id, or what else a subject names."""
     return re.sub(r"^(group|client) |( \(.*\))$", "", subject)
 
 
 @pytest.mark.parametrize("story", EXPECTED)
 def test_a_recording_has_the_findings_of_its_story_and_no_others(story: str) -> None:
-    found = findings(story)
-    assert {(kind, named(subject)) for kind, subject in zip(found.kind, found.subject, strict=True)} == EXPECTED[story]
+    found = findings(story).explode("subjects")
+    assert {(kind, named(subject)) for kind, subject in zip(found.kind, found.subjects, strict=True)} == EXPECTED[story]
 
 
 @pytest.mark.parametrize("story", KINDS)

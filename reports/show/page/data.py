@@ -193,6 +193,7 @@ def _findings(answers: Answers, clock: Clock) -> Json | None:
                 "kind": one.kind,
                 "title": one.title,
                 "subject": one.subject,
+                "subjects": one.subjects if len(one.subjects) > 1 else None,
                 "group": places.get(group_of(one) or ""),
                 "since": clock.since(one.since),
                 "until": clock.since(one.until),

@@ -376,6 +376,7 @@ function findings() {
       el("p", { class: "quiet" }, el("span", { class: "severity" }, one.severity), " · ", spaced(one.kind), " · ", subject,
         known(one.since) && [" · since ", time(one.since)], known(one.until) && one.until !== one.since && [" until ", time(one.until)]),
       one.advice && el("p", { class: "advice" }, el("strong", null, "What to do: "), one.advice),
+      one.subjects && el("details", null, el("summary", null, `All ${one.subjects.length} of them`), el("p", { class: "quiet" }, one.subjects.join(", "))),
       one.evidence.length > 0 && el("details", { open: !explainer && i < (innerWidth < 560 ? 1 : 3) }, el("summary", null, `Evidence (${one.evidence.length})`), lines, filterLine(packets)));
   });
   const shown = section("findings", "Findings");

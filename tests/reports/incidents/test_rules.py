@@ -11,6 +11,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import RAISE_FAULTS
+from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents import rules, signs
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.incidents.rules import NEEDED, RULES, conclusions
@@ -128,6 +129,22 @@ def test_what_is_too_much_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) 
     assert len(made["incidents"]) == 2
     (issue,) = made["issues"].to_pylist()
     assert (issue["kind"], issue["detail"].startswith("findings: ")) == ("too_many_rows", True)
+
+
+@pytest.mark.parametrize(("explained", "told"), [(4, 1), (3, 0)])
+def test_what_many_clients_have_alike_is_explained_if_all_of_it_is(explained: int, told: int) -> None:
+    rows = [
+        finding("unanswered", f"client c{n} ({H1})", "t", since, since + 10)
+        for n, since in enumerate([10] * explained + [1000] * (4 - explained))
+    ]
+    tables = {
+        "silences": dataset("silences", [DOWN]),
+        "findings": dataset("findings", rows),
+        "connections": dataset("connections", [connection(n, broker=B2, client_id=f"c{n}") for n in range(4)]),
+    }
+    (one,) = numbered(conclusions(tables, {})["incidents"]).to_pylist()
+    alike = sorted(together(tables["findings"].to_table()).parts)
+    assert (len(alike), one["explains"]["findings"]) == (1, alike[:told])
 
 
 HOSTILE = "\x1b[2J<script>alert(1)</script>|`\u202e (10.0.0.1), \n"

@@ -149,6 +149,23 @@ def test_a_broker_that_speaks_as_a_client_after_a_pause_is_back(back: float, unt
     assert times(only([asked(5, 0.3, None)], [*talk, to_others])) == (0.2, until)
 
 
+@pytest.mark.parametrize(("opened", "by"), [(None, "kept"), (0.2, "kept"), (0.3, "opened"), (2.9, "opened")])
+def test_what_came_back_first(opened: float | None, by: str) -> None:
+    talk = [health(1, "broker", [0, 0.1, 0.2], [0, 0.1, 0.2]), health(2, "broker", [3.0], [3.0])]
+    later = health(3, "broker", [3.05, 3.3], [3.05, 3.3])
+    lives = [connection(1), connection(2, opened=opened), connection(3, opened=2)]
+    one = only([asked(5, 0.5, 3)], [*talk, later], lives)
+    assert (one["back_connection"], one["back_by"]) == (2, by)
+
+
+def test_one_that_never_came_back_or_came_as_a_client_says_so() -> None:
+    last = silences([asked(5, 3.4, None)], [*TALK, health(1, "client", [4], [4])])[-1]
+    assert (last["until"], last["back_connection"], last["back_by"]) == (None, None, None)
+    elsewhere = health(7, "client", [4.5], [4.5], client=B1, broker="10.0.0.7:9092")
+    last = silences([asked(5, 3.4, None)], [*TALK, health(1, "client", [6], [6]), elsewhere])[-1]
+    assert (times(last), last["back_connection"], last["back_by"]) == ((3.2, 4.5), 7, "as_client")
+
+
 def test_what_its_host_did_and_was_sent_meanwhile() -> None:
     talk = [*TALK, health(2, "broker", [1, 2], []), health(1, "client", [1.1, 1.2], [1.3, 1.4, 9])]
     one = only([asked(5, 0.5, 3)], [row | {"timeout_retransmits": 2} for row in talk])
