@@ -2,8 +2,9 @@
 
 numba keeps them beside the sources, else in the user's cache directory, and refuses to declare a kernel where neither
 can be written. It also keeps those of a package in a zip by the zip's path, and Spark gives each application a copy at
-another one. Here are places for both cases. All packages take ``njit`` from here, so that numba knows of these places
-before the first kernel is declared.
+another one. Here are places for both cases. And numba takes a kernel for up to date if its own file is, though it holds
+a copy of every kernel and constant of other files that it uses: here it goes by all files that its own one imports. All
+packages take ``njit`` from here, so that numba knows of these places before the first kernel is declared.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -22,9 +24,64 @@ from typing import Any, TypeVar
 
 from numba import njit as njit
 from numba.core import config, event
-from numba.core.caching import UserWideCacheLocator, ZipCacheLocator
+from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator, ZipCacheLocator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).parents[1]
+_IMPORT = re.compile(r"^from kafkascope([\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
+
+
+def sources(file: Path) -> set[Path]:
+    """A file of this package and those of it that it imports, be it by way of others."""
+    found, open_ones = {file}, [file]
+    while open_ones:
+        fresh = _read(open_ones.pop())[1] - found
+        found |= fresh
+        open_ones += fresh
+    return found
+
+
+@cache
+def _read(file: Path) -> tuple[bytes, frozenset[Path]]:
+    """What is in a file of this package, and the files of it that it imports."""
+    content = file.read_bytes()
+    named = []
+    for module, names in _IMPORT.findall(content.decode()):
+        place = _PACKAGE.joinpath(*module.split("."))
+        named += [place.with_suffix(".py"), *(place / f"{name}.py" for name in re.findall(r"\w+", names))]
+    return content, frozenset(one for one in named if one.is_file())
+
+
+@cache
+def _stamp(file: Path) -> str:
+    digest = hashlib.sha256()
+    for one in sorted(sources(file)):
+        digest.update(_read(one)[0])
+    return digest.hexdigest()
+
+
+class _BySources:
+    """Kernels of this package are up to date as long as no file is another one that theirs imports."""
+
+    _py_file: str
+
+    def get_source_stamp(self) -> Any:
+        """What must be the same for kernels that were kept to be used."""
+        file = Path(self._py_file)
+        return _stamp(file) if _PACKAGE in file.parents else super().get_source_stamp()  # type: ignore[misc]
+
+
+class InTree(_BySources, InTreeCacheLocator):  # type: ignore[misc]
+    """Beside the sources."""
+
+
+class UserProvided(_BySources, UserProvidedCacheLocator):  # type: ignore[misc]
+    """In NUMBA_CACHE_DIR."""
+
+
+class UserWide(_BySources, UserWideCacheLocator):  # type: ignore[misc]
+    """In the user's cache."""
 
 
 class OfZip(ZipCacheLocator):  # type: ignore[misc]
@@ -51,7 +108,7 @@ class OfZip(ZipCacheLocator):  # type: ignore[misc]
         return place
 
 
-class Temporary(UserWideCacheLocator):  # type: ignore[misc]
+class Temporary(UserWide):
     """Place of the kernels of a module where numba finds none."""
 
     def __init__(self, function: Any, file: str) -> None:
@@ -125,7 +182,7 @@ def borrowing(function: Function) -> Function:
 
 if not config.CACHE_LOCATOR_CLASSES:  # else the user has said where
     config.CACHE_LOCATOR_CLASSES = (
-        f"{__name__}.OfZip,UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,"
+        f"{__name__}.OfZip,{__name__}.UserProvided,{__name__}.InTree,{__name__}.UserWide,IPythonCacheLocator,"
         f"{__name__}.Temporary"
     )
 event.register("numba:compile", _Compiling())

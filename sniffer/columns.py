@@ -86,6 +86,10 @@ class Runs:
     length: I64
     number: I64  # packet that brought the bytes
     at: I64
+    acked: I64  # offset in the other stream (a FIN counts one) that the sender had acknowledged by then; -1: not known
+    acked_at: I64  # when it first said so; ``NO_TIME``: not known
+    round_trip: I64  # from data of the other side to the sender's acknowledgement, the least in `health.SPAN`
+    least_round_trip: I64  # ... of all so far; both ``NO_TIME``: not known
 
 
 class Outcome(IntEnum):
@@ -126,6 +130,9 @@ class Exchanges:
     client_id_length: I32
     requested: I64  # time of the request's first byte
     request_done: I64  # ... of its last byte
+    request_acked: I64  # when the broker's host had acknowledged all of it, at the latest; ``NO_TIME``: not known
+    round_trip: I64  # nanoseconds from the client's data to its acknowledgement, the least in `health.SPAN`
+    least_round_trip: I64  # ... of all so far on the connection; both ``NO_TIME``: not known
     answered: I64  # ... of the response's first byte
     response_done: I64
     request_packet: I64  # packet of the first byte

@@ -17,6 +17,7 @@ from kafkascope.decoders import apis
 from kafkascope.decoders.kernels import njit
 from kafkascope.sniffer import frames, recognise
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
+from kafkascope.sniffer.health import ACK_HELD
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.pairing import state as pairing
 from kafkascope.sniffer.pairing.kernel import converse
@@ -477,6 +478,8 @@ class Conversations:
         has_response = response[:, pairing.NODE_LENGTH] >= 0
         asked = np.where(has_request[:, None], request, response)
 
+        has_both = has_request & has_response
+
         def place(side: I64, there: Bool, column: int) -> I64:
             start = side[:, pairing.NODE_START]
             return np.where(there & (side[:, column] >= 0), start + side[:, column], -1).astype(np.int64)
@@ -498,6 +501,9 @@ class Conversations:
             client_id_length=value(request, has_request, pairing.NODE_CLIENT_ID_LENGTH, 0).astype(np.int32),
             requested=value(request, has_request, pairing.NODE_FIRST_AT, NO_TIME),
             request_done=value(request, has_request, pairing.NODE_LAST_AT, NO_TIME),
+            request_acked=np.where(has_both, _acknowledged(request, response), NO_TIME),
+            round_trip=value(response, has_both, pairing.NODE_ROUND_TRIP, NO_TIME),
+            least_round_trip=value(response, has_both, pairing.NODE_LEAST_ROUND_TRIP, NO_TIME),
             answered=value(response, has_response, pairing.NODE_FIRST_AT, NO_TIME),
             response_done=value(response, has_response, pairing.NODE_LAST_AT, NO_TIME),
             request_packet=value(request, has_request, pairing.NODE_PACKET, 0),
@@ -513,6 +519,19 @@ class Conversations:
             response_end=np.where(has_response, response[:, pairing.NODE_START] + response[:, pairing.NODE_LENGTH], -1),
             response_whole=has_response & (response[:, pairing.NODE_WHOLE] == 1),
         )
+
+
+def _acknowledged(request: I64, response: I64) -> I64:
+    """When requests had been acknowledged whole, as far as the packet with the response's first byte tells.
+
+    What the client sent behind a request may have been acknowledged with it: then it was no later than that, which says
+    something only if it was soon.
+    """
+    done, end = request[:, pairing.NODE_LAST_AT], request[:, pairing.NODE_END]
+    acked, at = response[:, pairing.NODE_ACKED], response[:, pairing.NODE_ACKED_AT]
+    timed = (done != NO_TIME) & (at != NO_TIME)
+    soon = np.where(timed, at, 0) - np.where(timed, done, 0) <= ACK_HELD
+    return np.where(timed & ((acked == end) | ((acked > end) & soon)), at, NO_TIME)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -25,8 +25,12 @@ from kafkascope.sniffer.columns import I64, U8, Runs
     ROW_OFFSET,  # place in the stream
     ROW_KEY,  # orders the rows of both directions: the highest packet number of the stream so far
     ROW_HEAD,  # 1: the first byte is the packet's first
+    ROW_ACKED,  # the next four as in Runs
+    ROW_ACKED_AT,
+    ROW_ROUND_TRIP,
+    ROW_LEAST_ROUND_TRIP,
     ROW_COLUMNS,
-) = range(10)
+) = range(14)
 BYTES, GAP, END = range(3)
 
 # Columns of an entry of Batch.connections: the slot, then for each direction three columns. Those of direction 1 are
@@ -151,6 +155,10 @@ class Streams:
         rows[:, ROW_AT] = runs.at
         rows[:, ROW_OFFSET] = runs.offset
         rows[:, ROW_HEAD] = 1
+        rows[:, ROW_ACKED] = runs.acked
+        rows[:, ROW_ACKED_AT] = runs.acked_at
+        rows[:, ROW_ROUND_TRIP] = runs.round_trip
+        rows[:, ROW_LEAST_ROUND_TRIP] = runs.least_round_trip
         keys = np.empty(streams.shape[0], np.int64)
         _keys(streams, rows[:, ROW_NUMBER].copy(), self.state, keys)
         rows[:, ROW_KEY] = keys

@@ -28,6 +28,8 @@ Integer = Any  # int64 inside kernels
 SPAN = 10 * SECOND_NS
 TENTH = SPAN // 100  # of a second
 FAST = 200 * MILLISECOND_NS  # and a round trip after the sign of a loss it is a timer that sends again: Linux's least
+# How long a host may hold back an acknowledgement that it could send at once: Linux's TCP_DELACK_MIN, TCP_DELACK_MAX.
+ACK_HELD_LEAST, ACK_HELD = 40 * MILLISECOND_NS, 200 * MILLISECOND_NS
 
 AGAIN = 8  # latest retransmissions of a side, in the span in hand, of which the other side may tell that they were vain
 BY_SIGN, BY_TIMER = 1, 2  # why something was sent again
@@ -78,7 +80,8 @@ FLOW = np.dtype(
         ("repeated", "i8"),  # up to here an acknowledgement may be of a first copy or of a later one (Karn)
         ("recovery", "i8"),  # up to here the other side has shown that something lacks ...
         ("missing_at", "i8"),  # ... which it did last at this time
-        ("least_rtt", "i8"),
+        ("least_rtt", "i8"),  # of all spans
+        ("recent_rtt", "i8"),  # the least of the latest span that is over and has one
         ("again_seq", "u4", (AGAIN,)),
         ("again_length", "i4", (AGAIN,)),
         ("again_why", "i1", (AGAIN,)),  # 0: nothing is here
@@ -101,7 +104,6 @@ FLOW = np.dtype(
         ("keep_alives", "i4"),
         ("rtt_samples", "i4"),
         ("rtt_sum", "i8"),
-        ("rtt_min", "i8"),
     ]
 )
 
@@ -115,6 +117,7 @@ def begin(flow: Record) -> None:
     flow.recovery = 0
     flow.missing_at = NO_TIME
     flow.least_rtt = NO_TIME
+    flow.recent_rtt = NO_TIME
     flow.again_next = 0
     for place in range(AGAIN):
         flow.again_why[place] = 0
@@ -134,7 +137,6 @@ def begin(flow: Record) -> None:
     flow.keep_alives = 0
     flow.rtt_samples = 0
     flow.rtt_sum = 0
-    flow.rtt_min = NO_TIME
 
 
 @borrowing
@@ -190,8 +192,8 @@ def end_span(row: Record, flow: Record, last: Integer, is_answered: bool) -> Non
     flow.keep_alives += row.keep_alives
     flow.rtt_samples += row.rtt_samples
     flow.rtt_sum += row.rtt_sum
-    if row.rtt_samples > 0 and (flow.rtt_min == NO_TIME or row.rtt_min < flow.rtt_min):
-        flow.rtt_min = row.rtt_min
+    if row.rtt_samples > 0:
+        flow.recent_rtt = row.rtt_min
 
 
 @borrowing

@@ -168,6 +168,10 @@ ROW = np.dtype(
         ("length", "i8"),
         ("number", "i8"),
         ("at", "i8"),
+        ("acked", "i8"),  # offset up to which the sender had acknowledged the other stream by then; -1: not known
+        ("acked_at", "i8"),  # time of the first packet that said so
+        ("round_trip", "i8"),  # from data of the other side to the sender's acknowledgement, the least of late
+        ("least_round_trip", "i8"),  # ... and of all so far
     ]
 )
 MARK = np.dtype([("count", "i8"), ("at", "i8"), ("number", "i8"), ("value", "i8")])
@@ -469,9 +473,23 @@ def _emit(
     row.length = length
     row.number = number
     row.at = at
+    row.acked = -1
+    row.acked_at = NO_TIME
+    row.round_trip = NO_TIME
+    row.least_round_trip = NO_TIME
     totals.rows += 1
     stream.known = CERTAIN
     stream.next += length
+
+
+@borrowing
+def _note_ack(row: Record, stream: Record, other: Record, peer: Record, span: Record) -> None:
+    """Note what the sender of a row had acknowledged by then; peer and span: what health has of the other side."""
+    if other.acked > 0 and stream.rank == other.rank:
+        row.acked = other.acked - other.base
+        row.acked_at = other.acked_at
+        row.round_trip = span.rtt_min if span.rtt_samples > 0 else peer.recent_rtt
+        row.least_round_trip = peer.least_rtt
 
 
 @borrowing
@@ -996,7 +1014,10 @@ def _take_payload(
             connection.out_of_order += 1
         added = length - skipped
         _note_first(state, index, stream.next, start + skipped, captured - skipped, at)
+        row = state.totals[0].rows
         _deliver(state, slot, side, start + skipped, max(captured - skipped, 0), added, number, at)
+        if not is_copy:
+            _note_ack(state.rows[row], stream, state.streams[index ^ 1], state.flows[index ^ 1], state.spans[index ^ 1])
     else:
         added = np.int64(0)
         if end > stream.next:
@@ -1450,10 +1471,13 @@ def absorb(
                 identity = _identity(np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, at[i])
                 _remember(state, 2 * slot + side, identity)
                 _note_first(state, 2 * slot + side, stream.next, start[i], present, at[i])
+                row = totals.rows
                 if present == wire:
                     _emit(state.rows, state.order, totals, connection, stream, side, start[i], wire, number[i], at[i])
                 else:
                     _deliver(state, slot, side, start[i], present, wire, number[i], at[i])
+                peer = 2 * slot + 1 - side
+                _note_ack(state.rows[row], stream, other, state.flows[peer], state.spans[peer])
                 if stream.highest < stream.next:
                     stream.highest = stream.next
                 if side:
@@ -1524,6 +1548,10 @@ def arrange(
     length: I64,
     number: I64,
     at: I64,
+    acked: I64,
+    acked_at: I64,
+    round_trip: I64,
+    least_round_trip: I64,
 ) -> None:
     """Write rows as columns, by connection and direction, each stream's in the order in which they were made.
 
@@ -1550,6 +1578,10 @@ def arrange(
         length[place] = row.length
         number[place] = row.number
         at[place] = row.at
+        acked[place] = row.acked
+        acked_at[place] = row.acked_at
+        round_trip[place] = row.round_trip
+        least_round_trip[place] = row.least_round_trip
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

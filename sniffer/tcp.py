@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import TypeVar
@@ -64,7 +64,7 @@ class Fares:
     keep_alives: int
     rtt_samples: int  # round trips from its data to the other side's acknowledgement
     rtt_sum: int  # nanoseconds
-    rtt_min: int  # of any worth where there are samples
+    least_rtt: int  # of any worth where there are samples
 
     @property
     def retransmits(self) -> int:
@@ -74,7 +74,7 @@ class Fares:
     @property
     def rtt_min_ms(self) -> float | None:
         """The shortest round trip, in milliseconds."""
-        return self.rtt_min / MILLISECOND_NS if self.rtt_samples else None
+        return self.least_rtt / MILLISECOND_NS if self.rtt_samples else None
 
     @property
     def rtt_mean_ms(self) -> float | None:
@@ -317,6 +317,10 @@ class Connections:
             length=np.empty(count, np.int64),
             number=np.empty(count, np.int64),
             at=np.empty(count, np.int64),
+            acked=np.empty(count, np.int64),
+            acked_at=np.empty(count, np.int64),
+            round_trip=np.empty(count, np.int64),
+            least_round_trip=np.empty(count, np.int64),
         )
         by_id = np.argsort(state.order[:ordinals], kind="stable")
         reassembly.arrange(
@@ -331,6 +335,10 @@ class Connections:
             runs.length,
             runs.number,
             runs.at,
+            runs.acked,
+            runs.acked_at,
+            runs.round_trip,
+            runs.least_round_trip,
         )
         runs = self._with_held_bytes(runs)
         self._hold(data)
@@ -349,7 +357,7 @@ class Connections:
         data[:batch_size] = runs.data
         start = runs.start.copy()
         reassembly.gather(self._held, batch_size, start, runs.length, data[batch_size:])
-        return Runs(data, runs.connection, runs.direction, runs.offset, start, runs.length, runs.number, runs.at)
+        return replace(runs, data=data, start=start)
 
     def _hold(self, data: U8) -> None:
         """Copy the bytes of pending pieces out of the batch, which the caller may reuse."""

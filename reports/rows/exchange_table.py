@@ -82,6 +82,16 @@ def _latency_ms(source: ExchangeColumns) -> pa.Array:
     return pa.array(elapsed / MILLISECOND_NS, mask=~there)
 
 
+def _milliseconds(column: str) -> Callable[[ExchangeColumns], pa.Array]:
+    """A column of times that something took."""
+
+    def make(source: ExchangeColumns) -> pa.Array:
+        took: Numbers = getattr(source.exchanges, column)
+        return pa.array(took / MILLISECOND_NS, mask=took == NO_TIME)
+
+    return make
+
+
 def _present(column: str) -> Callable[[ExchangeColumns], pa.Array]:
     """A column of numbers in which 0 stands for an absent side."""
 
@@ -189,6 +199,9 @@ _COLUMNS: dict[str, Callable[[ExchangeColumns], pa.Array]] = {
     "client_id": lambda source: source.client_id,
     "requested": _time("requested"),
     "request_done": _time("request_done"),
+    "request_acked": _time("request_acked"),
+    "round_trip_ms": _milliseconds("round_trip"),
+    "least_round_trip_ms": _milliseconds("least_round_trip"),
     "answered": _time("answered"),
     "response_done": _time("response_done"),
     "latency_ms": _latency_ms,

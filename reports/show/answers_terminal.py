@@ -14,14 +14,14 @@ from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import Errors
 from kafkascope.reports.answers.groups import Groups, weight_ms
 from kafkascope.reports.answers.incidents import nothing_wrong
-from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Latency, tone
+from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Latency, of_broker, spent_on, tone
 from kafkascope.reports.answers.progress import Lag
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.findings.finding import Finding
 from kafkascope.reports.incidents.incident import Incident
-from kafkascope.reports.measures.latency.parts import APPLICATION, SLOW
+from kafkascope.reports.measures.latency.parts import BROKER
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.triggers import words
 
@@ -131,15 +131,16 @@ def _latency(latency: Latency | None) -> Iterator[RenderableType]:
     table.columns[0].no_wrap = True  # names of APIs are no longer than a line has room for
     for api in latency.apis[:_ROWS]:
         p50, _, p99, _ = (duration(value) for value in api.total.at)
-        slow = api.parts.get(SLOW)
-        own = Text(duration(slow.at[2]), style=_TONES.get(tone(SLOW, slow), "")) if slow else Text()
+        broker, is_told = of_broker(api)
+        most = "" if is_told else "≤"
+        own = Text(most + duration(broker.at[2]), style=_TONES.get(tone(BROKER, broker), "")) if broker else Text()
         _row(table, api.api, f"{api.total.count:,}", p50, p99, duration(api.total.highest), own, _most(api))
     yield _and_more(table, len(latency.apis))
 
 
 def _most(api: ApiLatency) -> str:
     """What most of the time went to, and how much of it: ``waiting 84%``."""
-    parts = {name: part.sum_ms for name, part in api.parts.items() if name != APPLICATION}
+    parts = spent_on(api)
     if not api.total.sum_ms or not parts:
         return ""
     name = max(parts, key=lambda one: parts[one])

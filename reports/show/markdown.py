@@ -10,12 +10,11 @@ from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.groups import GroupAnswer, weight_ms
 from kafkascope.reports.answers.incidents import nothing_wrong
-from kafkascope.reports.answers.latency import PART_NAMES
+from kafkascope.reports.answers.latency import PART_NAMES, of_broker, spent_on
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, day_and_clock, duration
 from kafkascope.reports.groups.history import Rebalance
-from kafkascope.reports.measures.latency.parts import APPLICATION, SLOW
 from kafkascope.reports.show.explanation import explain
 from kafkascope.reports.vocabulary.triggers import words
 
@@ -175,14 +174,14 @@ def _latency(answers: Answers) -> Iterator[str]:
         return
     rows = []
     for api in latency.apis[:ROWS]:
-        slow = api.parts.get(SLOW)
+        broker, is_told = of_broker(api)
         shares = ", ".join(
-            f"{PART_NAMES[name][0]} {part.sum_ms / api.total.sum_ms:.0%}"
-            for name, part in api.parts.items()
-            if name != APPLICATION and api.total.sum_ms and part.sum_ms / api.total.sum_ms >= 0.005
+            f"{PART_NAMES[name][0]} {spent / api.total.sum_ms:.0%}"
+            for name, spent in spent_on(api).items()
+            if api.total.sum_ms and spent / api.total.sum_ms >= 0.005
         )
         p50, p90, p99, _ = map(duration, api.total.at)
-        slowest = duration(slow.at[2]) if slow else ""
+        slowest = f"{'' if is_told else '≤'}{duration(broker.at[2])}" if broker else ""
         highest = duration(api.total.highest)
         rows.append((escaped(api.api), f"{api.total.count:,}", p50, p90, p99, highest, slowest, shares))
     yield from _table(("API", "answers", "p50", "p90", "p99", "max", "p99 of broker and disk", "time went to"), rows)

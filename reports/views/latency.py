@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC
 from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
 from kafkascope.reports.columns.series import FINEST
@@ -20,7 +21,7 @@ from kafkascope.reports.vocabulary.tables import LATENCY_COUNTS
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS
 
-_TIMES = ("requested", "request_done", "answered", "response_done")
+_TIMES = ("requested", "request_done", "request_acked", "answered", "response_done")
 # The version from which on a client is told to hold back by itself (KIP-219; AbstractResponse.shouldClientThrottle of
 # each API; others do so in all versions). Brokers before 2.0 know only lower versions, and delay the answer instead.
 _HELD_BACK_SINCE = {
@@ -109,6 +110,9 @@ def _columns(exchanges: pa.Table) -> dict[str, I64]:
     of["requested"] = np.where(of["requested"] >= 0, of["requested"], of["request_done"])
     of["response_done"] = np.where(of["response_done"] >= 0, of["response_done"], of["answered"])
     of["error"] = np.maximum(numbers(exchanges["error_code"]), 0)
+    for name in ("round_trip", "least_round_trip"):
+        took = pc.fill_null(exchanges[f"{name}_ms"], ABSENT).to_numpy()
+        of[name] = np.where(took < 0, ABSENT, np.rint(took * MILLISECOND_NS)).astype(np.int64)
     told = pc.fill_null(exchanges["throttle_ms"], 0).to_numpy()
     # An int32 of milliseconds; what is negative means nothing.
     told = np.maximum(told, 0).astype(np.int64) * MILLISECOND_NS
@@ -144,6 +148,10 @@ def _beside(count: int, places: ExchangePlaces, tables: Mapping[str, pa.Table]) 
         for name in ("bytes", "records"):
             np.add.at(of[name], row[row >= 0], pc.fill_null(partitions[name], 0).to_numpy()[row >= 0])
         np.add.at(of["partitions"], row[row >= 0], 1)
+        # The quorum's leader holds a fetch until its log grows, whatever min bytes says (KafkaRaftClient).
+        is_quorum = pc.fill_null(pc.equal(partitions["topic"], CLUSTER_METADATA_TOPIC), False).to_numpy()
+        of_quorum = row[(row >= 0) & is_quorum]
+        of["min_bytes"][of_quorum] = np.maximum(of["min_bytes"][of_quorum], 1)
     if (ready := tables.get("ready")) is not None:
         row = places.of(ready)
         of["ready"][row[row >= 0]] = ready["records"].to_numpy()[row >= 0]
@@ -161,6 +169,9 @@ def _of_exchanges(of: dict[str, I64], beside: dict[str, I64], near: Neighbourhoo
         request_done=of["request_done"],
         answered=of["answered"],
         response_done=of["response_done"],
+        acked=of["request_acked"],
+        round_trip=of["round_trip"],
+        least_round_trip=of["least_round_trip"],
         error=of["error"],
         top_error=(of["error"] > 0) & (beside["partitions"] == 0),
         late=of["late"],
@@ -177,7 +188,8 @@ def _of_exchanges(of: dict[str, I64], beside: dict[str, I64], near: Neighbourhoo
         more_ready=beside["more"] > 0,
     )
     for part, length in parts.split(timed).items():
-        some = np.arange(len(length)) if part in parts.ALWAYS else np.flatnonzero(length > 0)
+        least = 0 if part in (*parts.ALWAYS, *parts.OF_SLOW) else 1
+        some = np.flatnonzero(length >= least)
         yield Spent(part, rows[some] + near.new, of["requested"][some], length[some])
 
 

@@ -164,6 +164,17 @@ EXCHANGES = described(
         ("client_id", pa.string(), "client id of the request"),
         ("requested", TIME, "the request's first byte, as captured"),
         ("request_done", TIME, "the request's last byte"),
+        (
+            "request_acked",
+            TIME,
+            "when the broker's host had acknowledged the request, at the latest; null: the capture does not tell",
+        ),
+        (
+            "round_trip_ms",
+            pa.float64(),
+            "milliseconds from data of the client to its acknowledgement, the least of late",
+        ),
+        ("least_round_trip_ms", pa.float64(), "... and of all so far on the connection"),
         ("answered", TIME, "the response's first byte"),
         ("response_done", TIME, "the response's last byte"),
         ("latency_ms", pa.float64(), "milliseconds from the request's last byte to the response's first, as captured"),

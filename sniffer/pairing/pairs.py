@@ -22,18 +22,23 @@ from kafkascope.sniffer.pairing.state import (
     MOST_WAITING,
     MOST_WAITING_BYTES,
     NO_HEADER,
+    NODE_ACKED,
+    NODE_ACKED_AT,
     NODE_BODY,
     NODE_CLIENT_ID,
     NODE_CLIENT_ID_LENGTH,
     NODE_CORRELATION,
+    NODE_END,
     NODE_FIRST_AT,
     NODE_HELD,
     NODE_KEY,
     NODE_KIND,
     NODE_LAST_AT,
+    NODE_LEAST_ROUND_TRIP,
     NODE_LENGTH,
     NODE_NEXT,
     NODE_PACKET,
+    NODE_ROUND_TRIP,
     NODE_SIZE,
     NODE_SKIPPED,
     NODE_START,
@@ -87,6 +92,11 @@ def take_frame(state: State, slot: Integer, side: Integer, captured: Integer, si
     nodes[node, NODE_START] = begin + 4
     nodes[node, NODE_LENGTH] = captured - 4
     nodes[node, NODE_WHOLE] = 1 if whole else 0
+    nodes[node, NODE_END] = offset_of(rows, stream, begin) + 4 + size
+    nodes[node, NODE_ACKED] = rows[first, frames.ROW_ACKED]
+    nodes[node, NODE_ACKED_AT] = rows[first, frames.ROW_ACKED_AT]
+    nodes[node, NODE_ROUND_TRIP] = rows[first, frames.ROW_ROUND_TRIP]
+    nodes[node, NODE_LEAST_ROUND_TRIP] = rows[first, frames.ROW_LEAST_ROUND_TRIP]
     nodes[node, NODE_HELD] = 0
     if side == connection[CLIENT]:
         refused = _request(state, slot, node)

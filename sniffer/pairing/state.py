@@ -48,8 +48,13 @@ HEAD, TAIL, COUNT, HELD_BYTES = range(4)
     NODE_WHOLE,
     NODE_HELD,  # 1: the bytes are in the held buffer, 0: in the arena
     NODE_SKIPPED,  # 1: a later request has been answered
+    NODE_END,  # offset in the stream behind the frame
+    NODE_ACKED,  # the next four as in Runs, of the packet with the first byte
+    NODE_ACKED_AT,
+    NODE_ROUND_TRIP,
+    NODE_LEAST_ROUND_TRIP,
     NODE_COLUMNS,
-) = range(18)
+) = range(23)
 
 # Columns of an exchange: these, then those of the request's node, then those of the response's.
 OUT_SLOT, OUT_NUMBER, OUT_KEY, OUT_OUTCOME, OUT_RESPONSE_VERSION, OUT_REQUEST = range(6)

@@ -43,13 +43,17 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     kernels.temporary_directory.cache_clear()
 
 
-def linked(target: Path) -> None:
-    """The package with directories of compiled files that cannot be made, not even by root: a file has their name."""
+def linked(target: Path, *, can_be_kept: bool = False) -> None:
+    """The package with directories of compiled files that cannot be made, not even by root: a file has their name.
+
+    With can_be_kept they can.
+    """
     for path, place in package_files():
         link = target / place
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)
-        (link.parent / "__pycache__").touch()
+        if not can_be_kept:
+            (link.parent / "__pycache__").touch()
 
 
 def run(code: str, path: Path, temporary: Path) -> tuple[list[str], list[str]]:
@@ -148,6 +152,30 @@ def total(numbers: Numbers) -> Any:
 @kernels.borrowing
 def last(numbers: Numbers) -> Any:
     return numbers.many[-1]
+
+
+@pytest.mark.parametrize(("changed", "compiled"), [("kernels.py", True), ("tape.py", True), ("records.py", False)])
+def test_a_kernel_is_up_to_date_if_all_files_are_that_its_own_imports(
+    tmp_path: Path, temporary: Path, changed: str, compiled: bool
+) -> None:
+    package = tmp_path / "package"
+    linked(package, can_be_kept=True)
+    file = package / "kafkascope" / "decoders" / changed
+    text = file.read_text()
+    file.unlink()
+    file.write_text(text)
+    times = file.stat()
+    assert [run(CALL, package, temporary)[0][1] for _ in range(2)] == ["1", "0"]
+    file.write_text(text + "# another comment\n")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert run(CALL, package, temporary)[0][1] == str(int(compiled))
+
+
+def test_the_files_of_a_kernel_are_found_through_others() -> None:
+    package = Path(kernels.__file__).parents[1]
+    found = {str(file.relative_to(package)) for file in kernels.sources(package / "sniffer" / "pairing" / "kernel.py")}
+    assert found >= {"sniffer/frames.py", "sniffer/pairing/state.py", "sniffer/pairing/resync.py", "decoders/apis.py"}
+    assert not found & {"sniffer/session.py", "sniffer/reassembly.py"}
 
 
 def test_a_borrowing_kernel_counts_no_references() -> None:

@@ -67,6 +67,7 @@ def exchanges(*written: Written) -> Exchanges:
             "response_version": version,
             "client_id_start": -1,
             "client_id_length": -1,
+            **dict.fromkeys(("request_acked", "round_trip", "least_round_trip"), NO_TIME),
         }
         begin = START + place * SECOND
         sides = (

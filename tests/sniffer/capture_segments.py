@@ -41,6 +41,6 @@ def plain(batches: Iterable[Exchanges]) -> list[tuple[object, ...]]:
                 parts += [data[start:end] if start >= 0 else None, body - start if body >= 0 else None]
             positions = ("data", "client_id_start", "request_", "response_start", "response_body", "response_end")
             named = [field.name for field in fields(Exchanges) if not field.name.startswith(positions)]
-            named += ["request_packet", "request_bytes", "request_done", "request_whole"]
+            named += ["request_packet", "request_bytes", "request_done", "request_acked", "request_whole"]
             rows.append((*(int(getattr(batch, name)[row]) for name in ("connection", "number", *named)), *parts))
     return sorted(rows, key=lambda row: (row[0], row[1]))

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from kafkascope.sniffer.columns import Exchanges, Kind, Outcome, Runs
+from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome, Runs
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.pairing.state import MOST_WAITING, MOST_WAITING_BYTES
@@ -220,7 +220,8 @@ def test_answers_without_requests_take_no_python_each() -> None:
         numbers = np.arange(1, count + 1)
         data, connections = np.frombuffer(frames, np.uint8), np.ones(count, np.int64)
         directions, lengths = np.ones(count, np.int8), np.full(count, 16)
-        runs = Runs(data, connections, directions, starts, starts, lengths, numbers, numbers)
+        unknown = np.full(count, NO_TIME)
+        runs = Runs(data, connections, directions, starts, starts, lengths, numbers, numbers, *[unknown] * 4)
         found = steps(lambda: (conversations.feed(runs), conversations.end([1])))
         assert conversations.count(1) == count
         return found

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from kafkascope.decoders import apis
-from kafkascope.sniffer.columns import Outcome, Segments
+from kafkascope.sniffer.columns import NO_TIME, Outcome, Segments
+from kafkascope.sniffer.health import ACK_HELD, SPAN
 from kafkascope.sniffer.session import Session, SessionOptions
 from tests.decoders.written_messages import exchange
 from tests.paths import PCAPS
 from tests.sniffer.capture_segments import exchanges_of, in_batches, plain, segments_of
-from tests.sniffer.tcp_conversation import ACK, MILLISECOND, RST, SECOND, Conversation, cut, segments
+from tests.sniffer.tcp_conversation import ACK, FIN, MILLISECOND, RST, SECOND, Conversation, cut, segments
 
 CAPTURES = sorted(str(path.relative_to(PCAPS)) for path in PCAPS.glob("*/*.pcap") if path.stat().st_size < 1 << 20)
 
@@ -191,3 +192,89 @@ def test_columns_of_connections_are_by_client_and_broker(side: int) -> None:
     assert (row.retransmits_up, row.retransmits_down, row.timeout_retransmits) == (1, 0, 1)
     assert (row.zero_windows_up, row.zero_windows_down) == (0, 1)
     assert (row.rtt_client_min_ms, row.rtt_client_mean_ms, row.rtt_broker_min_ms) == (4, 4, None)
+
+
+# --- when requests were acknowledged ---------------------------------------------------------------------------------
+
+
+def told_of(of: Conversation) -> list[tuple[float | None, float | None, float | None]]:
+    """Milliseconds of each exchange to the acknowledgement, and round trips, of late and of all; None: not known."""
+    session, batch = Session(), segments(of.packets)
+    found = exchanges_of(session, [batch])
+    one_by_one = exchanges_of(Session(), in_batches([batch], 1))
+    assert plain(found) == plain(one_by_one)
+    rows = []
+    for part in found:
+        for row in np.flatnonzero(part.outcome == Outcome.ANSWERED).tolist():
+            done, acked = int(part.request_done[row]), int(part.request_acked[row])
+            trips = [int(part.round_trip[row]), int(part.least_round_trip[row])]
+            of_late, least = (None if trip == NO_TIME else trip / MILLISECOND for trip in trips)
+            rows.append((None if acked == NO_TIME else (acked - done) / MILLISECOND, of_late, least))
+    return rows
+
+
+def asked(after: int = MILLISECOND) -> Conversation:
+    """A connection whose round trip is 1 ms, on which a request was sent."""
+    of = Conversation()
+    of.open()
+    of.send(0, ASKED, later=after)
+    return of
+
+
+def test_the_acknowledgement_of_a_request_comes_by_itself_or_with_the_answer() -> None:
+    alone = asked()
+    alone.send(1, later=3 * MILLISECOND)
+    alone.send(1, TOLD, later=90 * MILLISECOND)
+    assert told_of(alone) == [(3, 1, 1)]
+    together = asked()
+    together.send(1, TOLD, later=90 * MILLISECOND)
+    assert told_of(together) == [(90, 1, 1)]
+
+
+def test_a_request_is_acknowledged_when_all_of_it_is() -> None:
+    of = Conversation()
+    of.open()
+    of.send(0, ASKED[:20])
+    of.send(0, ASKED[20:])
+    of.send(1, later=2 * MILLISECOND)
+    of.packets[-1] = replace(of.packets[-1], ack=of.packets[-1].ack - 1)
+    of.send(1, later=5 * MILLISECOND)
+    of.send(1, TOLD)
+    assert [acked for acked, *_ in told_of(of)] == [7]
+
+
+@pytest.mark.parametrize(("later", "acked"), [(ACK_HELD, [200, 0]), (ACK_HELD + 1, [None, 0])])
+def test_what_was_sent_behind_it_tells_only_that_it_was_soon(later: int, acked: list[float | None]) -> None:
+    of = asked()
+    of.send(0, ASKED, later=later)
+    of.send(1, TOLD, later=0)  # acknowledges both
+    of.send(1, TOLD)
+    assert [one for one, *_ in told_of(of)] == acked
+
+
+def test_a_fin_behind_it_is_no_part_of_it() -> None:
+    of = asked()
+    of.send(0, flags=FIN | ACK, later=ACK_HELD)
+    of.send(1, later=MILLISECOND)
+    of.send(1, TOLD)
+    assert [acked for acked, *_ in told_of(of)] == [None]
+
+
+def test_round_trips_of_late_are_those_of_the_span_or_the_one_before() -> None:
+    of = Conversation()
+    of.open()
+    for took in (4, 9, 7):
+        of.send(0, ASKED, later=SPAN)
+        of.send(1, later=took * MILLISECOND)
+        of.send(1, TOLD)
+    assert [trips for _, *trips in told_of(of)] == [[4, 1], [9, 1], [7, 1]]
+    of.send(0, ASKED, later=SPAN)
+    of.send(1, TOLD, later=5 * MILLISECOND)  # its own round trip is not counted yet
+    assert told_of(of)[-1] == (5, 7, 1)
+
+
+def test_where_the_capture_begins_with_the_request_there_is_no_round_trip_yet() -> None:
+    of = Conversation()
+    of.send(0, ASKED)
+    of.send(1, TOLD, later=6 * MILLISECOND)
+    assert told_of(of) == [(6, None, None)]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafkascope.sniffer.columns import Runs
+from kafkascope.sniffer.columns import NO_TIME, Runs
 
 
 class Run(NamedTuple):
@@ -35,4 +35,6 @@ def runs(written: Iterable[Run]) -> Runs:
         np.array([run.part if isinstance(run.part, int) else len(run.part) for run in rows], np.int64),
         numbers,
         numbers * 1000,
+        np.full(len(rows), -1),
+        *[np.full(len(rows), NO_TIME)] * 3,
     )

@@ -13,7 +13,16 @@ An exchange takes from its request's first byte to its response's last (``total`
 - ``replicas``: a Produce with acks=all that the broker gave up with REQUEST_TIMED_OUT: in-sync replicas did not follow.
   Where they did follow, what they took cannot be told from what the leader took;
 - ``unsplit``: the capture lacks what would tell waiting from slowness;
-- ``slow``: all the rest, the time that broker and network took by themselves. Every exchange has it, be it 0.
+- ``slow``: all the rest, the time that broker and network took by themselves. Every exchange has it, be it 0. Of it are
+  told apart, as far as it is known when the broker's host acknowledged the request,
+
+  - ``network``: the way to the broker and back, as seen from the capture point: the shortest round trip of the
+    connection, or all the time to the acknowledgement where no host that is well holds one back so long (`ACK_HELD`);
+  - ``broker``: what came after the acknowledgement, for the request was there; and what came before it beyond the round
+    trip, if acknowledgements came at once of late and no host has to send one so soon (`ACK_HELD_LEAST`).
+
+  What is neither may be either: an acknowledgement that was held back, or packets that took long. An answer that was
+  lost on its way to a capture point at the client counts for the broker, for only its second copy was seen.
 
 Between exchanges lie
 
@@ -33,12 +42,17 @@ from numpy.typing import NDArray
 from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
 from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.health import ACK_HELD, ACK_HELD_LEAST
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 TOTAL, TRANSFER, QUEUED, THROTTLED = "total", "transfer", "queued", "throttled"
 WAITING, REPLICAS, UNSPLIT, SLOW, APPLICATION = "waiting", "replicas", "unsplit", "slow", "application"
-PARTS = (TOTAL, TRANSFER, QUEUED, THROTTLED, WAITING, REPLICAS, UNSPLIT, SLOW, APPLICATION)
+NETWORK, BROKER = "network", "broker"
+PARTS = (TOTAL, TRANSFER, QUEUED, THROTTLED, WAITING, REPLICAS, UNSPLIT, SLOW, NETWORK, BROKER, APPLICATION)
 ALWAYS = (TOTAL, SLOW)
 """Parts that every exchange has."""
+OF_SLOW = (NETWORK, BROKER)
+"""What the part slow is made of, of exchanges that tell."""
 
 ABSENT = -1
 
@@ -65,6 +79,9 @@ class Timed:
     request_done: I64
     answered: I64
     response_done: I64
+    acked: I64  # when the broker's host had acknowledged the request
+    round_trip: I64  # from data of the client to its acknowledgement, the least of late
+    least_round_trip: I64  # ... and of all so far
     error: I64  # at the top, else the first that is not 0
     top_error: Bool  # no partition was spoken of
     late: I64  # delay that the answer told, where the broker delays the answer itself (before KIP-219)
@@ -82,7 +99,7 @@ class Timed:
 
 
 def split(timed: Timed) -> dict[str, I64]:
-    """Nanoseconds by part; 0 in exchanges that have no such part."""
+    """Nanoseconds by part; 0 in exchanges that have no such part, `ABSENT` in network and broker if nothing tells."""
     end = np.maximum(timed.answered, timed.request_done)
     read = np.clip(timed.busy_until, timed.request_done, end)
     unmuted = np.clip(timed.muted_until, read, end)
@@ -95,6 +112,11 @@ def split(timed: Timed) -> dict[str, I64]:
     allowed = np.where(timed.known, np.minimum(allowed, rest), 0)
     replicas = np.where(timed.api_key == apis.PRODUCE, allowed, 0)
     waiting = allowed - replicas
+    slow = rest - allowed - unsplit
+    network, broker = _told_apart(timed)
+    on_the_way = np.clip(timed.request_done + network - unmuted, 0, slow)
+    at_broker = slow - np.clip(timed.request_done + broker - unmuted, 0, slow)
+    told = network >= 0
     transfer = np.maximum(timed.request_done - timed.requested, 0) + np.maximum(timed.response_done - end, 0)
     return {
         TOTAL: end - timed.request_done + transfer,
@@ -104,8 +126,24 @@ def split(timed: Timed) -> dict[str, I64]:
         WAITING: waiting,
         REPLICAS: replicas,
         UNSPLIT: unsplit,
-        SLOW: rest - allowed - unsplit,
+        SLOW: slow,
+        NETWORK: np.where(told, on_the_way, ABSENT),
+        BROKER: np.where(told, at_broker, ABSENT),
     }
+
+
+def _told_apart(timed: Timed) -> tuple[I64, I64]:
+    """For how long each request was on its way, and from when on it was with the broker, both from its last byte on.
+
+    `ABSENT` where nothing tells.
+    """
+    acked, least = np.maximum(timed.acked - timed.request_done, 0), timed.least_round_trip
+    at_once = 2 * least + MILLISECOND_NS
+    late = acked > least + ACK_HELD
+    clear = (acked <= at_once) | ((timed.round_trip <= at_once) & (acked < least + ACK_HELD_LEAST))
+    network = np.where(late, acked, np.minimum(least, acked))
+    told = (timed.acked >= 0) & (timed.round_trip >= 0) & (least >= 0)
+    return np.where(told, network, ABSENT), np.where(told, np.where(clear, network, acked), ABSENT)
 
 
 def _allowed(timed: Timed) -> I64:

@@ -9,7 +9,7 @@ from kafkascope.reports.answers.answers import Answers, group_of
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.incident_timelines import IncidentTimeline
 from kafkascope.reports.answers.incidents import nothing_wrong
-from kafkascope.reports.answers.latency import PART_NAMES, Latency, Ranked, Spread, telling, tone
+from kafkascope.reports.answers.latency import PART_NAMES, Latency, Ranked, Spread, of_broker, spent_on, telling, tone
 from kafkascope.reports.answers.progress import LINES, GroupLag
 from kafkascope.reports.answers.throughput import Flow
 from kafkascope.reports.columns.shown import shown_text
@@ -85,7 +85,7 @@ def _tiles(answers: Answers) -> list[Json]:
             )
     if answers.latency is not None and answers.latency.apis:
         common = [one for one in answers.latency.apis if one.total.count >= OFTEN] or answers.latency.apis
-        value, api = max((one.parts.get("slow", one.total).at[2], one.api) for one in common)
+        value, api = max(((of_broker(one)[0] or one.total).at[2], one.api) for one in common)
         tiles.append(_tile("latency", duration(value), "slowest API, p99", f"{api}, waiting left out", ""))
     if (errors := answers.errors) is not None:
         count = sum(one.count for one in errors.trouble)
@@ -224,16 +224,18 @@ def _latency(latency: Latency | None, clock: Clock) -> Json | None:
                         # Time between exchanges is no share of the time of exchanges.
                         "share": None
                         if name == "application" or not one.total.sum_ms
-                        else round(part.sum_ms / one.total.sum_ms, 4),
+                        else round(shares[name] / one.total.sum_ms, 4),
                         "percentiles": _percentiles(part),
                         "tone": tone(name, part),
                     }
                     for name, part in one.parts.items()
+                    if name in shares or name == "application"
                 ]
                 if telling(one)
                 else [],
             }
             for one in latency.apis
+            for shares in (spent_on(one),)
         ],
         "heats": [
             {"api": heat.api, "part": heat.part, "cells": heat.cells.reshape(-1).tolist()} for heat in latency.heats

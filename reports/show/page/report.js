@@ -1030,7 +1030,7 @@ function latency() {
   if (split.length) {
     const longest = Math.max(...split.flatMap((r) => r.parts.map((part) => part.percentiles[2])));
     shown.append(el("h3", null, "Where the time went"),
-      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is the time of broker and disk. Since Kafka 2.0 a throttled answer comes at once and the delay after it: that part lies beside the whole."),
+      el("p", { class: "quiet" }, "A Fetch waits for data as long as its client asked; JoinGroup and SyncGroup wait for other members. What is left is the network (a round trip, or the time until the request was acknowledged, if that came late) and the broker with its disk; all times are those of the capture point. Since Kafka 2.0 a throttled answer comes at once and the delay after it: that part lies beside the whole."),
       el("p", { class: "legend quiet" }, "Bars: p99 of the part, against the longest of all. ", el("span", { class: "entry" }, el("span", { class: "swatch part" }), "as asked, or short"),
         el("span", { class: "entry" }, el("span", { class: "swatch part warn" }), `p99 of ${duration(L.slow_ms)} or more that nobody asked for`), el("span", { class: "entry" }, el("span", { class: "swatch part bad" }), `of ${duration(L.long_ms)} or more`)),
       table(["API", "", "part", ["share of time", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"]], split.flatMap((r) =>

@@ -21,6 +21,9 @@ NANOSECONDS = {
     "request_done",
     "answered",
     "response_done",
+    "acked",
+    "round_trip",
+    "least_round_trip",
     "late",
     "busy_until",
     "muted_until",
@@ -51,7 +54,8 @@ def timed(**values: Any) -> Timed:
 
 
 def spent(**values: Any) -> dict[str, float]:
-    return {part: float(took[0]) / MS for part, took in split(timed(**values)).items() if took[0] or part == parts.SLOW}
+    found = split(timed(**values)).items()
+    return {part: float(took[0]) / MS for part, took in found if took[0] > 0 or part == parts.SLOW}
 
 
 @pytest.mark.parametrize(
@@ -123,14 +127,44 @@ def test_what_the_time_was_spent_on(case: str, values: dict[str, Any], expected:
     assert spent(**values) == pytest.approx({"total": total} | expected), case
 
 
+TRIP = {"round_trip": 10, "least_round_trip": 10}
+LATE = 1010 + 200  # a round trip, and as long as a host may hold an acknowledgement back
+HELD = 1010 + 40
+
+
+@pytest.mark.parametrize(
+    ("case", "values", "network", "broker"),
+    [
+        ("nothing tells", {"answered": 1900}, ABSENT, ABSENT),
+        ("no round trip was seen", {"acked": 1001, "round_trip": ABSENT, "least_round_trip": ABSENT}, ABSENT, ABSENT),
+        ("acknowledged at once, answered late", {"answered": 1900, "acked": 1021}, 10, 890),
+        ("not at once, and no longer than held back", {"answered": 1900, "acked": LATE}, 10, 690),
+        ("acknowledged late", {"answered": 1900, "acked": LATE + 1}, 211, 689),
+        ("late with the answer", {"answered": 1900, "acked": 1900}, 900, 0),
+        ("with the answer, soon, while all is well", {"answered": HELD - 1, "acked": HELD - 1}, 10, 39),
+        ("with the answer, after as long as one is held back", {"answered": HELD, "acked": HELD}, 10, 0),
+        ("with the answer, as round trips take long", {"answered": 1049, "acked": 1049, "round_trip": 22}, 10, 0),
+        ("with the answer, as round trips are well", {"answered": 1049, "acked": 1049, "round_trip": 21}, 10, 39),
+        ("sooner than ever", {"answered": 1004, "acked": 1004}, 4, 0),
+        ("it was there already", {"acked": 1010, "busy_until": 1200}, 0, 100),
+        ("it came as the broker became free", {"acked": 1010, "busy_until": 1006}, 4, 290),
+        ("a long poll", LONG_POLL | {"answered": 1530, "acked": 1010}, 10, 20),
+        ("a long poll that brought data", LONG_POLL | DATA | {"acked": 1010}, 0, 0),
+    ],
+)
+def test_what_was_slow_is_told_apart(case: str, values: dict[str, Any], network: int, broker: int) -> None:
+    found = split(timed(**{**TRIP, "response_done": values.get("answered", 1300), **values}))
+    told = [int(found[part][0]) for part in parts.OF_SLOW]
+    assert told == [one if one == ABSENT else one * MS for one in (network, broker)], case
+
+
 times = st.integers(0, 3000)
 
 
 @given(
     st.sampled_from([apis.METADATA, apis.FETCH, apis.PRODUCE, apis.JOIN_GROUP, apis.SYNC_GROUP, apis.SHARE_FETCH]),
     st.lists(times, min_size=4, max_size=4),
-    st.one_of(st.just(ABSENT), times),
-    st.one_of(st.just(ABSENT), times),
+    st.lists(st.one_of(st.just(ABSENT), times), min_size=5, max_size=5),
     st.integers(-(2**31), 2**31 - 1),
     st.integers(-(2**31), 2**31 - 1),
     st.integers(0, 2**40),
@@ -140,8 +174,7 @@ times = st.integers(0, 3000)
 def test_parts_are_never_negative_and_add_up(
     api_key: int,
     at: list[int],
-    busy: int,
-    muted: int,
+    others: list[int],
     max_wait: int,
     min_bytes: int,
     ready: int,
@@ -149,6 +182,7 @@ def test_parts_are_never_negative_and_add_up(
     error: int,
 ) -> None:
     requested, request_done, answered, response_done = sorted(at)
+    busy, muted, acked, round_trip, least = others
     found = split(
         timed(
             api_key=api_key,
@@ -158,6 +192,9 @@ def test_parts_are_never_negative_and_add_up(
             response_done=response_done,
             busy_until=busy,
             muted_until=muted,
+            acked=acked,
+            round_trip=round_trip,
+            least_round_trip=least,
             max_wait=max_wait,
             min_bytes=min_bytes,
             ready_records=ready,
@@ -167,6 +204,8 @@ def test_parts_are_never_negative_and_add_up(
             **DATA,
         )
     )
+    of_slow = [int(found.pop(part)[0]) for part in parts.OF_SLOW]
+    assert of_slow == [ABSENT, ABSENT] or (min(of_slow) >= 0 and sum(of_slow) <= found[parts.SLOW][0])
     assert all(took[0] >= 0 for took in found.values())
     assert sum(int(took[0]) for part, took in found.items() if part != parts.TOTAL) == found[parts.TOTAL][0]
     assert found[parts.TOTAL][0] == (response_done - requested) * MS
