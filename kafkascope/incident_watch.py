@@ -24,7 +24,7 @@ from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.spool import Spool
 
 WINDOW_S = 600
-"""Live, what is older than one to two of these is forgotten."""
+"""Live, and of a pipe, what is older than one to two of these is forgotten."""
 LOOK_S = 10
 """Live, so long between looks at least ..."""
 SHARE = 4
@@ -46,9 +46,9 @@ def looks(
     remark: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[News]]:
-    """What there is to tell, after each batch of rows; at the end what is not sure yet, and of files all of it.
+    """What there is to tell, after each batch of rows of an interface or a pipe; at the end what is not sure yet.
 
-    Then it remarks that nothing is wrong, if that is so.
+    Of files all is told at the end, as `kafkascope.read` has it. Then it remarks that nothing is wrong, if that is so.
     """
     window, told = Window(clock, forgets=source.so_far is not None), Told()
     trouble = False

@@ -125,8 +125,6 @@ class BatchSource(Protocol):
 class Reading:
     """Capture files, read once from begin to end. Raises ``sniffer.sources.SourceError`` if nothing can be read."""
 
-    so_far = None  # the engine is at work in another thread
-
     def __init__(
         self,
         paths: Sequence[str],
@@ -134,15 +132,18 @@ class Reading:
         names_ahead: bool = False,
         before: FilesRead | None = None,
         progress_bar: bool = True,
+        in_step: bool = False,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
         before: what an earlier reading of these paths has read (its ``files``); the same is read again, or an error.
         progress_bar: show on stderr, if that is a terminal, how far it is.
+        in_step: of a stream the engine is no farther than whoever takes the batches, who may ask for `so_far`.
         """
         expected = before.contents if before else {}
         self._paths = list(expected) if before else list(paths)
         self.is_stream = any(map(is_stream, self._paths))
+        self._in_step = in_step and self.is_stream
         self._names_ahead = names_ahead and not self.is_stream
         self._progress_bar = progress_bar
         self.joined = before.joined if before else None
@@ -166,10 +167,15 @@ class Reading:
         """Names of topic ids, as far as they are known."""
         return self._engine.topic_names
 
+    @property
+    def so_far(self) -> Callable[[], Iterator[Tables]] | None:
+        """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
+        return (lambda: copy.deepcopy(self._engine).finish()) if self._in_step else None
+
     def batches(self) -> Iterator[Batch]:
-        """Rows as they become complete. Reading, decoding and the caller's work go on side by side."""
+        """Rows as they become complete. Reading, decoding and the caller's work go on side by side, but for in_step."""
         with ProgressBar("read", shown=self._progress_bar) as progress:
-            for batch in ahead(self._batches()):
+            for batch in self._batches() if self._in_step else ahead(self._batches()):
                 progress.update("read", self.capture.bytes_read, self.capture.size)
                 yield batch
 

@@ -157,8 +157,9 @@ def run(options: SniffOptions, remark: Remark) -> int:
                 remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
                 return show(listening, options, out, remark)
         # Lines that pass by on the terminal are progress enough.
-        progress_bar = options.display.groups or options.display.incidents or not sys.stdout.isatty()
-        with Reading(options.files, of_engine, names_ahead=True, progress_bar=progress_bar) as reading:
+        incidents = options.display.incidents
+        progress_bar = options.display.groups or incidents or not sys.stdout.isatty()
+        with Reading(options.files, of_engine, True, progress_bar=progress_bar, in_step=incidents) as reading:
             return show(reading, options, out, remark)
     except SourceError as error:
         out.flush()

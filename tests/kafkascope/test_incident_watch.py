@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import queue
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +103,35 @@ def test_a_look_leaves_the_engine_as_it_was() -> None:
     stalled = [one.incident for news in found for one in news if one.incident.severity == Severity.WARNING]
     assert {one.kind for one in stalled} == {IncidentKind.BROKER_STALLED}
     assert {one.subjects for one in stalled} == {of_file(PAUSED)[0].subjects}
+
+
+def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
+    pipe, whole = tmp_path / "pipe", gzip.decompress(Path(KILLED).read_bytes())
+    os.mkfifo(pipe)
+    chunks = [whole[begin : begin + 50_000] for begin in range(0, len(whole), 50_000)]
+    opened: queue.Queue[Reading] = queue.Queue()
+    written: list[int] = []
+
+    def write() -> None:
+        """Chunk after chunk, each when the one before has been read."""
+        with pipe.open("wb", buffering=0) as file:
+            written.append(file.write(chunks[0]))
+            reading = opened.get()
+            for chunk in chunks[1:]:
+                while reading.capture.bytes_read < sum(written):
+                    time.sleep(0.001)
+                written.append(file.write(chunk))
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    seconds, options = count(0, 6), EngineOptions()
+    with Reading([str(pipe)], options, in_step=True) as reading:
+        opened.put(reading)
+        found = [(len(written), news) for news in looks(reading, options, lambda line: None, lambda: next(seconds))]
+    writer.join()
+    [down] = [(place, one) for place, news in found for one in news if one.incident.kind == IncidentKind.BROKER_DOWN]
+    assert down[0] < len(chunks) - 2
+    assert down[1].incident.subjects == of_file(KILLED)[0].subjects
 
 
 # --- when something is told ------------------------------------------------------------------------------------------
