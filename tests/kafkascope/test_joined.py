@@ -74,7 +74,7 @@ def assert_same(one: Capture, other: Capture, within: int) -> None:
                 apart = (mine[column] - theirs[column]).abs().max()
                 assert not apart > pd.Timedelta(within, "ns"), (table, column)
                 assert mine[column].isna().equals(theirs[column].isna()), (table, column)
-            elif column.startswith("rtt_"):  # between two such times
+            elif column.startswith(("rtt_", "round_trip", "least_round_trip")):  # between two such times
                 apart = (mine[column] - theirs[column]).abs().max()
                 assert not apart > 2 * within / MILLISECOND, (table, column)
                 assert mine[column].isna().equals(theirs[column].isna()), (table, column)
