@@ -25,6 +25,7 @@ from kafkascope.reports.measures.latency.parts import (
     THROTTLED,
     TOTAL,
     TRANSFER,
+    UNCLEAR,
     UNSPLIT,
     WAITING,
 )
@@ -40,11 +41,10 @@ _ROW_BUCKETS = 18  # buckets of a histogram in one row of a picture: durations g
 _POLLING = frozenset(
     {"Produce", "Fetch", "ShareFetch"}
 )  # what an application does all the time, if nothing holds it up
-_EVERYWHERE = frozenset({TOTAL, SLOW, NETWORK, BROKER, TRANSFER, APPLICATION})  # parts that say little by themselves
+_EVERYWHERE = frozenset({TOTAL, SLOW, *OF_SLOW, TRANSFER, APPLICATION})  # parts that say little by themselves
 _MUCH = 0.1  # share of the time from which on the network is worth a word
 _LITTLE = 0.1  # share of what was slow up to which it need not be told apart for the broker's percentiles to be all
 _MICROSECOND_MS = 1e-3
-_LEAST_MS = 1e-3  # of time in all; less is what is left of roundings
 _GROWTH = (1 + ERROR) / (1 - ERROR)
 
 
@@ -112,13 +112,14 @@ PART_NAMES: dict[str, tuple[str, str]] = {
     QUEUED: ("queued", "queued behind an earlier request on the connection"),
     REPLICAS: ("replicas", "replicas did not follow in time"),
     UNSPLIT: ("unsplit", "waiting, or the broker: the capture does not tell"),
-    SLOW: ("unclear", "broker or network: the capture does not tell"),
+    SLOW: ("broker and network", "broker and network"),
     NETWORK: ("network", "network, there and back"),
     BROKER: ("broker", "broker and disk"),
+    UNCLEAR: ("unclear", "broker or network: the capture does not tell"),
     APPLICATION: ("application", "application: answer to next request"),
 }
 """What each part is called: in a word, and in words."""
-_UNASKED = frozenset({SLOW, NETWORK, BROKER, QUEUED, REPLICAS, UNSPLIT, THROTTLED})  # what nobody asked for
+_UNASKED = frozenset({SLOW, *OF_SLOW, QUEUED, REPLICAS, UNSPLIT, THROTTLED})  # what nobody asked for
 
 _Key = tuple[str, ...]
 
@@ -317,29 +318,21 @@ def _parts_of(api: str) -> list[str]:
 def telling(one: ApiLatency) -> bool:
     """Whether the parts of an API's latency say more than the whole of it."""
     network = one.parts[NETWORK].sum_ms if NETWORK in one.parts else 0.0
-    return (
-        one.api in _POLLING
-        or not one.parts.keys() <= _EVERYWHERE
-        or network >= max(_MUCH * one.total.sum_ms, _LEAST_MS)
-    )
+    return one.api in _POLLING or not one.parts.keys() <= _EVERYWHERE or network >= _MUCH * one.total.sum_ms > 0
 
 
 def of_broker(one: ApiLatency) -> tuple[Spread | None, bool]:
     """What brokers and their disks took of an API's time, and whether it is told; else it is the most it can be."""
-    slow, broker = one.parts.get(SLOW), one.parts.get(BROKER)
-    if slow is not None and broker is not None and spent_on(one).get(SLOW, 0.0) <= _LITTLE * slow.sum_ms:
+    slow, broker, unclear = (one.parts.get(part) for part in (SLOW, BROKER, UNCLEAR))
+    if slow is not None and broker is not None and (unclear is None or unclear.sum_ms <= _LITTLE * slow.sum_ms):
         return broker, True
     return slow, False
 
 
-def spent_on(one: ApiLatency) -> dict[str, float]:
-    """Milliseconds by part, each in one part alone: what was slow is the network, the broker, or what nothing tells."""
-    spent = {name: part.sum_ms for name, part in one.parts.items() if name != APPLICATION}
-    if SLOW in spent:
-        spent[SLOW] = max(0.0, spent[SLOW] - sum(spent.get(part, 0.0) for part in OF_SLOW))
-        if spent[SLOW] < _LEAST_MS and BROKER in spent:
-            del spent[SLOW]
-    return spent
+def spent_on(one: ApiLatency) -> dict[str, Spread]:
+    """The parts that make up an API's time: each moment is in one of them alone."""
+    left_out = {APPLICATION, SLOW} if any(part in one.parts for part in OF_SLOW) else {APPLICATION}
+    return {name: part for name, part in one.parts.items() if name not in left_out}
 
 
 def tone(part: str, spread: Spread) -> str:

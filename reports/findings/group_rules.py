@@ -253,7 +253,8 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             by_client[d.kind, d.client_id or "?"].append(d)
     for (kind, client), leaves in sorted(by_client.items()):
         sure = kind == Trigger.POLL_TIMEOUT
-        if not sure and len(leaves) < threshold("leaving_and_returning"):
+        seldom = len(leaves) < threshold("leaving_and_returning")
+        if not sure and seldom and not all(_left_in_the_midst(group, leave) for leave in leaves):
             continue
         evidence = []
         limits = set()
@@ -284,6 +285,13 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             + ("" if sure else " If its log has no poll timeout, it unsubscribes and subscribes anew."),
             len(leaves) / (len(leaves) + 2),
         )
+
+
+def _left_in_the_midst(group: Group, leave: Disturbance) -> bool:
+    """Whether a client that commits left without a last commit: when it is closed or unsubscribes it makes one."""
+    commits = (m.at for m in group.log.messages if m.api in _COMMITS and m.client_id == leave.client_id)
+    last = max((at for at in commits if at <= leave.at), default=None)
+    return last is not None and leave.at - last > threshold("last_commit") * SECOND_NS
 
 
 def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tuple[Member | None, int | None]:

@@ -59,7 +59,7 @@ def lost(signs: Signs) -> Iterator[Incident]:
         if _by_coordinator(signs, of_brokers, row):
             continue
         loss = _loss(signs, row)
-        fate = _fate(signs, loss)
+        fate = _fate(signs, loss, of_brokers)
         where = loss.host or loss.client_id or f"{row['group_id']} {row['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
     for _, of_host in sorted(alike.items()):
@@ -172,25 +172,30 @@ _FATE_ADVICE = {
 }
 
 
-def _fate(signs: Signs, loss: Loss) -> Fate:
+def _fate(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:
     """Which of the three it was."""
     if loss.host is None or loss.last_word is None:
         text = "the capture does not show where it ran, or when it was heard last"
         return Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False)
     mine = [] if loss.client_id is None else signs.connections_of(loss.host, loss.client_id)
-    return _closed(loss, mine) or _silent(signs, loss, {row["connection"]: row for row in mine})
+    return _closed(loss, mine, of_brokers, signs.end) or _silent(signs, loss, {row["connection"]: row for row in mine})
 
 
-def _closed(loss: Loss, mine: Sequence[Row]) -> Fate | None:
-    """A process that ended: its kernel closed its connections; None if it closed none."""
+def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: int) -> Fate | None:
+    """A process that ended: its kernel closed its connections; None if it closed none, or one of several alone."""
     by_itself = [
         row
         for row in mine
         if row["closed"] is not None
         and loss.since - SECOND_NS <= row["closed"] < loss.expelled
         and (row["how_closed"] == "fin" or row["reset_by"] == "client")
+        and not any(one.host == row["broker"] and out_at([one], row["closed"], end) for one in of_brokers)
     ]
-    if not by_itself:
+    lived_on = any(
+        row["exchanges"] and (row["opened"] or 0) < loss.since and (row["closed"] or loss.expelled) >= loss.expelled
+        for row in mine
+    )
+    if len(by_itself) <= lived_on:
         return None
     closed = min(by_itself, key=lambda row: (row["closed"], row["connection"]))
     how = "FIN" if closed["how_closed"] == "fin" else "RST"

@@ -174,9 +174,9 @@ def _waiting(signs: Signs, outage: Outage, rows: Sequence[Row]) -> Incident:
         subjects=(*topic_subjects(topics), *signs.clients(names)),
         started=since,
         ended=until,
-        headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)} to {listed(topics)} waited for up "
-        f"to {duration(longest)} from {clock(since)} on: their leaders were there, but replicas on "
-        f"{signs.broker_words(outage.host)} were not",
+        headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
+        f"{f' to {listed(topics)}' if topics else ''} waited for up to {duration(longest)} from {clock(since)} on: "
+        f"their leaders were there, but replicas on {signs.broker_words(outage.host)} were not",
         evidence=tuple(
             Weighed(
                 f"Produce with acks=all of {row['client_id']} "

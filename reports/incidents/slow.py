@@ -137,7 +137,7 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
             if in_callback
             else f"the application of group {group} takes longer over its records than {allowed} "
         )
-        + f"({how_often}, from {clock(since)} to {clock(until)})"
+        + f"({how_often}, {f'from {clock(since)} to {clock(until)}' if until > since else f'at {clock(since)}'})"
         + outcome(effects),
         evidence=tuple(evidence),
         advice=_ADVICE_REVOCATION

@@ -140,7 +140,7 @@ def _latency(latency: Latency | None) -> Iterator[RenderableType]:
 
 def _most(api: ApiLatency) -> str:
     """What most of the time went to, and how much of it: ``waiting 84%``."""
-    parts = spent_on(api)
+    parts = {name: part.sum_ms for name, part in spent_on(api).items()}
     if not api.total.sum_ms or not parts:
         return ""
     name = max(parts, key=lambda one: parts[one])

@@ -176,9 +176,9 @@ def _latency(answers: Answers) -> Iterator[str]:
     for api in latency.apis[:ROWS]:
         broker, is_told = of_broker(api)
         shares = ", ".join(
-            f"{PART_NAMES[name][0]} {spent / api.total.sum_ms:.0%}"
-            for name, spent in spent_on(api).items()
-            if api.total.sum_ms and spent / api.total.sum_ms >= 0.005
+            f"{PART_NAMES[name][0]} {part.sum_ms / api.total.sum_ms:.0%}"
+            for name, part in spent_on(api).items()
+            if api.total.sum_ms and part.sum_ms / api.total.sum_ms >= 0.005
         )
         p50, p90, p99, _ = map(duration, api.total.at)
         slowest = f"{'' if is_told else '≤'}{duration(broker.at[2])}" if broker else ""

@@ -188,7 +188,7 @@ def _of_exchanges(of: dict[str, I64], beside: dict[str, I64], near: Neighbourhoo
         more_ready=beside["more"] > 0,
     )
     for part, length in parts.split(timed).items():
-        least = 0 if part in (*parts.ALWAYS, *parts.OF_SLOW) else 1
+        least = 0 if part in (*parts.ALWAYS, parts.NETWORK, parts.BROKER) else 1
         some = np.flatnonzero(length >= least)
         yield Spent(part, rows[some] + near.new, of["requested"][some], length[some])
 

@@ -19,7 +19,10 @@ THRESHOLDS: dict[str, Threshold] = {
         6, "rebalances", "a crash, a restart, or a late poll makes two or three; what goes on does not end by itself"
     ),
     "storm_window": Threshold(300, "s", "max.poll.interval.ms by default: a loop of poll timeouts turns once in it"),
-    "leaving_and_returning": Threshold(2, "times", "once may be an application that subscribes anew"),
+    "leaving_and_returning": Threshold(
+        2, "times", "once may be an application that subscribes anew, unless it left without a last commit"
+    ),
+    "last_commit": Threshold(1, "s", "clients commit in the same moment in which they leave because they are told to"),
     "heartbeats_in_session": Threshold(
         2.5, "heartbeats", "Kafka advises three in a session timeout; with fewer than two a single lost one ends it"
     ),

@@ -52,6 +52,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
         ("unanswered", "p1"),
     },
     "too-large": {("error_loop", "p2"), ("sent_again", "p2")},
+    "rdk-slow": {("leaving_and_returning", "pay")},
     "two-at-once": {
         ("coordinator_moved", "shop"),
         ("heartbeat_held_up", "slow"),

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from kafkascope.reports.groups.classic.facts import GroupFacts, Leave
 from kafkascope.reports.groups.classic.generations import MOST_INFERRED, Generation
 from kafkascope.reports.groups.classic.readings import Index, OpeningReader
+from kafkascope.reports.groups.leaving import NOT_HERE
 
 
 def with_inferred(
@@ -84,7 +85,7 @@ def _emptied(
         passed_over = following is not None and following.number > generation.number + 1
         if (member in joining and member not in present) or (ends is None and not passed_over):
             return None
-        if not passed_over and (ends is None or ends > last_seen):
+        if not passed_over and (ends is None or ends > last_seen or _asked_in_vain(facts, member, high)):
             return None  # it may still be there
         gone[member] = min(ends, until) if ends is not None else until
     if not generation.complete and (not leaves or following is not None):
@@ -96,3 +97,11 @@ def _emptied(
         listed={},
         emptied_by=leaves if all_left else [],
     )
+
+
+def _asked_in_vain(facts: GroupFacts, member: str, until: int) -> bool:
+    """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session then?"""
+    heard = facts.words[member].heard if member in facts.words else []
+    last = heard[bisect_right(heard, until) - 1] if heard and heard[0] <= until else 0
+    told = (each for each in facts.refusals if each.member_id == member and each.error in NOT_HERE)
+    return any(last <= (each.message.answered or each.at) <= until for each in told)

@@ -13,16 +13,16 @@ An exchange takes from its request's first byte to its response's last (``total`
 - ``replicas``: a Produce with acks=all that the broker gave up with REQUEST_TIMED_OUT: in-sync replicas did not follow.
   Where they did follow, what they took cannot be told from what the leader took;
 - ``unsplit``: the capture lacks what would tell waiting from slowness;
-- ``slow``: all the rest, the time that broker and network took by themselves. Every exchange has it, be it 0. Of it are
-  told apart, as far as it is known when the broker's host acknowledged the request,
+- ``slow``: all the rest, the time that broker and network took by themselves. Every exchange has it, be it 0. It is
+  made up of what is told apart by when the broker's host acknowledged the request:
 
   - ``network``: the way to the broker and back, as seen from the capture point: the shortest round trip of the
     connection, or all the time to the acknowledgement where no host that is well holds one back so long (`ACK_HELD`);
   - ``broker``: what came after the acknowledgement, for the request was there; and what came before it beyond the round
-    trip, if acknowledgements came at once of late and no host has to send one so soon (`ACK_HELD_LEAST`).
-
-  What is neither may be either: an acknowledgement that was held back, or packets that took long. An answer that was
-  lost on its way to a capture point at the client counts for the broker, for only its second copy was seen.
+    trip, if acknowledgements came at once of late and no host has to send one so soon (`ACK_HELD_LEAST`). An answer
+    that was lost on its way to a capture point at the client counts here, for only its second copy was seen;
+  - ``unclear``: what may be either: an acknowledgement that was held back, or packets that took long; and all of it
+    where the capture lacks acknowledgements.
 
 Between exchanges lie
 
@@ -47,12 +47,12 @@ from kafkascope.sniffer.units import MILLISECOND_NS
 
 TOTAL, TRANSFER, QUEUED, THROTTLED = "total", "transfer", "queued", "throttled"
 WAITING, REPLICAS, UNSPLIT, SLOW, APPLICATION = "waiting", "replicas", "unsplit", "slow", "application"
-NETWORK, BROKER = "network", "broker"
-PARTS = (TOTAL, TRANSFER, QUEUED, THROTTLED, WAITING, REPLICAS, UNSPLIT, SLOW, NETWORK, BROKER, APPLICATION)
+NETWORK, BROKER, UNCLEAR = "network", "broker", "unclear"
+PARTS = (TOTAL, TRANSFER, QUEUED, THROTTLED, WAITING, REPLICAS, UNSPLIT, SLOW, NETWORK, BROKER, UNCLEAR, APPLICATION)
 ALWAYS = (TOTAL, SLOW)
 """Parts that every exchange has."""
-OF_SLOW = (NETWORK, BROKER)
-"""What the part slow is made of, of exchanges that tell."""
+OF_SLOW = (NETWORK, BROKER, UNCLEAR)
+"""What the part slow is made of."""
 
 ABSENT = -1
 
@@ -129,6 +129,7 @@ def split(timed: Timed) -> dict[str, I64]:
         SLOW: slow,
         NETWORK: np.where(told, on_the_way, ABSENT),
         BROKER: np.where(told, at_broker, ABSENT),
+        UNCLEAR: slow - np.where(told, on_the_way + at_broker, 0),
     }
 
 

@@ -224,18 +224,18 @@ def _latency(latency: Latency | None, clock: Clock) -> Json | None:
                         # Time between exchanges is no share of the time of exchanges.
                         "share": None
                         if name == "application" or not one.total.sum_ms
-                        else round(shares[name] / one.total.sum_ms, 4),
+                        else round(part.sum_ms / one.total.sum_ms, 4),
                         "percentiles": _percentiles(part),
                         "tone": tone(name, part),
                     }
                     for name, part in one.parts.items()
-                    if name in shares or name == "application"
+                    if name in shown or name == "application"
                 ]
                 if telling(one)
                 else [],
             }
             for one in latency.apis
-            for shares in (spent_on(one),)
+            for shown in (spent_on(one),)
         ],
         "heats": [
             {"api": heat.api, "part": heat.part, "cells": heat.cells.reshape(-1).tolist()} for heat in latency.heats

@@ -57,6 +57,21 @@ def test_leaving_and_coming_back_is_told_the_second_time(count: int, found: int)
     assert len(of_kind("leaving_and_returning", history)) == found
 
 
+@pytest.mark.parametrize(
+    ("committed", "client", "found"),
+    [(None, "a", 0), (8_999, "a", 1), (9_000, "a", 0), (8_000, "b", 0), (10_001, "a", 0)],
+)
+def test_one_that_leaves_without_a_last_commit_is_told_the_first_time(
+    committed: float | None, client: str, found: int
+) -> None:
+    came_back = Evidence("it came back", None, None, 0.4, "poll_timeout", rejected=True)
+    history = rebalances(10, trigger="member_left", trigger_client_id="a", evidence=[came_back])
+    said = Conversation()
+    if committed is not None:
+        said.say(committed, "OffsetCommit", client, {}, {})
+    assert len(of_kind("leaving_and_returning", history, said)) == found
+
+
 @pytest.mark.parametrize(("interval_ms", "found"), [(4_001, 1), (4_000, 0)])
 def test_two_and_a_half_heartbeats_fit_into_a_session(interval_ms: int, found: int) -> None:
     said = Conversation()

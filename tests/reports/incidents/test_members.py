@@ -90,6 +90,29 @@ def test_what_brokers_or_others_on_the_host_close_is_no_end_of_it() -> None:
         assert one.kind != "client_died"
 
 
+@pytest.mark.parametrize(("closed", "died"), [((31,), False), ((31, 31), True)])
+@pytest.mark.parametrize("goes_on", [None, 40, 39.9])
+def test_one_connection_of_several_that_is_closed_is_no_end_of_it(
+    closed: tuple[float, ...], died: bool, goes_on: float | None
+) -> None:
+    ended = [connection(n, opened=1, closed=at, how_closed="fin", exchanges=5) for n, at in enumerate(closed, 1)]
+    other = connection(9, opened=2, closed=goes_on, how_closed="open" if goes_on is None else "fin", exchanges=5)
+    (one,) = lost(connections=[*ended, other])
+    assert (one.kind == "client_died") == (died or goes_on == 39.9)
+    unused = other | {"exchanges": 0}
+    (one,) = lost(connections=[*ended, unused])
+    assert one.kind == "client_died"
+
+
+def test_what_ends_with_a_broker_is_no_end_of_its_client() -> None:
+    gone = silence(B2, 30.5, None, refused=2, ended=3, ended_clients=2)
+    ended = connection(2, broker=B2, opened=1, closed=31, how_closed="fin")
+    told = lost(connections=[ended], silences=[gone])
+    assert {one.kind for one in told} == {"broker_down", "client_unreachable"}
+    told = lost(connections=[ended | {"broker": B1}], silences=[gone])
+    assert {one.kind for one in told} == {"broker_down", "client_died"}
+
+
 def test_packets_to_a_host_that_says_nothing_any_more_show_that_it_is_cut_off() -> None:
     asked = health(1, "broker", [32, 34, 39.9], [32])
     (one,) = lost(tcp_health=[SENT, asked])

@@ -71,6 +71,7 @@ def test_parts_make_up_the_total() -> None:
     of_totals = sums.drop(columns=[parts.TOTAL, parts.APPLICATION, *parts.OF_SLOW]).sum(axis="columns")
     assert np.allclose(of_totals, sums[parts.TOTAL])  # nothing was throttled here, so nothing lies between exchanges
     assert (counts[parts.SLOW] == counts[parts.TOTAL]).all()
+    assert np.allclose(sums[list(parts.OF_SLOW)].sum(axis="columns"), sums[parts.SLOW])
 
 
 def test_members_who_wait_for_others_are_not_slow() -> None:

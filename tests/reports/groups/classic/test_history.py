@@ -496,6 +496,18 @@ def test_group_without_members_is_inferred() -> None:
     assert (empty.started, empty.stable) == (START + 12_000 * MS, START + 12_400 * MS)
 
 
+@pytest.mark.parametrize(("told_at", "is_empty"), [(None, True), (15_000, False), (8_000, True)])
+def test_a_group_is_not_empty_because_its_coordinator_is_away(told_at: float | None, is_empty: bool) -> None:
+    said = two_members()
+    for member in ("a~1", "b~1"):
+        if told_at:
+            said.heartbeat(told_at, member, 1, "COORDINATOR_NOT_AVAILABLE")
+        said.say(20_000, "Heartbeat", member[0], {"memberId": member, "generationId": 1}, None)
+    said.say(60_000, "FindCoordinator", "x", {"key": "g"}, {})
+    _, found = history_of(said)
+    assert (2 in found and found[2].trigger == "session_timeout") == is_empty
+
+
 def test_rebalance_that_is_open_as_the_capture_ends() -> None:
     for after in ("leave", "join"):
         said = two_members()

@@ -283,7 +283,7 @@ def latency_table(spans: int = 30) -> pa.Table:
         for api, centre in typical.items():
             shares = {"total": 1.0, "slow": 0.05, "transfer": 0.01}
             if api != "Metadata":
-                shares |= {"network": 0.002, "broker": 0.048}
+                shares |= {"network": 0.002, "broker": 0.047, "unclear": 0.001}
             if api in ("Fetch", "JoinGroup"):
                 shares |= {"waiting": 0.94}
             if api == "Fetch":
