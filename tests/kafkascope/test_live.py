@@ -364,7 +364,7 @@ def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:
     assert process.returncode == 0, errors.decode()
     dropped, (first, soon, later), issues = json.loads(output)
     assert 270 < dropped < 300  # two blocks hold three packets each
-    assert re.match(r"the kernel dropped 9\d packets \(9\d in all, 9\d\.0 %\): they come faster", first[0])
+    assert re.match(r"the kernel dropped 9\d packets \(9\d in all, 9\d\.\d %\): they come faster", first[0])
     assert soon == []
     assert re.fullmatch(r"the kernel dropped 200 packets \(29\d in all, 9\d\.\d %\)", later[0])
     assert issues == [["kernel_drops", dropped, True]]
