@@ -440,7 +440,7 @@ class OpeningReader:
             return self._silent(gap, before)
         stays = set(after.members)
         instances = {self._facts.instances.get(member) for member in stays} - {None}
-        left = {member for _, member in gap.leaves}
+        left = {member for _, member in gap.leaves} | self._left_since(before, gap.end)
         found = []
         for member in sorted(before.present()):
             if member in stays or member in left or self._facts.instances.get(member) in instances:
@@ -448,13 +448,18 @@ class OpeningReader:
             found.append(self._fell_out(gap, before, member))
         return found
 
+    def _left_since(self, before: Generation, until: int) -> set[str]:
+        """Members that left after a generation, maybe one before the gap in hand: of one that nobody named."""
+        places = slice(bisect_right(self._index.leaves, before.formed), bisect_right(self._index.leaves, until))
+        return {leave.member_id for leave in self._facts.leaves[places] if leave.error is None}
+
     def _silent(self, gap: Opening, before: Generation) -> list[Reading]:
         """Members whose session ended just before the rebalance, where not all members of the next are known."""
         upper = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=gap.end)
         lower = max(gap.content_until or before.formed, before.formed)
         heard_later = set(gap.after.joins) | gap.after.named | {member for _, member in gap.leaves}
         found = []
-        for member in sorted(before.present() - heard_later):
+        for member in sorted(before.present() - heard_later - self._left_since(before, gap.end)):
             ends = self._session_ends(before, member, gap.end)
             if ends is not None and lower - _LATE_NS <= ends <= upper + _TIMER_NS:
                 client = self._client(member, self._facts.instances.get(member))

@@ -508,6 +508,18 @@ def test_a_group_is_not_empty_because_its_coordinator_is_away(told_at: float | N
     assert (2 in found and found[2].trigger == "session_timeout") == is_empty
 
 
+def test_one_that_left_before_a_generation_that_nobody_named_was_not_lost() -> None:
+    said = Conversation()
+    said.join(0, "b~1", new=True, generation=1, leader="a~1", took=3000)
+    said.sync(3_010, "b~1", 1, {"t": [1]})
+    said.heartbeat(9_000, "b~1", 1)
+    said.leave(10_000, "b~1")
+    said.join(19_900, "b~2", new=True, generation=3, leader="a~1", took=300)  # when its session would have ended
+    said.sync(20_210, "b~2", 3, {"t": [1]})
+    _, found = history_of(said)
+    assert (found[3].trigger, found[3].trigger_client_id) == ("member_joined", "b")
+
+
 def test_rebalance_that_is_open_as_the_capture_ends() -> None:
     for after in ("leave", "join"):
         said = two_members()
