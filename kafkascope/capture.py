@@ -141,8 +141,7 @@ class Capture(Answering):
 
     @cached_property
     def _conclusions(self) -> dict[str, pa.Table]:
-        apart = {"findings": self._of_views("findings")}  # of each client
-        tables = {name: apart[name] if name in apart else self.arrow(name) for name in NEEDED}
+        tables = {name: self.arrow(name) for name in NEEDED} | {"findings": self._of_views("findings")}  # not together
         made = conclusions({name: ds.dataset(table) for name, table in tables.items()}, self.summary)
         self._add_issues(made.pop("issues", ISSUES.empty_table()))
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -101,6 +102,10 @@ class Engine:
             yield from self._tables(exchanges)
         if "issues" in self._wanted and len(self.faults_of_views):
             yield {"issues": issue_table(self.faults_of_views)}
+
+    def so_far(self) -> Iterator[Tables]:
+        """What `finish` would give now; the engine goes on as if this had not been asked."""
+        return copy.deepcopy(self).finish()
 
     def _tables(self, exchanges: Exchanges) -> Iterator[Tables]:
         self.endpoints = self._session.endpoints(exchanges.connection)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections import Counter
@@ -170,7 +169,7 @@ class Reading:
     @property
     def so_far(self) -> Callable[[], Iterator[Tables]] | None:
         """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
-        return (lambda: copy.deepcopy(self._engine).finish()) if self._in_step else None
+        return self._engine.so_far if self._in_step else None
 
     def batches(self) -> Iterator[Batch]:
         """Rows as they become complete. Reading, decoding and the caller's work go on side by side, but for in_step."""
@@ -330,7 +329,7 @@ class Listening:
     @property
     def so_far(self) -> Callable[[], Iterator[Tables]]:
         """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
-        return lambda: copy.deepcopy(self._engine).finish()
+        return self._engine.so_far
 
     @property
     def is_partial(self) -> bool:

@@ -159,7 +159,9 @@ def run(options: SniffOptions, remark: Remark) -> int:
         # Lines that pass by on the terminal are progress enough.
         incidents = options.display.incidents
         progress_bar = options.display.groups or incidents or not sys.stdout.isatty()
-        with Reading(options.files, of_engine, True, progress_bar=progress_bar, in_step=incidents) as reading:
+        with Reading(
+            options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents
+        ) as reading:
             return show(reading, options, out, remark)
     except SourceError as error:
         out.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ settings.register_profile("any", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("quick", settings.get_profile("any"), max_examples=60)
 settings.register_profile("deep", settings.get_profile("any"), max_examples=3000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# Shells start what runs in the background with SIGINT ignored, which all processes that tests start would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A fault of ours ends the test that meets it, also in the processes that tests start: commands, tasks of Spark.
 os.environ[RAISE_FAULTS] = "1"

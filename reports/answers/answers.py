@@ -132,6 +132,7 @@ def _findings(table: ds.Dataset | None) -> Findings | None:
             row["evidence"] = [Observation(**one) for one in row["evidence"] or ()]
             row["weight"] = row["weight"] or 0.0
             row["subjects"] = row["subjects"] or []  # none in tables that an older version wrote
+            row["client_ids"] = row["client_ids"] or []
             kept.append(Finding(**row))
         if len(kept) > 4 * FINDINGS_SHOWN:
             kept = sorted(kept, key=order)[:FINDINGS_SHOWN]

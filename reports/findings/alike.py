@@ -68,6 +68,7 @@ def _one(rows: list[Row]) -> Finding:
         advice=worst["advice"],
         weight=worst["weight"],
         subjects=subjects,
+        client_ids=sorted({name for row in rows for name in row["client_ids"]}),
     )
 
 

@@ -74,6 +74,7 @@ class ClientFacts:
 
     def __init__(self, client: str, facts: Iterable[Fact]) -> None:
         self.subject = CAPTURE if client == CAPTURE else f"{OF_CLIENT}{client}"
+        self.client_ids = [] if client == CAPTURE else [client.rpartition(" (")[0]]
         self._by_kind: dict[str, list[Fact]] = defaultdict(list)
         for fact in facts:
             self._by_kind[fact.kind].append(fact)
@@ -113,7 +114,18 @@ def _finding(
     weight: float,
 ) -> Finding:
     since, until = min(f.first_at for f in of), max(f.last_at for f in of)
-    return Finding(severity, kind, title, facts.subject, since, until, evidence, advice, round(weight, 3))
+    return Finding(
+        severity,
+        kind,
+        title,
+        facts.subject,
+        since,
+        until,
+        evidence,
+        advice,
+        round(weight, 3),
+        client_ids=facts.client_ids,
+    )
 
 
 def _at(fact: Fact, text: str) -> Observation:

@@ -43,6 +43,7 @@ class Finding:
     advice: str
     weight: float = field(default=0.5)  # 0 to 1
     subjects: list[str] = field(default_factory=list)  # where it is about several
+    client_ids: list[str] = field(default_factory=list)  # of clients that it is about, or that did it in their group
 
     @property
     def id(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkascope.decoders.errors import Error
@@ -123,10 +123,22 @@ def _finding(
     advice: str,
     weight: float,
     span: tuple[int | None, int | None] | None = None,
+    clients: Iterable[str | None] = (),
 ) -> Finding:
     times = [observation.at for observation in evidence if observation.at is not None]
     since, until = span or (min(times, default=None), max(times, default=None))
-    return Finding(severity, kind, title, group.subject, since, until, list(evidence), advice, round(weight, 3))
+    return Finding(
+        severity,
+        kind,
+        title,
+        group.subject,
+        since,
+        until,
+        list(evidence),
+        advice,
+        round(weight, 3),
+        client_ids=sorted({client for client in clients if client}),
+    )
 
 
 def _seen(message: Message, text: str) -> Observation:
@@ -213,6 +225,7 @@ def _storm(group: Group) -> Iterator[Finding]:
         + followed,
         0.9 + 0.1 * most / (most + enough),
         (first, last),
+        clients=[d.client_id for d in recurring or disturbed],
     )
 
 
@@ -284,6 +297,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             "other threads and pause() meanwhile. Records that it was working on are given to others and done twice."
             + ("" if sure else " If its log has no poll timeout, it unsubscribes and subscribes anew."),
             len(leaves) / (len(leaves) + 2),
+            clients=[d.client_id for d in leaves],
         )
 
 
@@ -331,6 +345,7 @@ def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
             "how long it works between polls: both must be over within max.poll.interval.ms, which is the rebalance "
             "timeout. Shorten them, or raise it.",
             len(timeouts) / (len(timeouts) + 2),
+            clients=[d.client_id for d, _ in timeouts],
         )
 
 
@@ -357,6 +372,7 @@ def _members_lost(group: Group) -> Iterator[Finding]:
             "runs, look at pauses of the process and at the network. Its partitions stood still for that long.",
             0.5 + min(0.4, 0.1 * len(rebalances)),
             (_began(rebalances[0]), _began(rebalances[-1])),
+            clients=[r.trigger_client_id for r in rebalances],
         )
 
 
@@ -396,6 +412,7 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
             "member now.",
             0.6,
             (first.at, max(messages[-1].at for messages in lives)),
+            clients=[first.client_id],
         )
 
 
@@ -404,7 +421,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
     for message in group.log.messages:
         by_connection[message.connection].append(message)
     evidence: list[Observation] = []
-    clients: Counter[str] = Counter()
+    clients: Counter[str | None] = Counter()
     longest = 0.0
     for _, messages in sorted(by_connection.items()):
         slow: Message | None = None  # the request before that was answered last
@@ -414,7 +431,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
             if message.api in _HEARTBEATS:
                 if waited >= threshold("heartbeat_held_up") and held and slow is not None:
                     longest = max(longest, waited)
-                    clients[message.client_id or "?"] += 1
+                    clients[message.client_id] += 1
                     took = in_seconds(((slow.answered or slow.at) - slow.at) / MILLISECOND_NS)
                     text = f"{message.api} answered after {in_seconds(waited)}"
                     evidence.append(_seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}"))
@@ -422,7 +439,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
                 slow = message
     if not evidence:
         return
-    whose = ", ".join(client for client, _ in clients.most_common(3))
+    whose = ", ".join(client or "?" for client, _ in clients.most_common(3))
     yield _finding(
         group,
         Severity.WARNING,
@@ -432,6 +449,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
         "The broker answers the requests of a connection in turn. Find out why the request before it is slow (commits: "
         "replication of __consumer_offsets, disks); keep session.timeout.ms well above it.",
         longest / (longest + 5 * threshold("heartbeat_held_up")),
+        clients=clients,
     )
 
 
@@ -442,7 +460,8 @@ def _instance_ids(group: Group) -> Iterator[Finding]:
         instance = message.request.get("groupInstanceId") or message.request.get("instanceId") or "?"
         by_instance[instance].append(message)
     for instance, messages in sorted(by_instance.items()):
-        users = sorted({f"{m.client_id} ({m.client})" for m in group.log.messages if _instance(m) == instance})
+        used = [m for m in group.log.messages if _instance(m) == instance]
+        users = sorted({f"{m.client_id} ({m.client})" for m in used})
         yield _finding(
             group,
             Severity.CRITICAL,
@@ -452,6 +471,7 @@ def _instance_ids(group: Group) -> Iterator[Finding]:
             "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
             "ends; in a KIP-848 group the newer one is refused until the older has gone.",
             0.8,
+            clients=[m.client_id for m in used],
         )
 
 
@@ -477,6 +497,7 @@ def _joins_refused(group: Group) -> Iterator[Finding]:
             [_seen(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
             advice,
             0.7,
+            clients=[client],
         )
 
 
@@ -602,6 +623,7 @@ def _slow_rebalances(group: Group) -> Iterator[Finding]:
             ],
             "A member joins again when its application polls next: shorten what it does between polls.",
             longest / (longest + 3000 * threshold("slow_member")),
+            clients=[r.last_client_id for r in rebalances],
         )
 
 
@@ -624,6 +646,7 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
             "It commits as a member that it is no longer: what it works on has been given to somebody else and will be "
             "done twice. It must poll() to join again; commit in the rebalance listener before partitions are taken.",
             len(messages) / (len(messages) + 5),
+            clients=[m.client_id for m in messages],
         )
 
 

@@ -6,7 +6,7 @@ Rows become Python's only of those groups and topics that may be a finding: ther
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,7 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
                 ],
                 advice,
                 round(longest / (longest + 4 * enough), 3),
+                client_ids=_clients(found),
             )
 
 
@@ -116,6 +117,7 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
             "Give the group more members (up to the number of partitions) or make processing faster; see latency for "
             "whether its fetches are slow, and the application's time between answer and next request.",
             round(grown / (grown + 20 * threshold("lag_growing_by")), 3),
+            client_ids=_clients(row for rows in growing.values() for row in rows),
         )
 
 
@@ -145,6 +147,7 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
             ],
             "Commit more often, and in the rebalance listener before partitions are taken; make processing idempotent.",
             round(total / (total + 20 * enough), 3),
+            client_ids=_clients(found),
         )
 
 
@@ -164,6 +167,10 @@ def _that_grew(behind: pa.Table) -> pa.Table:
         lag[last] - lag[first] >= threshold("lag_growing_by")
     )
     return behind.filter(pa.array(grew[series]))
+
+
+def _clients(rows: Iterable[Row]) -> list[str]:
+    return sorted({row["client_id"] for row in rows if row["client_id"]})
 
 
 def _known(offset: int | None) -> str:

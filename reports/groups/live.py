@@ -90,7 +90,7 @@ class _Group:
 
 
 class LiveGroups:
-    """Rows of group_messages in, events and rebalances out. Times are those of the capture, in nanoseconds.
+    """Rows of group_rows in, events and rebalances out. Times are those of the capture, in nanoseconds.
 
     A file is read so fast that there is no hurry: a group is analyzed again when it has grown by a quarter, so that all
     analyses together cost a few times as much as one at the end. In a hurry at most half of the clock's seconds go into

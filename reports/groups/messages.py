@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
-from kafkascope.reports.vocabulary.tables import CONNECTION_FACTS, GROUP_MESSAGES
+from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, GROUP_ROWS
 
 Json = dict[str, Any]
 
@@ -93,7 +94,7 @@ class ConnectionEnd:
 
 
 def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | None:
-    """The exchanges (of the table of that name) that speak of groups, a row for each group; None without any."""
+    """Rows of GROUP_MESSAGES out of rows of exchanges: a row for each group they speak of; None without any."""
     rows = exchanges.filter(pc.is_in(exchanges["api"], pa.array(sorted(GROUP_APIS))))
     if not rows.num_rows:
         return None
@@ -111,10 +112,8 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
     rows = rows.take(pa.array(place, pa.int64()))
     connections = rows["connection"].to_pylist()
     known = [ends.get(connection) for connection in connections]
-    count = rows.num_rows
     columns: dict[str, Any] = {
         "group_id": pa.array(named, pa.string()),
-        "of_connection": pa.nulls(count, CONNECTION_FACTS),
         "at": pc.coalesce(rows["requested"], rows["answered"]),
         "answered": rows["answered"],
         "client": pa.array([end and end.client for end in known], pa.string()),
@@ -128,45 +127,41 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
     return pa.table(arrays, schema=GROUP_MESSAGES)
 
 
+def group_rows(kind: str, table: pa.Table) -> pa.Table:
+    """Rows of GROUP_ROWS out of those of GROUP_MESSAGES (kind ``message``) or GROUP_CONNECTIONS (``connection``)."""
+    columns = {"group_id": table["group_id"], kind: table.drop_columns("group_id").to_struct_array()}
+    nulls = {field.name: pa.nulls(table.num_rows, field.type) for field in GROUP_ROWS if field.name not in columns}
+    return pa.table(nulls | columns, schema=GROUP_ROWS)
+
+
 def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd]]:
-    """The rows of one group as values: messages in order of time, and how connections ended, by connection."""
-    messages: list[Message] = []
+    """Rows (GROUP_ROWS) of one group as values: messages in order of time, and how connections ended, by connection."""
     ended: dict[int, ConnectionEnd] = {}
-    for row in _rows(table):
-        if facts := row["of_connection"]:
-            if row["connection"] in ended and not facts["how_closed"]:
-                continue  # who the client is, told before the connection's end: that says it too
-            ended[row["connection"]] = ConnectionEnd(
-                connection=row["connection"],
-                client=row["client"],
-                client_port=row["client_port"],
-                broker=row["broker"],
-                client_id=row["client_id"],
-                **facts | {"how_closed": facts["how_closed"] or "open"},
-            )
-            continue
-        messages.append(
-            Message(
-                at=row["at"],
-                answered=row["answered"],
-                connection=row["connection"],
-                number=row["number"],
-                request_packet=row["request_packet"],
-                response_packet=row["response_packet"],
-                api=row["api"],
-                version=row["api_version"],
-                client_id=row["client_id"],
-                client=row["client"] or "",
-                client_port=row["client_port"] or 0,
-                broker=row["broker"] or "",
-                error=row["error"],
-                outcome=row["outcome"],
-                request_text=row["request"],
-                response_text=row["response"],
-            )
+    for row in _rows(table, "connection"):
+        if row["connection"] not in ended or row["how_closed"]:  # the end says too who the client is, as told before
+            ended[row["connection"]] = ConnectionEnd(**row | {"how_closed": row["how_closed"] or "open"})
+    messages = [
+        Message(
+            at=row["at"],
+            answered=row["answered"],
+            connection=row["connection"],
+            number=row["number"],
+            request_packet=row["request_packet"],
+            response_packet=row["response_packet"],
+            api=row["api"],
+            version=row["api_version"],
+            client_id=row["client_id"],
+            client=row["client"] or "",
+            client_port=row["client_port"] or 0,
+            broker=row["broker"] or "",
+            error=row["error"],
+            outcome=row["outcome"],
+            request_text=row["request"],
+            response_text=row["response"],
         )
-    messages.sort(key=in_order)
-    return messages, ended
+        for row in _rows(table, "message")
+    ]
+    return sorted(messages, key=in_order), ended
 
 
 def in_order(message: Message) -> tuple[int, int, int, int]:
@@ -207,15 +202,10 @@ _DECODER = json.JSONDecoder()
 _FIRST_LIST = re.compile(r'(?:\{|, )"(?P<name>\w+)": \[(?P<element>\{"\w+": )')
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    yield from table.cast(pa.schema([_with_whole_times(field) for field in table.schema])).to_pylist()
-
-
-def _with_whole_times(field: pa.Field) -> pa.Field:
-    """Times as numbers of nanoseconds: Python's own have microseconds."""
-    if pa.types.is_struct(field.type):
-        return field.with_type(pa.struct(map(_with_whole_times, field.type)))
-    return field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
+def _rows(table: pa.Table, kind: str) -> list[dict[str, Any]]:
+    """Those of GROUP_ROWS that are of one kind, with times as numbers."""
+    of_kind: pa.ChunkedArray = table[kind].drop_null()
+    return list(numbered(pa.Table.from_struct_array(of_kind)).to_pylist()) if len(of_kind) else []
 
 
 def _listed(api: str, request: str | None) -> list[Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs, client_of
+from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -64,7 +64,7 @@ def told(signs: Signs) -> Iterator[Incident]:
                 continue
             if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in refused or _is_of_broker(signs, row)):
                 continue  # that it tries again and again is told with the cause
-            by_client[client_of(row)[0]].append(row)
+            by_client[row["client_ids"][0]].append(row)
         if len(by_client) >= threshold("alike"):
             yield _told(signs, one, sorted(by_client), [row for found in by_client.values() for row in found])
             continue
@@ -74,7 +74,7 @@ def told(signs: Signs) -> Iterator[Incident]:
 
 def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -> Incident:
     """What one client does, or many alike."""
-    hosts = list(dict.fromkeys(client_of(row)[1] for row in found))
+    hosts = list(dict.fromkeys(host_of(row) for row in found))
     since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
     subjects = (*(Subject(Role.CLIENT, name) for name in names), *(Subject(Role.HOST, host) for host in hosts))
     worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
@@ -104,4 +104,4 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
 
 
 def _is_of_broker(signs: Signs, finding: Row) -> bool:
-    return client_of(finding)[1] in signs.brokers
+    return host_of(finding) in signs.brokers

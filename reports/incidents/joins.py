@@ -24,7 +24,7 @@ def refused(signs: Signs) -> Iterator[Incident]:
         if row["kind"] in kinds:
             by_group[group_of(row)].append(row)
     for group, found in sorted(by_group.items()):
-        names = sorted({name for row in found for name in _named(signs, row)})
+        names = sorted({name for row in found for name in row["client_ids"]})
         since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
         yield Incident(
             kind=IncidentKind.JOIN_REFUSED,
@@ -41,9 +41,3 @@ def refused(signs: Signs) -> Iterator[Incident]:
             effects=(Effect("members", f"{counted(len(names), 'client')} cannot work", len(names)),) if names else (),
             findings=frozenset(row["id"] for row in found),
         )
-
-
-def _named(signs: Signs, finding: Row) -> list[str]:
-    """Client ids that a finding of a group names: words of its title that are client ids of the capture."""
-    title = finding["title"].replace(",", " ").replace("(", " ").replace(":", " ").split()
-    return [word for word in title if word in signs.hosts_of]

@@ -19,6 +19,8 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import SECOND_NS
 
 _EVIDENCE = 8  # spans that are told, evenly over the time
+_LEAST_SPANS = 4  # fewer make no trend
+_RISING = 0.75  # of the steps from span to span, and of the spans with commits: one may come late
 
 
 @dataclass(slots=True)
@@ -30,10 +32,6 @@ class Span:
     lag: int
     end: int
     commits: int
-
-
-_LEAST_SPANS = 4  # fewer make no trend
-_RISING = 0.75  # of the steps from span to span, and of the spans with commits: one may come late
 
 
 def lagging(signs: Signs) -> Iterator[Incident]:

@@ -19,6 +19,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject
 from kafkascope.reports.vocabulary.incident_kinds import Role
 from kafkascope.sniffer.units import SECOND_NS
@@ -142,9 +143,8 @@ class Signs:
     ) -> frozenset[str]:
         """Ids of findings of these kinds about some groups and clients, in a time."""
         about = {f"group {group}" for group in groups}
-        named = tuple(f"client {name} (" for name in clients)
         found = self.findings_in(kinds, since, until)
-        return frozenset(row["id"] for row in found if row["subject"] in about or row["subject"].startswith(named))
+        return frozenset(row["id"] for row in found if row["subject"] in about or _is_of(row, clients))
 
     @cached_property
     def errors(self) -> list[Row]:
@@ -346,10 +346,14 @@ def group_of(finding: Row) -> str:
     return str(finding["subject"]).removeprefix("group ")
 
 
-def client_of(finding: Row) -> tuple[str, str]:
-    """Client id and address of the client that a finding is about: ``client ID (ADDRESS)``."""
-    name, _, host = finding["subject"].removeprefix("client ").rpartition(" (")
-    return name, host.removesuffix(")")
+def host_of(finding: Row) -> str:
+    """The address of the client that a finding is about: ``client ID (ADDRESS)``."""
+    return str(finding["subject"]).rpartition(" (")[2].removesuffix(")")
+
+
+def _is_of(finding: Row, clients: Collection[str]) -> bool:
+    """Whether a finding is about one of these clients, not about the group that they are in."""
+    return finding["subject"].startswith(OF_CLIENT) and not set(finding["client_ids"]).isdisjoint(clients)
 
 
 def packet_of(finding: Row) -> int | None:

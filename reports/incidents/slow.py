@@ -93,7 +93,7 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
             if one["trigger"] == Trigger.POLL_TIMEOUT and one["client_id"]:
                 times[one["client_id"]] += 1
     for row in found:
-        for name in _begins_with(signs, row["title"]):
+        for name in row["client_ids"]:
             times.setdefault(name, 0)
     names = sorted(times, key=lambda name: (-times[name], name))
     since = min([row["since"] for row in found if row["since"]] + [row["started"] for row in timed_out])
@@ -245,8 +245,3 @@ def revoking(signs: Signs) -> Iterator[Incident]:
             ),
             rebalances=rebalances,
         )
-
-
-def _begins_with(signs: Signs, title: str) -> list[str]:
-    """The client id that a title begins with, the longest of them; none if it begins with no client of the capture."""
-    return sorted((name for name in signs.hosts_of if title.startswith(f"{name} ")), key=len)[-1:]

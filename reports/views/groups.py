@@ -8,29 +8,30 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.views import Known, by_key
 from kafkascope.reports.findings.finding import Finding, finding_table
 from kafkascope.reports.findings.group_rules import group_findings
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
-from kafkascope.reports.groups.messages import body, group_messages, messages_of
+from kafkascope.reports.groups.messages import body, group_messages, group_rows, messages_of
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
-from kafkascope.reports.vocabulary.tables import CONNECTION_FACTS, GROUP_MESSAGES
+from kafkascope.reports.vocabulary.tables import GROUP_CONNECTIONS, GROUP_ROWS
 
 _MOST_GROUPS = 1_000
 """Groups of members on one connection that are remembered until it ends: a client has one or a few."""
 
 _INTRODUCTION = {"clientSoftwareName": "software", "clientSoftwareVersion": "software_version"}
-_HOW_IT_ENDED = tuple(field.name for field in CONNECTION_FACTS)
+_OF_CONNECTIONS = [name for name in GROUP_CONNECTIONS.names if name not in ("group_id", "broker")]
 
 
 class GroupsView:
     """Messages by group, and how the connections of members ended; of them, events, rebalances and findings."""
 
-    name = "group_messages"
-    schema = GROUP_MESSAGES
+    name = "group_rows"
+    schema = GROUP_ROWS
     key = "group_id"
     needs = frozenset({"exchanges", "connections"})
     results: tuple[str, ...] = ("group_events", "rebalances", "findings")
@@ -41,12 +42,12 @@ class GroupsView:
         self._groups: dict[int, dict[str, None]] = {}
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
-        """Rows of GROUP_MESSAGES that a batch gives; None without any."""
+        """Rows of GROUP_ROWS that a batch gives; None without any."""
         found = []
         if "exchanges" in tables:
             self._introduce(tables["exchanges"])
             if (messages := group_messages(tables["exchanges"], ends)) is not None:
-                found += [messages, self._introduced(messages)]
+                found += [group_rows("message", messages), self._introduced(messages)]
         if "connections" in tables:
             found.append(self._ended(tables["connections"]))
         found = [rows for rows in found if rows.num_rows]
@@ -87,32 +88,24 @@ class GroupsView:
                 continue
             groups[group] = None
             if connection in self._software:
-                facts = {name: pair[f"{name}_first"] for name in who}
-                rows.append(_connection(group, connection, facts, self._software[connection]))
-        return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
+                client = {name: pair[f"{name}_first"] for name in who}
+                rows.append({"group_id": group, "connection": connection} | client | self._software[connection])
+        return _connections(rows)
 
     def _ended(self, connections: pa.Table) -> pa.Table:
         for connection in connections["connection"].to_pylist():
             self._software.pop(connection, None)
         of_members = connections.filter(pc.is_in(connections["connection"], pa.array(self._groups, pa.int64())))
-        times = {"opened": pa.int64(), "closed": pa.int64()}
-        whole = pa.schema([pa.field(f.name, times.get(f.name, f.type)) for f in of_members.schema])
-        rows = [
-            _connection(
-                group,
-                row["connection"],
-                {name: row[name] for name in ("client_id", "client", "client_port")}
-                | {"broker": address(row["broker"], row["broker_port"])},
-                {name: row[name] for name in _HOW_IT_ENDED},
-            )
-            for row in of_members.cast(whole).to_pylist()
-            for group in self._groups.pop(row["connection"])
-        ]
-        return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
+        rows = []
+        for row in numbered(of_members).to_pylist():
+            known = {name: row[name] for name in _OF_CONNECTIONS}
+            broker = address(row["broker"], row["broker_port"])
+            rows += [known | {"group_id": group, "broker": broker} for group in self._groups.pop(row["connection"])]
+        return _connections(rows)
 
 
-def _connection(group: str, connection: int, who: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
-    return {"group_id": group, "connection": connection, "of_connection": facts} | who
+def _connections(rows: list[dict[str, Any]]) -> pa.Table:
+    return group_rows("connection", pa.Table.from_pylist(rows, schema=GROUP_CONNECTIONS))
 
 
 def histories(rows: pa.Table, known: Known) -> Iterator[tuple[GroupLog, GroupHistory]]:

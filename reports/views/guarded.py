@@ -108,8 +108,10 @@ def _issues(of: pa.Table, detail: str) -> Iterator[Issue]:
 def _key_issue(detail: str, rows: pa.Table) -> Issue:
     """An issue at the first message that rows of a view tell of."""
 
+    flat = rows.flatten()  # rows of several kinds have a struct for each
+
     def least(*names: str) -> int | None:
-        columns = [rows[name].cast(pa.int64()) for name in names if name in rows.column_names]
+        columns = [flat[name].cast(pa.int64()) for name in flat.column_names if name.rpartition(".")[2] in names]
         return min((one for column in columns if (one := pc.min(column).as_py()) is not None), default=None)
 
     packet = least("first_packet", "request_packet", "response_packet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -422,6 +422,11 @@ FINDINGS = described(
             "group NAME, client ID (ADDRESS), partition TOPIC-NUMBER, capture; clients ID (ADDRESS), ... of many alike",
         ),
         ("subjects", pa.list_(pa.string()), "the same as a list, whole"),
+        (
+            "client_ids",
+            pa.list_(pa.string()),
+            "clients that it is about; of a group: those that did it, if it names any",
+        ),
         ("since", TIME, "when it was seen first"),
         ("until", TIME, "when it was seen last"),
         ("weight", pa.float64(), "0 to 1, the order within a severity"),
@@ -533,22 +538,10 @@ SILENCES = described(
     ],
 )
 
-# Who the client of a connection is, and how the connection ended. The first comes alone when a member is first heard.
-CONNECTION_FACTS = pa.struct(
-    [
-        ("opened", TIME),
-        ("closed", TIME),
-        ("how_closed", pa.string()),  # null: it goes on
-        ("software", pa.string()),
-        ("software_version", pa.string()),
-    ]
-)
-
-# What is known of a group by one connection: input of the analysis of groups, not a table for users.
+# What exchanges say of groups, a row for each exchange and group: input of the analysis of groups, not for users.
 GROUP_MESSAGES = pa.schema(
     [
         ("group_id", pa.string()),
-        ("of_connection", CONNECTION_FACTS),  # null: the row is an exchange
         ("at", TIME),  # the request's first byte; the answer's if the capture lacks the request
         ("answered", TIME),
         ("connection", pa.int64()),
@@ -565,6 +558,37 @@ GROUP_MESSAGES = pa.schema(
         ("outcome", pa.string()),
         ("request", pa.string()),  # JSON
         ("response", pa.string()),  # JSON
+    ]
+)
+
+# Connections on which members of a group spoke: a row when a member is first heard, and one when the connection ends.
+GROUP_CONNECTIONS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("connection", pa.int64()),
+        ("client", pa.string()),
+        ("client_port", pa.int32()),
+        ("broker", pa.string()),  # address:port
+        ("client_id", pa.string()),
+        ("opened", TIME),
+        ("closed", TIME),
+        ("how_closed", pa.string()),  # null: it goes on
+        ("software", pa.string()),
+        ("software_version", pa.string()),
+    ]
+)
+
+
+def _by_group(table: pa.Schema) -> pa.StructType:
+    return pa.struct([field for field in table if field.name != "group_id"])
+
+
+# Rows of the view of groups: each is a row of one of these two tables, the other is null.
+GROUP_ROWS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("message", _by_group(GROUP_MESSAGES)),
+        ("connection", _by_group(GROUP_CONNECTIONS)),
     ]
 )
 

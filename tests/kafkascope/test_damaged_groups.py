@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.views.registry import VIEWS
-from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, RESULTS
+from kafkascope.reports.vocabulary.tables import GROUP_ROWS, RESULTS
 from tests.kafkascope.groups_of_captures import ROWS, rows_of
 
 STORIES = ("eager-three-joins", "kip848", "streams-kip1071", "connect", "share-group", "static-members")
@@ -41,15 +41,16 @@ def damaged(rows: pa.Table, random: Random) -> pa.Table:
     for row in rows.slice(begin).to_pylist():
         if random.random() > share:
             continue
-        for side in ("request", "response"):
-            chance = random.random()
-            if row[side] is not None and chance < 0.1:
-                row[side] = None if chance < 0.03 else json.dumps(cut_short(json.loads(row[side]), random))
-        if random.random() < 0.03:
-            row |= {"client_id": None, "answered": None, "response_packet": None, "outcome": "unanswered"}
+        if (message := row["message"]) is not None:
+            for side in ("request", "response"):
+                chance = random.random()
+                if message[side] is not None and chance < 0.1:
+                    message[side] = None if chance < 0.03 else json.dumps(cut_short(json.loads(message[side]), random))
+            if random.random() < 0.03:
+                message |= {"client_id": None, "answered": None, "response_packet": None, "outcome": "unanswered"}
         kept.append(row)
     random.shuffle(kept)
-    return pa.Table.from_pylist(kept, schema=GROUP_MESSAGES)
+    return pa.Table.from_pylist(kept, schema=GROUP_ROWS)
 
 
 @pytest.mark.parametrize("story", STORIES)

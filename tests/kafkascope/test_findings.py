@@ -227,3 +227,27 @@ def test_a_storm_is_the_fault_of_who_leaves_and_comes_back_not_of_who_is_lost_in
     restless = title("restless-kip848", "leaving_and_returning")
     assert "c1 left without a reason and came back, 7 times" in restless
     assert "(5,000 ms)" in restless
+
+
+@pytest.mark.parametrize(
+    ("story", "kind", "client_ids"),
+    [
+        ("broker-killed", "coordinator_moved", []),
+        ("broker-killed", "unanswered", ["c1"]),
+        ("broker-paused", "heartbeat_held_up", ["c1", "c2"]),
+        ("client-cut", "commit_refused", ["c2"]),
+        ("client-cut", "member_lost", ["c2"]),
+        ("join-errors", "instance_id_shared", ["n1", "n3"]),
+        ("join-errors", "join_refused", ["c2s"]),
+        ("lagging", "commits_stopped", ["c1"]),
+        ("missed-rejoin", "rebalance_timeout", ["raw5"]),
+        ("missed-rejoin", "slow_to_join", ["raw5"]),
+        ("rdk-slow", "leaving_and_returning", ["py-b"]),
+        ("rebalance-storm", "read_again", ["c1", "c2", "c3"]),
+        ("rebalance-storm", "session_timeout_tight", ["c1"]),
+        ("restless-kip848", "rebalance_storm", ["c1", "c2", "c3"]),
+        ("troubles", "lag_growing", ["c6"]),
+    ],
+)
+def test_findings_tell_whom_they_are_about(story: str, kind: str, client_ids: list[str]) -> None:
+    assert [*findings(story).set_index("kind").client_ids[[kind]].iloc[0]] == client_ids

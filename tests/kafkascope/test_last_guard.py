@@ -184,7 +184,7 @@ def test_a_fault_costs_what_it_was_met_in_and_nothing_else(guarded: None) -> Non
         assert two[0].equals(two[1]), name
     issues = hurt["issues"].filter(pc.equal(hurt["issues"]["kind"], INTERNAL_ERROR)).to_pylist()
     thirtieth = int((of[0].number == 30).sum())
-    keys = [issue for issue in issues if issue["detail"].startswith(("group_messages adm", "client_facts adm"))]
+    keys = [issue for issue in issues if issue["detail"].startswith(("group_rows adm", "client_facts adm"))]
     assert len(keys) == 2
     assert sum(issue["count"] for issue in issues) == (synced | twentieth).sum() + thirtieth + 1 + len(keys)
     assert all(issue["packet"] for issue in issues)

@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES
+from kafkascope.reports.vocabulary.tables import GROUP_ROWS
 from kafkascope.spark import view_rows
 from kafkascope.spark.output import Output, PartWriter
 
-NAME = "group_messages"
+NAME = "group_rows"
 
 
 def messages(groups: list[str]) -> pa.Table:
-    rows: list[dict[str, Any]] = [{"group_id": group, "at": i, "connection": i} for i, group in enumerate(groups)]
-    return pa.Table.from_pylist(rows, schema=GROUP_MESSAGES)
+    rows: list[dict[str, Any]] = [
+        {"group_id": group, "message": {"at": i, "connection": i}} for i, group in enumerate(groups)
+    ]
+    return pa.Table.from_pylist(rows, schema=GROUP_ROWS)
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=50), st.integers(1, 20))

@@ -26,7 +26,7 @@ def of(name: str, kind: str = "metadata_storm", **given: Any) -> Finding:
         "evidence": [Observation("seen", 7, 11)],
         "advice": "do this",
     }
-    return Finding(kind=kind, **{"subject": f"client {name} (10.0.0.1)", **known, **given})
+    return Finding(kind=kind, **{"subject": f"client {name} (10.0.0.1)", "client_ids": [name], **known, **given})
 
 
 def clients(count: int, **given: Any) -> list[Finding]:
@@ -49,6 +49,7 @@ def test_as_many_clients_alike_as_the_threshold_says_are_one_finding(count: int,
     assert one["title"] == f"{count} clients alike: metadata is asked for again and again"
     assert one["subject"].startswith("clients c000 (10.0.0.1), c001 (10.0.0.1)")
     assert one["subjects"] == [f"client c{number:03} (10.0.0.1)" for number in range(count)]
+    assert one["client_ids"] == [f"c{number:03}" for number in range(count)]
     assert found.parts == {one["id"]: frozenset(findings["id"].to_pylist())}
     assert (one["severity"], one["kind"], one["advice"]) == ("warning", "metadata_storm", "do this")
 

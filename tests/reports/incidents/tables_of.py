@@ -141,7 +141,9 @@ def rebalance(trigger: str, generation: int, started: float | None, group: str =
 def finding(kind: str, subject: str, title: str, since: float, until: float, **given: Any) -> Row:
     """A row of ``findings``."""
     seen = {"text": "seen", "packet": 7, "at": at(since)}
-    known = {"id": f"{kind} {subject}", "severity": "warning", "advice": "do this", "evidence": [seen]} | given
+    known = {"id": f"{kind} {subject}", "severity": "warning", "advice": "do this", "evidence": [seen]}
+    known["client_ids"] = [subject.removeprefix("client ").rpartition(" (")[0]] if subject.startswith("client ") else []
+    known |= given
     return _row(
         "findings", ("since", "until"), kind=kind, subject=subject, title=title, since=since, until=until, **known
     )

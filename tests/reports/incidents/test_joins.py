@@ -18,7 +18,10 @@ from tests.reports.incidents.tables_of import (
 
 @pytest.mark.parametrize("kind", ["join_refused", "no_common_assignor", "instance_id_shared"])
 def test_joins_that_trying_again_does_not_mend(kind: str) -> None:
-    rows = [finding(kind, "group shop", "c1 is refused 4 times", 20, 30), finding(kind, "group b", "c1, c2 too", 9, 9)]
+    rows = [
+        finding(kind, "group shop", "c1 is refused 4 times", 20, 30, client_ids=["c1"]),
+        finding(kind, "group b", "so are others", 9, 9, client_ids=["c2", "c1"]),
+    ]
     incidents = found(findings=rows, connections=[CLIENT, connection(2, H2, client_id="c2")])
     assert {one.kind for one in incidents} == {"join_refused"}
     of_shop = next(one for one in incidents if "shop" in names(one))

@@ -23,11 +23,11 @@ def test_members_that_poll_too_late_are_one_incident_of_the_group() -> None:
         rebalance("poll_timeout", 5, 30, trigger_client_id="c1", certainty="likely"),
         rebalance("member_joined", 6, 31, contributing=[{"trigger": "poll_timeout", "client_id": "c2"}]),
     ]
-    told = finding("poll_timeout", "group shop", "c1 left 2 times", 20, 31)
+    told = finding("poll_timeout", "group shop", "c1 left 2 times", 20, 31, client_ids=["c3"])
     one = only(rebalances=rows, findings=[told], connections=[CLIENT])
     assert (one.kind, one.severity, one.certainty) == ("slow_processing", "warning", "certain")
-    assert names(one) == ["shop", "c1", H1, "c2"]
-    assert "(c1 2 times, c2 1 time, from" in one.headline
+    assert names(one) == ["shop", "c1", H1, "c2", "c3"]
+    assert "(c1 2 times, c2 1 time, c3, from" in one.headline
     assert (seconds(one.started), seconds(one.ended)) == (20, 32)
     assert [seen.text for seen in one.evidence] == ["c1 left 2 times"]
     assert one.rebalances == {("shop", 4), ("shop", 5), ("shop", 6)}

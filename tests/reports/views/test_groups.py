@@ -12,7 +12,7 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.messages import messages_of
 from kafkascope.reports.views import groups as view
 from kafkascope.reports.views.groups import GroupsView
-from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES, GROUP_MESSAGES
+from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES, GROUP_ROWS
 from tests.reports.ends import Ends
 
 SECOND = 1_000_000_000
@@ -47,7 +47,7 @@ def observed(groups: GroupsView, *args: Any) -> list[dict[str, Any]]:
     rows = groups.observe(tables(*args), dict.fromkeys(range(100), ENDS))
     if rows is None:
         return []
-    assert rows.schema == GROUP_MESSAGES
+    assert rows.schema == GROUP_ROWS
     return list(rows.to_pylist())
 
 
@@ -60,17 +60,24 @@ def test_exchanges_of_groups_and_the_ends_of_their_members_connections_are_rows(
         exchange(1, 3, "Heartbeat", "orders", error="REBALANCE_IN_PROGRESS"),
     ]
     rows = observed(groups, exchanges)
-    assert [(row["group_id"], row["of_connection"], row["api"], row["connection"]) for row in rows] == [
-        ("orders", None, "JoinGroup", 1),
-        ("orders", None, "OffsetFetch", 2),
-        ("orders", None, "Heartbeat", 1),
+    assert {(row["group_id"], row["connection"]) for row in rows} == {("orders", None)}
+    messages = [row["message"] for row in rows]
+    assert [(message["api"], message["connection"]) for message in messages] == [
+        ("JoinGroup", 1),
+        ("OffsetFetch", 2),
+        ("Heartbeat", 1),
     ]
-    assert rows[0]["broker"] == "10.0.0.9:9092"
-    assert [row["error"] for row in rows] == [None, None, "REBALANCE_IN_PROGRESS"]
-    rows = observed(groups, None, [connection(1), connection(2), connection(3)])
-    assert [(row["group_id"], row["connection"], row["api"]) for row in rows] == [("orders", 1, None)]
-    facts = rows[0]["of_connection"]
-    assert facts | {"opened": facts["opened"].value, "closed": facts["closed"].value} == {
+    assert messages[0]["broker"] == "10.0.0.9:9092"
+    assert [message["error"] for message in messages] == [None, None, "REBALANCE_IN_PROGRESS"]
+    (row,) = observed(groups, None, [connection(1), connection(2), connection(3)])
+    assert (row["group_id"], row["message"]) == ("orders", None)
+    end = row["connection"]
+    assert end | {"opened": end["opened"].value, "closed": end["closed"].value} == {
+        "connection": 1,
+        "client": "10.0.0.1",
+        "client_port": 40001,
+        "broker": "10.0.0.9:9092",
+        "client_id": "c1",
         "opened": SECOND,
         "closed": 9 * SECOND,
         "how_closed": "fin",
@@ -131,14 +138,12 @@ def test_of_large_commits_the_first_topics_are_kept_and_the_others_counted() -> 
     request = {"groupId": "g", "memberId": '], "topics": [{"name": ', "topics": topics}
     sides = {"request": json.dumps(request), "response": '{"throttleTimeMs": 0, "topics": []}'}
     small = {"request": json.dumps(request | {"topics": topics[:10]})}
-    (whole, row, other) = observed(
-        GroupsView(),
-        [
-            exchange(3, 1, "OffsetCommit", "g", **small),
-            exchange(3, 2, "OffsetCommit", "g", **sides),
-            exchange(3, 3, "SyncGroup", "g", **sides),
-        ],
-    )
+    exchanges = [
+        exchange(3, 1, "OffsetCommit", "g", **small),
+        exchange(3, 2, "OffsetCommit", "g", **sides),
+        exchange(3, 3, "SyncGroup", "g", **sides),
+    ]
+    whole, row, other = (row["message"] for row in observed(GroupsView(), exchanges))
     assert (whole["request"], other["request"]) == (small["request"], sides["request"])
     expected = [{"name": topic["name"], "partitions": []} for topic in topics[:1000]]
     assert json.loads(row["request"]) == request | {"topics": expected, "topicsLeftOut": 2000}

@@ -15,7 +15,7 @@ from kafkascope.reports.views.registry import VIEWS
 from tests.reports.captured_tables import observed
 
 CAPTURES = {
-    "group_messages": ["killed-consumer", "kip848"],
+    "group_rows": ["killed-consumer", "kip848"],
     "client_facts": ["clients_sasl", "zk-2.8.2"],
     "positions": ["killed-consumer", "transactions", "share-group", "zk-2.8.2"],
     "latency_counts": ["net_fetch_latency", "mixed-versions"],
