@@ -15,7 +15,9 @@ class IssueKind:
     weakens: str  # what of the results is less than whole because of it
 
 
-_NOTHING = "nothing"
+NOTHING = "nothing"
+"""What is weakened by issues that take nothing from the results."""
+
 _AROUND = "packets at this place are missing, and with them the exchanges in them"
 
 ISSUE_KINDS: dict[str, IssueKind] = {
@@ -32,7 +34,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "interfaces_left_out": IssueKind(
         "a file describes too many interfaces to keep", "packets of the others are missing"
     ),
-    "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", _NOTHING),
+    "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", NOTHING),
     "interface_failed": IssueKind("a network interface could no longer be read", "later packets of it are missing"),
     "kernel_drops": IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
     "clock_difference": IssueKind(
@@ -52,7 +54,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     # TCP
     "tcp_gap": IssueKind("bytes of a stream are not in the capture", "frames at this place are cut or missing"),
     "tcp_late_data": IssueKind("bytes came after the place where they belong was given up", "as of a gap"),
-    "duplicate_packet": IssueKind("the same packet was captured twice", _NOTHING),
+    "duplicate_packet": IssueKind("the same packet was captured twice", NOTHING),
     "snap_length": IssueKind("packets were cut off when they were captured", "frames at these places are cut"),
     "tcp_wild_segment": IssueKind("a sequence number is far from what was expected", "the segment was left out"),
     "tcp_data_after_fin": IssueKind("data came behind the end of its stream", "these bytes were left out"),
@@ -78,7 +80,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "a client without TLS speaks to a port with TLS, which answers with an alert", "nothing: no request is answered"
     ),
     "tls_unanswered": IssueKind(
-        "a client begins TLS and gets no answer before the connection is closed, as by a port without TLS", _NOTHING
+        "a client begins TLS and gets no answer before the connection is closed, as by a port without TLS", NOTHING
     ),
     "one_way_capture": IssueKind(
         "the requests or the responses of a Kafka connection are not in the capture", "no latency, no matching"
@@ -86,7 +88,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     # Bodies
     "undecodable_header": IssueKind("a frame ends within its header", "the body is not shown"),
     "undecodable_body": IssueKind("a body is not what its API and version say", "it is read up to there"),
-    "bytes_left_over": IssueKind("a body is whole, and bytes follow it", _NOTHING),
+    "bytes_left_over": IssueKind("a body is whole, and bytes follow it", NOTHING),
     "body_too_large": IssueKind(
         "a body has more values, or more text, than are kept of one",
         "the tables have its first values; its text is not shown, nor what it says of a group",

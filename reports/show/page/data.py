@@ -17,6 +17,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.show.page.group_data import Clock, GroupData, Texts, milliseconds
 from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.issue_kinds import NOTHING
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import words
 
@@ -95,8 +96,9 @@ def _tiles(answers: Answers) -> list[Json]:
         behind = answers.lag.groups[0]
         tiles.append(_tile("lag", f"{behind.highest:,}", "highest lag, records", behind.name, ""))
     if answers.issues is not None:
-        count = sum(one.count for one in answers.issues)
-        note = answers.issues[0].kind.replace("_", " ") if answers.issues else "nothing lost or undecoded"
+        holes = [one for one in answers.issues if one.weakens != NOTHING]
+        count = sum(one.count for one in holes)
+        note = holes[0].kind.replace("_", " ") if holes else "nothing lost or undecoded"
         tiles.append(_tile("coverage", f"{count:,}", "holes in the capture", note, "warn" if count else "good"))
     return tiles
 
