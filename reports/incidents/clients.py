@@ -79,10 +79,9 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
     subjects = (*(Subject(Role.CLIENT, name) for name in names), *(Subject(Role.HOST, host) for host in hosts))
     worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
     if len(names) == 1:
-        who, what = f"{names[0]} ({listed(hosts)})", "; ".join(dict.fromkeys(row["title"] for row in found))
+        who, what = f"{names[0]} ({listed(hosts)})", "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
     else:
-        who, what = f"{len(names):,} clients alike ({listed(names)})", worst["title"]
-    what = what[:1].lower() + what[1:]
+        who, what = f"{len(names):,} clients alike ({listed(names)})", _in_midst(worst["title"])
     return Incident(
         kind=one.kind,
         severity=one.severity,
@@ -101,6 +100,11 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         ),
         findings=frozenset(row["id"] for row in found) | signs.explained(one.also, since, until, clients=names),
     )
+
+
+def _in_midst(title: str) -> str:
+    """A title in the midst of a sentence."""
+    return title[:1].lower() + title[1:]
 
 
 def _is_of_broker(signs: Signs, finding: Row) -> bool:
