@@ -55,8 +55,8 @@ docs: setup  ## the reference documentation as a site in out/site: its own envir
 schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven) and say what changed
 	$(PY) tools/schemas.py
 
-golden: setup-test  ## write the golden files anew (README examples, the notebook's outputs, the list of columns); review them as a diff
-	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py tests/reports/vocabulary/test_tables.py --golden
+golden: setup-test  ## write the golden files anew (README examples, the notebook's outputs, the lists of columns and of modules); review them as a diff
+	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py tests/reports/vocabulary/test_tables.py tests/kafkascope/test_start.py --golden
 
 lock: setup  ## choose newer dependencies and lock them (needs uv)
 	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock

@@ -175,6 +175,8 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
+    if not incidents:  # they are made of tables, as in notebooks
+        _leave_pandas_out()
     from kafkascope import sniffing
 
     if debug:
@@ -369,6 +371,30 @@ def options(
     ] = False,
 ) -> None:
     """Network sniffer and analyzer for the Apache Kafka protocol."""
+
+
+class _NoPandas:
+    """Finder of modules that says pandas is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """None: others are to look for it."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def _leave_pandas_out() -> None:
+    """Keep pyarrow from importing pandas when it is given its first list: that takes as long as to decode a megabyte.
+
+    Lines need no data frames. A process that has pyarrow already belongs to somebody else.
+    """
+    if "pyarrow" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    import pyarrow as pa
+
+    pa.array([0])  # it looks for pandas now, and never again
+    sys.meta_path.remove(_NoPandas)
 
 
 def _colour(wanted: bool | None) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
-from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.answers.capture_points import clock_issues
 from kafkascope.reports.columns.text import (
     PACKET_NAMES,
@@ -35,7 +34,10 @@ from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Endpoint
 from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
-from kafkascope.sniffer.sources.live import LiveSource
+
+if TYPE_CHECKING:
+    from kafkascope.rehearsal import Rehearsal
+    from kafkascope.sniffer.sources.live import LiveSource
 
 BETWEEN_NEWS_S = 1
 _WHAT_HELPS = (

@@ -1,4 +1,7 @@
-"""``sniff``: exchanges on the terminal, out of files or live, as lines, trees, JSON or columns."""
+"""``sniff``: exchanges on the terminal, out of files or live, as lines, trees, JSON or columns.
+
+What groups, incidents and listening need is imported where it is used: the first line of a file comes without them.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope import incident_watch, watching
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, BatchSource, Listening, Reading
-from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
@@ -34,7 +35,6 @@ from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint, SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.live import LiveSource
 
 Remark = Callable[[str], None]
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
@@ -148,6 +148,8 @@ def run(options: SniffOptions, remark: Remark) -> int:
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
     try:
         if options.interfaces:
+            from kafkascope.sniffer.sources.live import LiveSource
+
             ports = sorted(options.ports)
             with LiveSource(options.interfaces, ports):
                 pass  # it can be captured: worth the time that kernels may take
@@ -175,6 +177,8 @@ def run(options: SniffOptions, remark: Remark) -> int:
 
 def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
+    from kafkascope.rehearsal import Rehearsal
+
     listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()))
     everything = replace(options, display=replace(options.display, limit=None), filters=Filters())
     show(listening, everything, io.BytesIO(), lambda _: None)
@@ -186,10 +190,14 @@ def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Rema
     left = sys.maxsize if display.limit is None else display.limit
     for part in _parts(source, options, remark):
         if display.groups:
+            from kafkascope import watching
+
             texts = watching.lines(part, display.style == JSON, display.colour)[:left]
             out.writelines(texts)
             left -= len(texts)
         elif display.incidents:
+            from kafkascope import incident_watch
+
             out.writelines(incident_watch.lines(part[:left], display.style == JSON, display.colour))
             left -= len(part[:left])
         else:
@@ -211,8 +219,12 @@ def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Rema
 def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
     """What is written one after the other: what happened to groups, what broke, or batches of exchanges."""
     if options.display.groups:
+        from kafkascope import watching
+
         return watching.histories(source, options.filters.groups)
     if options.display.incidents:
+        from kafkascope import incident_watch
+
         return incident_watch.looks(source, engine_options(options), remark)
     return with_records(source.batches(), remark) if options.display.records else source.batches()
 
@@ -393,7 +405,9 @@ def engine_options(options: SniffOptions) -> EngineOptions:
             raise WrongUse(
                 "--groups shows groups, not exchanges: of other options only --group, --json and -c go with it"
             )
-        return replace(least, views=frozenset({watching.ROWS}))
+        from kafkascope.watching import ROWS
+
+        return replace(least, views=frozenset({ROWS}))
     known = (*EXCHANGES.names, *_MORE_COLUMNS)
     unknown = [name for name in display.fields if name not in known]
     if unknown:
