@@ -1,15 +1,22 @@
-"""``kafkascope analyze``: the Spark pipeline with progress, a summary, and words for what can go wrong."""
+"""``kafkascope analyze``: on Spark or in this process, with progress, a summary, and words for what can go wrong."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 
+from kafkascope import in_process
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
+from kafkascope.out.output import OutputError
+from kafkascope.out.pipeline import Analysis, AnalysisError
 from kafkascope.progress import ProgressBar
 from kafkascope.reading import no_kafka, unreadable_remark
 from kafkascope.reports.columns.text import fault_remark, not_taken_remark
@@ -18,10 +25,24 @@ from kafkascope.reports.show.answers_terminal import show
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.spark import Analysis, AnalysisError, OutputError, SparkUnavailableError, analyze
-from kafkascope.spark.jobs import SPLIT_BYTES
+from kafkascope.sniffer.sources.files import find_files
+from kafkascope.spark.sessions import SparkUnavailableError
 
 Remark = Callable[[str], None]
+Work = Callable[[threading.Event], Analysis]
+
+SMALL_BYTES = 32 << 20
+"""Captures up to this size are through in this process before Spark on one machine has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Where Spark runs, and in which pieces it works; None: what suits."""
+
+    master: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    split_bytes: int | None = None
+    partitions: int | None = None
 
 
 def run(
@@ -30,40 +51,33 @@ def run(
     *,
     records: bool,
     overwrite: bool,
-    master: str | None,
-    settings: Mapping[str, str],
-    split_bytes: int | None,
-    partitions: int | None,
+    spark: SparkOptions | None,
     ports: frozenset[int],
     decode_as: frozenset[int],
     reveal_secrets: bool,
     secret_names: tuple[str, ...],
     remark: Remark,
 ) -> int:
-    """Analyze captures into out and print the summary; returns the exit status."""
+    """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(ports=ports, decode_as=decode_as),
         reveal_secrets=reveal_secrets,
         secret_names=secret_names,
     )
+
+    def here(stop: threading.Event) -> Analysis:
+        return in_process.analyze(captures, out, options=options, overwrite=overwrite, stop=stop)
+
+    def say(signal: str) -> None:
+        remark(f"{signal}: stopping, and leaving {out} as it was; once more ends it at once")
+
     try:
-        with ProgressBar("start Spark") as shown:
-            analysis = stoppable(
-                lambda stop: analyze(
-                    captures,
-                    out,
-                    master=master,
-                    settings=settings,
-                    options=options,
-                    overwrite=overwrite,
-                    split_bytes=split_bytes or SPLIT_BYTES,
-                    partitions=partitions,
-                    progress=shown.update,
-                    stop=stop,
-                ),
-                lambda signal: remark(f"{signal}: stopping, and leaving {out} as it was; once more ends it at once"),
-            )
+        if spark is None:
+            analysis = stoppable(here, say)
+        else:
+            with ProgressBar("start Spark") as shown:
+                analysis = stoppable(_on_spark(captures, out, options, overwrite, spark, shown), say)
     except Interrupted as signal:
         return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
@@ -75,7 +89,36 @@ def run(
     _print(analysis, out, remark)
     for text in analysis.unreadable:
         remark(unreadable_remark(text))
+    if spark == SparkOptions() and _are_small(captures):
+        remark("so small a capture is through sooner with --in-process: the same, without Spark")
     return 1 if analysis.unreadable else 0
+
+
+def _on_spark(
+    captures: Sequence[str], out: str, options: EngineOptions, overwrite: bool, spark: SparkOptions, shown: ProgressBar
+) -> Work:
+    """Raises SparkUnavailableError if pyspark is not there."""
+    from kafkascope.spark import analyze
+
+    return lambda stop: analyze(
+        captures,
+        out,
+        master=spark.master,
+        settings=spark.settings,
+        options=options,
+        overwrite=overwrite,
+        split_bytes=spark.split_bytes,
+        partitions=spark.partitions,
+        progress=shown.update,
+        stop=stop,
+    )
+
+
+def _are_small(captures: Sequence[str]) -> bool:
+    """Whether all captures together are small, as far as their sizes tell."""
+    with suppress(OSError, SourceError):
+        return sum(Path(file).stat().st_size for file in find_files(captures)) <= SMALL_BYTES
+    return False
 
 
 def _print(analysis: Analysis, out: str, remark: Remark) -> None:

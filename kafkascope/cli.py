@@ -224,6 +224,10 @@ def analyze(
     ],
     records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
+    in_process: Annotated[
+        bool,
+        typer.Option("--in-process", help="Work in this process, without Spark and Java; the results are the same."),
+    ] = False,
     master: Annotated[
         str | None,
         typer.Option("--master", metavar="URL", help="Spark master; default: what spark-submit says, else local[*]."),
@@ -248,16 +252,11 @@ def analyze(
     Examples:
 
     - `kafkascope analyze capture.pcap -o out/`
+    - `kafkascope analyze capture.pcap -o out/ --in-process` : the same without Spark, sooner for small captures
     - `kafkascope analyze /captures --records -o out/ --overwrite`
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     """
-    from kafkascope.spark.sessions import SparkUnavailableError
-
-    try:
-        from kafkascope import analyzing
-    except SparkUnavailableError as error:
-        remark(str(error))
-        raise typer.Exit(NOTHING_READ) from None
+    from kafkascope import analyzing
 
     settings = {}
     for setting in conf or []:
@@ -265,16 +264,18 @@ def analyze(
         if not equals or not key.startswith("spark."):
             raise typer.BadParameter(f"--conf {setting}: give spark.something=value")
         settings[key] = value
+    spark = analyzing.SparkOptions(master, settings, split_bytes, partitions)
+    if in_process and spark != analyzing.SparkOptions():
+        raise typer.BadParameter(
+            "--in-process works without Spark: --master, --conf, --split-bytes and --partitions do not go with it"
+        )
     raise typer.Exit(
         analyzing.run(
             captures,
             out,
             records=records,
             overwrite=overwrite,
-            master=master,
-            settings=settings,
-            split_bytes=split_bytes,
-            partitions=partitions,
+            spark=None if in_process else spark,
             ports=_ports(port),
             decode_as=_ports(decode_as),
             reveal_secrets=show_secrets,
@@ -286,20 +287,29 @@ def analyze(
 
 @app.command()
 def report(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that `kafkascope analyze -o OUT` made.")],
+    out: Annotated[
+        str,
+        typer.Argument(metavar="OUT|FILE", help="The directory that `kafkascope analyze -o OUT` made; or a capture."),
+    ],
     form: Annotated[str, typer.Option("--format", metavar="html|json|md", help="What to make.")] = "html",
     file: Annotated[
         str | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="Where to write; `-` is standard output. Default: OUT/report.html."
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Where to write; `-` is standard output. Default: OUT/report.html; FILE.report.html of a capture.",
         ),
     ] = None,
 ) -> None:
-    """Make the report of an analysis again, from its tables alone; json and md go to standard output.
+    """Make the report of an analysis again, from its tables alone, or that of a capture at once, without Spark.
+
+    json and md go to standard output.
 
     Examples:
 
     - `kafkascope report out/`
+    - `kafkascope report capture.pcap` : capture.pcap.report.html
     - `kafkascope report out/ --format md > post_mortem.md`
     - `kafkascope report out/ --format json | jq .findings`
     """

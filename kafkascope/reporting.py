@@ -1,22 +1,28 @@
-"""``kafkascope report``: the report again, from the tables of an analysis alone."""
+"""``kafkascope report``: the report again, from the tables of an analysis alone; or at once, of a capture."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TextIO
 
 import pyarrow as pa
 
+from kafkascope import in_process
+from kafkascope.interrupts import Interrupted, stoppable
+from kafkascope.out.output import REPORT, OutputError
+from kafkascope.out.pipeline import AnalysisError
+from kafkascope.out.stored import Stored, open_text, report_place, stored
 from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show import as_json, markdown
 from kafkascope.reports.show.page.page import page
-from kafkascope.spark.output import OutputError
-from kafkascope.spark.stored import Stored, open_text, report_place, stored
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import STANDARD_INPUT
 
 Remark = Callable[[str], None]
 
@@ -38,13 +44,22 @@ FORMATS: dict[str, Callable[[Stored, TextIO], None]] = {"html": _html, "json": _
 
 
 def run(place: str, form: str, file: str | None, remark: Remark) -> int:
-    """Write the report of an analysis; returns the exit status. Without a file html goes beside the tables."""
+    """Write the report of an analysis, or of a capture; returns the exit status.
+
+    Without a file html goes beside the tables, or, of a capture, beside nothing: into the directory we are in.
+    """
+    is_capture = place == STANDARD_INPUT or os.path.isfile(place)
     try:
-        analysis = stored(place)
-        if file is None and form == "html":
-            file = report_place(place)
-        with _writing(file) as stream:
-            FORMATS[form](analysis, stream)
+        with _analyzed(place, remark) if is_capture else nullcontext(stored(place)) as analysis:
+            if file is None and form == "html":
+                file = f"{_name(analysis)}.{REPORT}" if is_capture else report_place(place)
+            with _writing(file) as stream:
+                FORMATS[form](analysis, stream)
+    except Interrupted as signal:
+        return 128 + signal.number
+    except (SourceError, AnalysisError) as error:
+        remark(str(error))
+        return 1
     except (OutputError, OSError, pa.ArrowException) as error:
         if isinstance(error, BrokenPipeError):
             raise
@@ -55,6 +70,18 @@ def run(place: str, form: str, file: str | None, remark: Remark) -> int:
     if file not in (None, "-"):
         remark(f"written to {file}")
     return 0
+
+
+@contextmanager
+def _analyzed(capture: str, remark: Remark) -> Iterator[Stored]:
+    """What `analyze` makes of a capture, as long as it is looked at."""
+    with tempfile.TemporaryDirectory(prefix="kafkascope-") as directory:
+        out = os.path.join(directory, os.path.basename(capture) if capture != STANDARD_INPUT else "capture")
+        stoppable(
+            lambda stop: in_process.analyze([capture], out, report=False, stop=stop),
+            lambda signal: remark(f"{signal}: stopping; once more ends it at once"),
+        )
+        yield stored(out)
 
 
 @contextmanager

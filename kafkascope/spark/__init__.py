@@ -12,18 +12,12 @@ if TYPE_CHECKING:
     from kafkascope.spark.capture import SparkCapture as SparkCapture
     from kafkascope.spark.capture import read as read
     from kafkascope.spark.capture import read_tables as read_tables
-    from kafkascope.spark.jobs import Analysis as Analysis
-    from kafkascope.spark.jobs import AnalysisError as AnalysisError
     from kafkascope.spark.jobs import analyze as analyze
-    from kafkascope.spark.output import OutputError as OutputError
     from kafkascope.spark.sessions import SparkUnavailableError as SparkUnavailableError
     from kafkascope.spark.sessions import session as session
     from kafkascope.spark.sessions import unavailable as unavailable
 
 _MODULES = {
-    "Analysis": "jobs",
-    "AnalysisError": "jobs",
-    "OutputError": "output",
     "SparkCapture": "capture",
     "SparkUnavailableError": "sessions",
     "analyze": "jobs",
@@ -45,5 +39,5 @@ def __getattr__(name: str) -> Any:
             raise
         from kafkascope.spark.sessions import SparkUnavailableError
 
-        advice = "pip install 'kafkascope[spark]' brings it; all but analyze and read(spark=...) works without"
+        advice = "pip install 'kafkascope[spark]' brings it; analyze --in-process works without"
         raise SparkUnavailableError(f"pyspark is not installed: {advice}") from None

@@ -18,12 +18,13 @@ from pyarrow import fs
 from kafkascope.answering import Answering
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
+from kafkascope.out.output import TABLES, locate
+from kafkascope.out.pipeline import Analysis
+from kafkascope.out.stored import datasets
 from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
-from kafkascope.spark.jobs import Analysis, analyze
-from kafkascope.spark.output import TABLES, locate
+from kafkascope.spark.jobs import analyze
 from kafkascope.spark.sessions import is_local
-from kafkascope.spark.stored import datasets
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -9,7 +9,6 @@ import errno
 import os
 import pickle
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,63 +18,30 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import fs
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.reports.answers.answers import Answers, answers
+from kafkascope.out.output import Output, Part, WriteError
+from kafkascope.out.pipeline import Analysis, AnalysisError, Pipeline, Progress, Written, check, write
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
-from kafkascope.reports.columns.topics import TopicNames
-from kafkascope.reports.findings.alike import together
-from kafkascope.reports.incidents.rules import conclusions
 from kafkascope.reports.measures.summary import Summary, capture_name
-from kafkascope.reports.rows.connection_table import issue_table
-from kafkascope.reports.show.page.page import page
-from kafkascope.reports.vocabulary.tables import CONCLUSIONS
 from kafkascope.sniffer.capture_points import FileClock, Joined
 from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
-from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
-from kafkascope.spark.output import Output, Part, PartWriter, WriteError, datasets_of
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, tail
-from kafkascope.spark.stored import datasets
 
-SPLIT_BYTES = 64 << 20
+_SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
 _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
 _ROWS_READ = 200_000  # of views, that a task reads again
 
-Progress = Callable[[str, int, int], None]
-
-
 # What tasks raise, as Spark tells it: what they say is a message for people.
 _TOLD = tuple(f"{error.__module__}.{error.__name__}: " for error in (SourceError, WriteError))
-
-
-class AnalysisError(Exception):
-    """Spark failed, or a file that it needs; the message says what was wrong, or what Spark said last."""
-
-
-class StoppedError(Exception):
-    """The caller asked to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """What an analysis wrote, and the summary of it."""
-
-    out: str
-    rows: Mapping[str, int]  # of each table
-    summary: Summary
-    topic_names: Mapping[str, str]  # by id as written
-    other: Mapping[str, int]  # packets without TCP, by kind
-    unreadable: tuple[str, ...] = ()  # what is wrong with files that were given and could not be read
-    answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
-    report_failure: str | None = None
 
 
 def analyze(
@@ -88,7 +54,7 @@ def analyze(
     records: bool = False,
     options: EngineOptions | None = None,
     overwrite: bool = False,
-    split_bytes: int = SPLIT_BYTES,
+    split_bytes: int | None = None,
     partitions: int | None = None,
     progress: Progress | None = None,
     report: bool = True,
@@ -113,21 +79,20 @@ def analyze(
     if records:
         options = replace(options, tables=ALL_TABLES)
     output = Output(out, overwrite=overwrite)
+    split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
-    tables = options.tables | {*options.results}
     stop = stop or threading.Event()
-    log: Path | None = None
-    try:
-        staging = output.begin(tables | options.views)
-        session = spark
+
+    def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+        session, log = (spark, None) if spark is not None else open_session(master, settings)
+        failure: AnalysisError | None = None
         try:
-            if session is None:
-                session, log = open_session(master, settings)
             if is_local(session):
                 # In this process, which tells that it compiles: not in all workers at once, which nobody listens to.
                 tasks.rehearse()
-            run = _Run(own_session(session), staging, options, progress, stop)
-            analysis = run.analyze(files, issues, out, split_bytes, partitions)
+            work = _Work(files, issues, split_bytes, partitions)
+            run = _Run(own_session(session), staging, options, work, progress, stop)
+            return run.run(out), run.parts
         except Exception as error:
             failure = _failure(error, log)  # now: what Spark's errors say is known to the JVM
             if failure is None:
@@ -136,22 +101,10 @@ def analyze(
         finally:  # before its files are removed: what still runs would write others
             if log is not None:
                 close_session(session)
-        summary = analysis.summary.result()
-        reporting = _Reporting(summary, stop, wanted=report)
-        output.commit(run.parts, tables, summary, reporting.page)
-    except BaseException as error:
-        output.abort()
-        if stop.is_set() and isinstance(error, Exception):
-            raise StoppedError("stopped") from None
-        if log is not None and str(log) in str(error):
-            log = None  # whoever reads the message will look for it
-        if isinstance(error, WriteError):
-            raise AnalysisError(str(error)) from error
-        raise
-    finally:
-        if log is not None:
-            log.unlink(missing_ok=True)
-    return replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
+                if stop.is_set() or str(log) not in str(failure):  # else whoever reads the message will look for it
+                    log.unlink(missing_ok=True)
+
+    return write(output, options, produce, report=report, stop=stop)
 
 
 def _failure(error: Exception, log: Path | None) -> AnalysisError | None:
@@ -169,116 +122,65 @@ def _failure(error: Exception, log: Path | None) -> AnalysisError | None:
     return AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)])))
 
 
-class _Reporting:
-    """Makes the report of the tables that were written, and keeps what it says."""
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be read, and in which pieces."""
 
-    def __init__(self, summary: Mapping[str, Any], stop: threading.Event, wanted: bool) -> None:
-        self._summary = summary
-        self._stop = stop
-        self._wanted = wanted
-        self.answers: Answers | None = None
-        self.failure: str | None = None
-
-    def page(self, system: fs.FileSystem, tables: str) -> str | None:
-        """The page, or None if it cannot be made: that is no reason to lose the tables. Raises StoppedError."""
-        text: str | None = None
-        try:
-            if self._wanted:
-                self.answers = answers(datasets(system, tables), self._summary)
-                text = page(self.answers)
-        except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
-        _check(self._stop)
-        return text
+    files: Sequence[Sequence[tasks.Range]]  # ranges of each
+    issues: Sequence[Issue]  # of files that cannot be read
+    split_bytes: int
+    partitions: int | None
 
 
-def _check(stop: threading.Event) -> None:
-    if stop.is_set():
-        raise StoppedError("stopped")
-
-
-class _Run:
+class _Run(Pipeline):
     """The jobs of one analysis."""
 
     def __init__(
-        self, session: Any, staging: str, options: EngineOptions, progress: Progress | None, stop: threading.Event
-    ) -> None:
-        self._session = session
-        self._stop = stop
-        self._staging = staging
-        self._options = options
-        self._progress = progress
-        self.parts: list[Part] = []
-
-    def analyze(
         self,
-        files: Sequence[Sequence[tasks.Range]],
-        issues: Sequence[Issue],
-        out: str,
-        split_bytes: int,
-        partitions: int | None,
-    ) -> Analysis:
-        """Run all jobs over the ranges of each file; issues are those of files that cannot be read."""
-        splits, clocks = self._index(files, split_bytes)
-        issues = [*issues, *clock_issues(clocks)]
-        into = partitions or self._partitions(splits)
-        summary = Summary()
-        summary.captures = sorted(capture_name(ranges[0].path) for ranges in files)
-        summary.clocks = [clock_row(clock) for clock in clocks]
-        summary.ports = self._options.session.ports
-        names = TopicNames()
-        other: Counter[str] = Counter()
-        log = IssueLog()
-        rows_of_views: list[Part] = []
-        for written in self._decode(splits, issues, split_bytes, into):
-            for part in written.parts:
-                (rows_of_views if part.table in self._options.views else self.parts).append(part)
-            names.merge(written.topic_names)
-            summary.merge(written.summary)
-            other.update(written.other)
-            for issue in written.issues:
-                log.add(issue)
-        for issue in _grown(splits):
-            log.add(issue)
-        if len(log) and "issues" in self._options.tables:
-            writer = PartWriter(self._staging, into)
-            writer.write({"issues": issue_table(log)})
-            self.parts += writer.finish()
-            summary.merge(writer.summary)
-        known = names.learned()
-        summary.rename_topics(known)
-        self._resolve(known)
-        for parts, of_results in self._understand(rows_of_views, known, partitions):
-            self.parts += parts
-            summary.merge(of_results)
-        self._attach()
-        self._conclude(summary)
-        self._bring_together()
-        rows = dict.fromkeys([*sorted(self._options.tables), *self._options.results], 0)
-        for part in self.parts:
-            rows[part.table] += part.rows
-        unreadable = tuple(issue.detail for issue in issues if issue.kind == "unreadable_file")
-        return Analysis(out, rows, summary, known, dict(other), unreadable)
+        session: Any,
+        staging: str,
+        options: EngineOptions,
+        work: _Work,
+        progress: Progress | None,
+        stop: threading.Event,
+    ) -> None:
+        super().__init__(staging, options, stop)
+        self._session = session
+        self._work = work
+        self._progress = progress
+        self._splits: list[Split] = []
 
-    def _index(
-        self, files: Sequence[Sequence[tasks.Range]], split_bytes: int
-    ) -> tuple[list[Split], tuple[FileClock, ...]]:
+    def decode(self, summary: Summary) -> Iterator[Written]:
+        """Index the files, and decode their packets by connection."""
+        self._splits, clocks = self._index()
+        summary.captures = sorted(capture_name(ranges[0].path) for ranges in self._work.files)
+        summary.clocks = [clock_row(clock) for clock in clocks]
+        yield from self._decode([*self._work.issues, *clock_issues(clocks)])
+
+    def late_issues(self) -> Iterable[Issue]:
+        """That files have grown."""
+        return _grown(self._splits)
+
+    def unreadable(self) -> Iterable[str]:
+        """What is wrong with files that are no captures."""
+        return (issue.detail for issue in self._work.issues if issue.kind == "unreadable_file")
+
+    def _index(self) -> tuple[list[Split], tuple[FileClock, ...]]:
         """Splits of all files, with the packet numbers and times that they begin with; clocks are set."""
-        found = self._spread("find packets", [one for file in files for one in file], tasks.index, split_bytes)
-        indexes = [list(islice(found, len(file))) for file in files]
+        pieces = [one for file in self._work.files for one in file]
+        found = self._spread("find packets", pieces, tasks.index, self._work.split_bytes)
+        indexes = [list(islice(found, len(file))) for file in self._work.files]
         splits = chain_files(indexes)
-        joined = self._compare(indexes, splits, split_bytes)
+        joined = self._compare(indexes, splits)
         if joined is None:
             return splits, ()
         splits = chain_files(indexes, joined.points)
         firsts = {split.path: split.first_number for split in reversed(splits)}
         ranks = joined.ranks(sorted(firsts.items(), key=lambda file: file[1]))
-        self._options = replace(self._options, session=replace(self._options.session, ranks=ranks))
+        self.options = replace(self.options, session=replace(self.options.session, ranks=ranks))
         return splits, joined.clocks
 
-    def _compare(
-        self, files: Sequence[Sequence[SplitIndex]], splits: Sequence[Split], split_bytes: int
-    ) -> Joined | None:
+    def _compare(self, files: Sequence[Sequence[SplitIndex]], splits: Sequence[Split]) -> Joined | None:
         """As ``sniffer.comparison.compare_files`` does it in one process."""
         paths = [file[0].path for file in files]
         if len(paths) < 2 or not is_worth_it(sum(file[-1].end for file in files), lambda: list(map(time_span, files))):
@@ -292,14 +194,12 @@ class _Run:
             for path in paths
             for split in by_path[path]
         ]
-        samples = self._spread("compare files", work, tasks.sample, split_bytes)
+        samples = self._spread("compare files", work, tasks.sample, self._work.split_bytes)
         return compare({path: joined_samples(islice(samples, len(by_path[path]))) for path in paths})
 
-    def _decode(
-        self, splits: list[Split], issues: Sequence[Issue], split_bytes: int, into: int
-    ) -> Iterator[tasks.Written]:
-        staging, options = self._staging, self._options
-        groups = grouped(splits, lambda split: split.end - split.begin, split_bytes) or [[]]
+    def _decode(self, issues: Sequence[Issue]) -> Iterator[Written]:
+        staging, options, into = self.staging, self.options, self._work.partitions or self._enough_partitions()
+        groups = grouped(self._splits, lambda split: split.end - split.begin, self._work.split_bytes) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
         read_all = tasks.read_all
@@ -312,65 +212,24 @@ class _Run:
 
         yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
 
-    def _resolve(self, names: Mapping[str, str]) -> None:
-        """Write those parts anew that have topics by id which another task knows the name of."""
-        staging, known = self._staging, dict(names)
-        open_parts = [part for part in self.parts if not part.unresolved.isdisjoint(known)]
-        done = [part for part in self.parts if part.unresolved.isdisjoint(known)]
-        if open_parts:
-            done += self._spread("name topics", open_parts, lambda parts: tasks.resolve(parts, staging, known), 1)
-        self.parts = done
+    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
+        """The parts that work writes anew, in tasks."""
+        return list(self._spread(what, parts, work, 1))
 
-    def _understand(
-        self, rows_of_views: list[Part], names: Mapping[str, str], partitions: int | None
-    ) -> Iterator[tuple[list[Part], Summary]]:
+    def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
         """Bring the rows of views together by their keys, and write the tables that the views make of them."""
-        if not rows_of_views:
-            return
-        staging, known = self._staging, dict(names)
-        wanted = self._options.tables | {*self._options.results}
-        into = partitions or view_rows.partitions_for(sum(part.rows for part in rows_of_views), self._cores())
-        groups = grouped(rows_of_views, lambda part: part.rows, _ROWS_READ)
+        staging, known = self.staging, dict(names)
+        wanted = self.options.tables | {*self.options.results}
+        into = self._work.partitions or view_rows.partitions_for(sum(part.rows for part in rows), self._cores())
+        groups = grouped(rows, lambda part: part.rows, _ROWS_READ)
         read_rows, write_results = view_rows.read_rows, view_rows.write_results
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return tasks.answers(write_results(batches, staging, known, wanted))
 
-        rows = self._over(groups, lambda group: read_rows(group, staging, known, into), view_rows.SPARK_SCHEMA)
-        together = rows.repartitionById(into, "partition").sortWithinPartitions("view")
+        parcels = self._over(groups, lambda group: read_rows(group, staging, known, into), view_rows.SPARK_SCHEMA)
+        together = parcels.repartitionById(into, "partition").sortWithinPartitions("view")
         yield from self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER))
-
-    def _attach(self) -> None:
-        """Write the rebalances anew with what was read again after each, which is known of topics, not of groups."""
-        found = [part for part in self.parts if part.table == "rebalances"]
-        if not found or "lag" not in self._options.results:
-            return
-        staging = self._staging
-        rereads = [part for part in self.parts if part.table == "rereads"]
-        lags = [part for part in self.parts if part.table == "lag"]
-        self.parts = [part for part in self.parts if part.table != "rebalances"]
-        self.parts += self._spread("count rereads", found, lambda parts: tasks.attach(parts, staging, rereads, lags), 1)
-
-    def _conclude(self, summary: Summary) -> None:
-        """Write what is made of all tables together; few rows of each, so that it is done here."""
-        if not CONCLUSIONS.keys() <= {*self._options.results}:
-            return
-        writer = PartWriter(self._staging, 0)
-        writer.write(conclusions(datasets_of(self._staging, self.parts), summary.result()))
-        self.parts += writer.finish()
-        summary.merge(writer.summary)
-
-    def _bring_together(self) -> None:
-        """Write the findings anew with those alike as one; the incidents have been told by those of each client."""
-        found = [part for part in self.parts if part.table == "findings"]
-        if not found:
-            return
-        findings = datasets_of(self._staging, found)["findings"].to_table()
-        one = together(findings)
-        if one.parts:
-            writer = PartWriter(self._staging, 0)
-            writer.write({"findings": one.findings})
-            self.parts = [part for part in self.parts if part.table != "findings"] + writer.finish()
 
     def _spread(
         self, what: str, items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], task_bytes: int
@@ -397,15 +256,15 @@ class _Run:
         return self._session.range(0, len(pickled), 1, max(1, len(pickled))).mapInArrow(run, schema)
 
     def _collect(self, what: str, frame: Any) -> Iterator[Any]:
-        _check(self._stop)
-        with _reporting(self._session, what, self._progress, self._stop):
+        check(self.stop)
+        with _reporting(self._session, what, self._progress, self.stop):
             rows = frame.collect()
-        _check(self._stop)
+        check(self.stop)
         for row in rows:
             yield pickle.loads(row.answer)
 
-    def _partitions(self, splits: Sequence[Split]) -> int:
-        size = sum((split.end - split.begin) * (_COMPRESSION if split.is_compressed else 1) for split in splits)
+    def _enough_partitions(self) -> int:
+        size = sum((split.end - split.begin) * (_COMPRESSION if split.is_compressed else 1) for split in self._splits)
         return max(min(self._cores(), -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
 
     def _cores(self) -> int:

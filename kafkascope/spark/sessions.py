@@ -56,7 +56,7 @@ def find_java() -> str:
     )
     if java is None or not Path(java).is_file():
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
-        raise SparkUnavailableError(f"{where}. {advice}. Everything but analyze and read(spark=...) works without it.")
+        raise SparkUnavailableError(f"{where}. {advice}. analyze --in-process works without it.")
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     version = _java_version(answer.stderr + answer.stdout)
     if answer.returncode or version is None:

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
+from kafkascope.out.output import WITH_SECRETS, PartWriter
+from kafkascope.out.pipeline import Written
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
-from kafkascope.reports.measures.summary import Summary
-from kafkascope.reports.vocabulary.tables import REREADS
 from kafkascope.sniffer.comparison import Sample, Sampler
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import running_maximum
 from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
 from kafkascope.spark import parcels
-from kafkascope.spark.output import WITH_SECRETS, Part, PartWriter, resolve_part, rewrite_part, stored
 
 # A task's answer as one row, pickled: both ends are this program.
 ANSWER = pa.schema([("answer", pa.binary())])
@@ -144,26 +141,14 @@ def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
 # --- parcels to tables -----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Written:
-    """What a task made. Its size is bounded by the number of topics, APIs and tables, not by that of packets."""
-
-    parts: list[Part] = field(default_factory=list)
-    topic_names: dict[str, str] = field(default_factory=dict)
-    summary: Summary = field(default_factory=Summary)
-    other: Counter[str] = field(default_factory=Counter)
-    issues: IssueLog = field(default_factory=IssueLog)  # of no connection: tasks may have the same kind
-
-
 def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: EngineOptions) -> Iterator[Written]:
     """Run the engine over one partition's parcels, sorted by key, and write its tables under staging."""
     rows = (row for batch in batches for row in _rows(batch))
     first = next(rows, None)
     if first is None:
         return
-    writer = PartWriter(staging, first[0], WITH_SECRETS if options.reveal_secrets else frozenset())
-    written = Written(summary=writer.summary)
-    try:
+    with PartWriter(staging, first[0], WITH_SECRETS if options.reveal_secrets else frozenset()) as writer:
+        written = Written(summary=writer.summary)
         engine = Engine(options)
         remaining = _take_remarks(chain([first], rows), written)
         for segments in parcels.merged(remaining, _FEED_BYTES):
@@ -177,9 +162,6 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
         written.summary.copies += engine.copies
         written.topic_names = engine.topic_names.learned()
         written.parts = writer.finish()
-    except BaseException:
-        writer.discard()
-        raise
     yield written
 
 
@@ -202,25 +184,3 @@ def _take_remarks(
             written.issues.add(issue)
         written.other.update(other)
         written.summary.packets += packets
-
-
-def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: Sequence[Part]) -> Iterator[Part]:
-    """Parts of the table of rebalances, which have all rows of their groups, written anew with what was read again."""
-    for part in parts:
-        whole = pa.concat_tables(stored(staging, part))
-        groups = pc.unique(whole["group_id"])
-
-        def of_groups(others: Sequence[Part], groups: pa.Array = groups) -> Iterator[pa.Table]:
-            for other in others:
-                for rows in stored(staging, other):
-                    yield rows.filter(pc.is_in(rows["group_id"], groups))
-
-        again = pa.concat_tables([REREADS.empty_table(), *of_groups(rereads)])
-        readers = pa.chunked_array([readers_of(rows) for rows in of_groups(lags)], pa.string()).unique()
-        yield rewrite_part(staging, part, [attach_rereads(whole, again, readers)])
-
-
-def resolve(parts: Iterable[Part], staging: str, names: dict[str, str]) -> Iterator[Part]:
-    """Parts written anew with the names of topics that other tasks learned."""
-    for part in parts:
-        yield resolve_part(staging, part, {topic: names[topic] for topic in part.unresolved if topic in names})

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from kafkascope.out.output import Part, PartWriter, stored
 from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS
-from kafkascope.spark.output import Part, PartWriter, stored
 
 SCHEMA = pa.schema([("partition", pa.int32()), ("view", pa.string()), ("parcel", pa.binary())])
 SPARK_SCHEMA = "partition int, view string, parcel binary"
@@ -70,16 +70,13 @@ def write_results(
     known = Known.of(TopicNames(names).learned())
     parcels = (parcel for batch in batches for parcel in _parcels(batch))
     context = TaskContext.get()
-    writer = PartWriter(staging, context.partitionId() if context else 0)
-    try:
+    with PartWriter(staging, context.partitionId() if context else 0) as writer:
         for name, of_view in groupby(parcels, itemgetter(0)):
             rows = pa.concat_tables(unpack(parcel) for _, parcel in of_view)
             made = results(VIEWS[name](), rows, known)
             writer.write({table: rows for table, rows in made.items() if table in wanted})
-        yield writer.finish(), writer.summary
-    except BaseException:
-        writer.discard()
-        raise
+        parts = writer.finish()
+    yield parts, writer.summary
 
 
 def pack(rows: pa.Table) -> bytes:

@@ -1,4 +1,7 @@
-"""One capture, one answer: in this process, and on Spark with any size of split and any number of partitions."""
+"""One capture, one answer: in this process, and on Spark with any size of split and any number of partitions.
+
+`analyze --in-process` makes the same directory as on Spark: the tables, the summary, and the report to the letter.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +55,27 @@ def test_spark_gives_the_tables_of_one_process_however_cut(file: str, spark: Any
 
 def compare(files: list[str], how_cut: list[tuple[int, int]], spark: Any, tmp_path: Path) -> None:
     """Analyze with splits of so many bytes and so many partitions, and compare with the tables of this process."""
+    from kafkascope import in_process
     from kafkascope.spark import analyze
 
     paths = [str(PCAPS / file) for file in files]
     here = kafkascope.read(paths, records=True)
+    whole = tmp_path / "in-process"
+    in_process.analyze(paths, str(whole), records=True)
+    same_tables(here, whole)
     for split_bytes, partitions in how_cut:
         out = tmp_path / f"{split_bytes}-{partitions}"
-        analyze(
-            paths, str(out), spark=spark, records=True, report=False, split_bytes=split_bytes, partitions=partitions
-        )
-        for name in here.tables:
-            mine = comparable(name, here.arrow(name))
-            theirs = comparable(name, pq.read_table(out / "tables" / name).cast(ALL_SCHEMAS[name]))
-            assert mine.num_rows == theirs.num_rows, (name, out.name)
-            different = [c for c in mine.column_names if not mine[c].equals(theirs[c])]
-            assert not different, (name, out.name, different)
+        analyze(paths, str(out), spark=spark, records=True, split_bytes=split_bytes, partitions=partitions)
+        same_tables(here, out)
+        for file in ("summary.json", "report.html"):
+            assert (out / file).read_text() == (whole / file).read_text(), (file, out.name)
+
+
+def same_tables(here: kafkascope.Capture, out: Path) -> None:
+    """Check that a directory has the tables of a capture."""
+    for name in here.tables:
+        mine = comparable(name, here.arrow(name))
+        theirs = comparable(name, pq.read_table(out / "tables" / name).cast(ALL_SCHEMAS[name]))
+        assert mine.num_rows == theirs.num_rows, (name, out.name)
+        different = [c for c in mine.column_names if not mine[c].equals(theirs[c])]
+        assert not different, (name, out.name, different)

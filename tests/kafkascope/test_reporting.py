@@ -12,9 +12,9 @@ from pyarrow import fs
 from typer.testing import CliRunner
 
 from kafkascope.cli import app
-from kafkascope.spark import jobs
-from kafkascope.spark.output import Output
-from kafkascope.spark.stored import stored
+from kafkascope.out import pipeline
+from kafkascope.out.output import Output
+from kafkascope.out.stored import stored
 from tests.reports.show.page.made_tables import SUMMARY, everything
 
 runner = CliRunner()
@@ -117,13 +117,13 @@ def test_the_report_is_made_of_tables_in_place_and_comes_before_the_summary(tmp_
 def test_a_report_that_cannot_be_made_is_no_reason_to_lose_the_tables(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reporting = jobs._Reporting(SUMMARY, threading.Event(), wanted=True)
+    reporting = pipeline.Reporting(SUMMARY, threading.Event(), wanted=True)
     assert (reporting.page(fs.LocalFileSystem(), str(out / "tables")) or "").startswith("<!doctype html>")
     assert reporting.answers is not None
 
     def fail(answers: object) -> str:
         raise ValueError("a row like no other")
 
-    monkeypatch.setattr(jobs, "page", fail)
+    monkeypatch.setattr(pipeline, "page", fail)
     assert reporting.page(fs.LocalFileSystem(), str(out / "tables")) is None
     assert reporting.failure == "ValueError: a row like no other"

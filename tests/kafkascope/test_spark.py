@@ -1,23 +1,19 @@
-"""The Spark pipeline: what goes through the shuffle, the output directory, sessions, and the jobs as a whole.
+"""The Spark pipeline: what goes through the shuffle, sessions, and the jobs as a whole.
 
 That the tables are those of one process is held by test_parity.py.
 """
 
 from __future__ import annotations
 
-import errno
 import gc
 import gzip
-import json
 import os
 import resource
-import shutil
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -33,15 +29,14 @@ from pandas.testing import assert_frame_equal
 
 import kafkascope
 from kafkascope.engine import EngineOptions
+from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.vocabulary.tables import INCIDENTS, SCHEMAS
+from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import NO_TIME, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.spark import (
-    AnalysisError,
-    OutputError,
     SparkUnavailableError,
     jobs,
     parcels,
@@ -49,8 +44,6 @@ from kafkascope.spark import (
     tasks,
     view_rows,
 )
-from kafkascope.spark.jobs import StoppedError
-from kafkascope.spark.output import WITH_SECRETS, Output, Part, PartWriter, WriteError, datasets_of, resolve_part
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
@@ -174,328 +167,6 @@ def test_remarks_sort_before_all_parcels_and_come_back() -> None:
     row = parcels.remarks(issues, {"udp": 4}, 11).to_pylist()[0]
     assert (row["partition"], row["merge_at"], row["number"]) == (parcels.REMARKS_PARTITION, NO_TIME, 0)
     assert parcels.read_remarks(pa.py_buffer(row["parcel"])) == (issues, {"udp": 4}, 11)
-
-
-# --- the output directory --------------------------------------------------------------------------------------------
-
-
-def issues_table(count: int, first: int = 0) -> pa.Table:
-    rows = [
-        {"connection": i, "at": None, "packet": i, "kind": "k", "detail": "d", "count": 1}
-        for i in range(first, first + count)
-    ]
-    return pa.Table.from_pylist(rows, schema=SCHEMAS["issues"])
-
-
-def fill(output: Output, count: int) -> list[Part]:
-    staging = output.begin(NAMES)
-    writer = PartWriter(staging, 3)
-    writer.write({"issues": issues_table(count)})
-    return writer.finish()
-
-
-def test_tables_are_in_place_as_a_whole_at_commit(tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "out"
-    output = Output(str(out), overwrite=False)
-    parts = fill(output, 5)
-    lost = PartWriter(str(next(out.glob(".staging-*"))), 3)  # another attempt, whose answer never came
-    lost.write({"issues": issues_table(9)})
-    lost.finish()
-    assert not (out / "tables").exists()
-    output.commit(parts, NAMES)
-    assert [p.name for p in out.iterdir()] == ["tables"]
-    assert pq.read_table(out / "tables" / "issues").num_rows == 5
-    empty = pq.read_table(out / "tables" / "connections")
-    assert empty.num_rows == 0
-    assert empty.schema.equals(SCHEMAS["connections"])
-
-
-def a_row(name: str, topic: str) -> pa.Table:
-    nulls = {field.name: pa.nulls(1, field.type) for field in SCHEMAS[name]}
-    return pa.table({**nulls, "topic": pa.array([topic])}, schema=SCHEMAS[name])
-
-
-@pytest.mark.parametrize("revealed", [False, True])
-def test_files_with_contents_of_records_are_their_owners_alone(tmp_path: Path, revealed: bool) -> None:
-    """From the moment on that they are there, also when they are written anew, or have no rows."""
-    names = ("batches", "records", "errors")
-    modes = {"batches": 0o644, "records": 0o600, "errors": 0o600 if revealed else 0o644}
-
-    def found(place: Path) -> set[tuple[str, int]]:
-        return {(file.parent.name, stat.S_IMODE(file.stat().st_mode)) for file in place.rglob("*.parquet")}
-
-    before = os.umask(0o022)
-    try:
-        output = Output(str(tmp_path / "out"), overwrite=False)
-        staging = output.begin(names)
-        writer = PartWriter(staging, 0, WITH_SECRETS if revealed else frozenset())
-        writer.write({name: a_row(name, "id:a") for name in names})
-        parts = writer.finish()
-        assert found(Path(staging)) == set(modes.items())
-        anew = [resolve_part(staging, part, {"id:a": "orders"}) for part in parts]
-        assert found(Path(staging)) == set(modes.items())
-        output.commit(anew, names)
-        assert found(tmp_path / "out") == set(modes.items())
-        empty = Output(str(tmp_path / "empty"), overwrite=False)
-        empty.begin(names)
-        empty.commit([], names)
-        assert ("records", 0o600) in found(tmp_path / "empty")
-    finally:
-        os.umask(before)
-
-
-def test_abort_leaves_what_was_there(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    output = Output(str(out), overwrite=False)
-    fill(output, 1)
-    output.abort()
-    assert not out.exists()
-    output = Output(str(out), overwrite=False)
-    output.commit(fill(output, 2), NAMES)
-    before = sorted(out.rglob("*"))
-    output = Output(str(out), overwrite=True)
-    fill(output, 3)
-    output.abort()
-    assert sorted(out.rglob("*")) == before
-
-
-def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    output = Output(str(out), overwrite=False)
-    output.commit(fill(output, 2), NAMES)
-    with pytest.raises(OutputError, match="--overwrite"):
-        Output(str(out), overwrite=False)
-    (out / "summary.json").write_text("{}")
-    output = Output(str(out), overwrite=True)
-    output.commit(fill(output, 7), NAMES, {"packets": 7})
-    assert pq.read_table(out / "tables" / "issues").num_rows == 7
-    assert json.loads((out / "summary.json").read_text()) == {"packets": 7}
-
-
-FOREIGN = [
-    "photo.jpg",
-    "tables/letters/a.txt",
-    "tables/issues/notes.txt",
-    "tables/issues/part-00003.parquet",
-    "tables/issues/deep/part-00003-0123456789abcdef0123456789abcdef.parquet",
-    "tables/notes.txt",
-    ".staging-mine/a.txt",
-]
-
-
-@pytest.mark.parametrize("strange", FOREIGN)
-def test_what_is_not_ours_is_never_replaced(tmp_path: Path, strange: str) -> None:
-    output = Output(str(tmp_path), overwrite=False)
-    (written,) = fill(output, 2)
-    output.commit([written], NAMES, {"packets": 2})
-    late = Output(str(tmp_path), overwrite=True)
-    parts = fill(late, 3)
-    path = tmp_path / strange
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("dear")
-    with pytest.raises(OutputError, match="not overwritten"):
-        late.commit(parts, NAMES, {"packets": 3})
-    late.abort()
-    with pytest.raises(OutputError, match="not overwritten"):
-        Output(str(tmp_path), overwrite=True)
-    assert path.read_text() == "dear"
-    assert pq.read_table(tmp_path / "tables" / "issues" / written.file).num_rows == 2
-    assert json.loads((tmp_path / "summary.json").read_text()) == {"packets": 2}
-
-
-@pytest.mark.parametrize("lone", ["report.html", "summary.json"])
-def test_a_page_without_tables_is_of_no_analysis(tmp_path: Path, lone: str) -> None:
-    (tmp_path / lone).write_text("dear")
-    with pytest.raises(OutputError, match=f"has {lone}, which no analysis made"):
-        Output(str(tmp_path), overwrite=True)
-
-
-def test_two_runs_do_not_meet_in_one_directory(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    first, second = Output(str(out), overwrite=True), Output(str(out), overwrite=True)
-    parts = fill(first, 2)
-    with pytest.raises(OutputError, match=rf"another analysis \(process {os.getpid()} on .*, since .*\)"):
-        second.begin(NAMES)
-    third = Output(str(out), overwrite=False)  # what a run makes there does not make it another's
-    with pytest.raises(OutputError, match="another analysis"):
-        third.begin(NAMES)
-    first.commit(parts, NAMES)
-    assert [p.name for p in out.iterdir()] == ["tables"]
-    with pytest.raises(OutputError, match="exists and is not empty"):
-        third.begin(NAMES)
-    second.commit(fill(second, 5), NAMES)
-    assert [p.name for p in out.iterdir()] == ["tables"]
-    assert pq.read_table(out / "tables" / "issues").num_rows == 5
-
-
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    program = """
-import os, sys
-from kafkascope.spark.output import Output
-Output(sys.argv[1], overwrite=False).begin(["issues"])
-os.kill(os.getpid(), 9)
-"""
-    out = tmp_path / "out"
-    subprocess.run([sys.executable, "-c", program, str(out)], check=False)
-    assert {p.name.partition("-")[0] for p in out.iterdir()} == {".kafkascope.lock", ".staging"}
-    output = Output(str(out), overwrite=False)
-    output.commit(fill(output, 2), NAMES)
-    assert [p.name for p in out.iterdir()] == ["tables"]
-
-
-def test_where_there_are_no_locks_a_run_that_was_killed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkascope.spark.output.lock", lambda path, owner: None)
-    out = tmp_path / "out"
-    first, second = Output(str(out), overwrite=False), Output(str(out), overwrite=False)
-    first.begin(NAMES)  # as if it were killed now
-    (staging,) = out.iterdir()
-    with pytest.raises(OutputError, match=rf"process {os.getpid()} on .*if it has ended, remove {staging}") as caught:
-        second.begin(NAMES)
-    assert "\n" not in str(caught.value)
-    assert list(out.iterdir()) == [staging]
-    shutil.rmtree(staging)
-    second.commit(fill(second, 1), NAMES)
-    assert [p.name for p in out.iterdir()] == ["tables"]
-
-
-def test_what_was_there_stays_if_the_new_cannot_be_put_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    output = Output(str(out), overwrite=False)
-    output.commit(fill(output, 2), NAMES, {"packets": 2}, lambda system, tables: "page")
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-    class Failing:
-        """A file system on which the report's move fails."""
-
-        type_name = "local"
-
-        def __init__(self, system: Any) -> None:
-            self._system = system
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._system, name)
-
-        def move(self, source: str, target: str) -> None:
-            if target == str(out / "report.html") and ".staging" in source and "replaced" not in source:
-                raise OSError(errno.EIO, "Input/output error")
-            self._system.move(source, target)
-
-    output = Output(str(out), overwrite=True)
-    parts = fill(output, 7)
-
-    def page(system: Any, tables: str) -> str:
-        monkeypatch.setattr(output, "_system", Failing(system))
-        return "new page"
-
-    with pytest.raises(WriteError, match=f"{out} cannot be written: Input/output error"):
-        output.commit(parts, NAMES, {"packets": 7}, page)
-    monkeypatch.undo()
-    output.abort()
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-
-
-def test_a_disk_that_is_full_from_the_first_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: str, owner: str) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("kafkascope.spark.output.lock", full)
-    with pytest.raises(AnalysisError, match="out cannot be written: No space left on device; make room there"):
-        kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=object())
-    assert not list(tmp_path.iterdir())
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """What a full disk is like, for files of this process that want to be larger."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_part_that_the_disk_has_no_room_for_is_one_line_and_is_removed(tmp_path: Path) -> None:
-    output = Output(str(tmp_path / "out"), overwrite=False)
-    writer = PartWriter(output.begin(NAMES), 0)
-    writer.write({"issues": issues_table(5000)})
-    with files_of_at_most(100), pytest.raises(WriteError) as caught:
-        writer.finish()
-    with files_of_at_most(100):
-        writer.discard()
-    expected = f"{tmp_path}/out cannot be written: File too large; make room there, or give another directory"
-    assert str(caught.value) == expected
-    assert not list(tmp_path.rglob("*.parquet"))
-    output.abort()
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_file_is_no_output_directory_and_an_empty_directory_is_one(tmp_path: Path) -> None:
-    Output(str(tmp_path), overwrite=False)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="is a file"):
-        Output(str(tmp_path / "file"), overwrite=True)
-    with pytest.raises(OutputError, match="nowhere"):
-        Output("nowhere://host/out", overwrite=False)
-
-
-def test_objects_move_one_by_one_where_directories_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.spark.output._RENAMES_DIRECTORIES", frozenset())
-    output = Output(f"file://{tmp_path}/out", overwrite=True)
-    for name in NAMES:  # an object store has no directories to make
-        (tmp_path / "out" / "tables" / name).mkdir(parents=True)
-    monkeypatch.setattr(Output, "_remove", lambda self, path: None)
-    output.commit(fill(output, 4), NAMES)
-    assert pq.read_table(tmp_path / "out" / "tables" / "issues").num_rows == 4
-
-
-def test_row_groups_are_flushed_as_they_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.spark.output._ROW_GROUP_BYTES", 1000)
-    output = Output(str(tmp_path / "out"), overwrite=False)
-    writer = PartWriter(output.begin(NAMES), 0)
-    for first in range(0, 200, 10):
-        writer.write({"issues": issues_table(10, first)})
-    parts = writer.finish()
-    output.commit(parts, NAMES)
-    file = pq.ParquetFile(tmp_path / "out" / "tables" / "issues" / parts[0].file)
-    assert parts[0].rows == 200
-    assert file.num_row_groups > 5
-    assert file.read()["connection"].to_pylist() == list(range(200))
-
-
-def test_a_failed_task_removes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.spark.output._ROW_GROUP_BYTES", 1)
-    output = Output(str(tmp_path / "out"), overwrite=False)
-    writer = PartWriter(output.begin(NAMES), 0)
-    writer.write({"issues": issues_table(10)})
-    assert list(tmp_path.rglob("*.parquet"))
-    writer.discard()
-    assert not list(tmp_path.rglob("*.parquet"))
-
-
-def test_parts_with_topics_by_id_are_written_anew_with_their_names(tmp_path: Path) -> None:
-    names = ["id:a", "plain", None, "id:b"]
-    nulls = {f.name: pa.nulls(len(names), f.type) for f in SCHEMAS["partitions"]}
-    table = pa.table({**nulls, "topic": pa.array(names)}, schema=SCHEMAS["partitions"])
-    output = Output(str(tmp_path / "out"), overwrite=False)
-    staging = output.begin(["partitions"])
-    writer = PartWriter(staging, 0)
-    writer.write({"partitions": table})
-    (part,) = writer.finish()
-    assert part.unresolved == {"id:a", "id:b"}
-    new = resolve_part(staging, part, {"id:a": "orders"})
-    assert (new.unresolved, new.rows) == (frozenset({"id:b"}), 4)
-    output.commit([new], ["partitions"])
-    assert pq.read_table(tmp_path / "out" / "tables" / "partitions")["topic"].to_pylist() == [
-        "orders",
-        "plain",
-        None,
-        "id:b",
-    ]
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
@@ -835,18 +506,3 @@ def test_a_missing_file_among_good_ones_is_told_and_is_an_error(spark: Any, comm
     assert f"{missing}: no such file" in done.stderr
     assert "not taken for Kafka: 14 to port 9092" in done.stderr
     assert (tmp_path / "out" / "report.html").exists()
-
-
-def test_tables_of_a_run_are_those_that_its_parts_make(tmp_path: Path) -> None:
-    (tmp_path / "tables" / "incidents").mkdir(parents=True)
-    parts: list[Part] = []
-    for rank in (1, 2):
-        writer = PartWriter(str(tmp_path), rank)
-        writer.write({"incidents": pa.Table.from_pylist([{"rank": rank}], schema=INCIDENTS)})
-        parts += writer.finish()
-    for some in (parts, parts[:1]):  # a file that lies there of a task that was tried again is none of them
-        found = datasets_of(str(tmp_path), some)
-        assert found.keys() == {"incidents"}
-        assert found["incidents"].schema == INCIDENTS
-        assert sorted(found["incidents"].to_table()["rank"].to_pylist()) == [1, 2][: len(some)]
-    assert datasets_of(str(tmp_path), []) == {}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkascope.out.output import Output, PartWriter
 from kafkascope.reports.vocabulary.tables import GROUP_ROWS
 from kafkascope.spark import view_rows
-from kafkascope.spark.output import Output, PartWriter
 
 NAME = "group_rows"
 
@@ -38,7 +38,7 @@ def test_many_keys_spread() -> None:
 
 
 def test_parcels_bring_every_row_to_the_partition_of_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.spark.output._ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("kafkascope.out.output._ROW_GROUP_BYTES", 1)
     staging = Output(str(tmp_path / "out"), overwrite=False).begin([NAME])
     writer = PartWriter(staging, 0)
     written = [messages([f"g{i}", "all"]) for i in range(20)]

@@ -28,11 +28,11 @@ import pyarrow.parquet as pq
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.out.ownership import HeldError, lock, this_run, unlock
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
-from kafkascope.spark.ownership import HeldError, lock, this_run, unlock
 
 TABLES = "tables"
 _VIEWS = "views"
@@ -302,7 +302,8 @@ def _is_part(name: str) -> bool:
 class PartWriter:
     """Writes the tables and rows of views of one task, a row group at a time, and keeps a summary of them.
 
-    Names of files are random, so that several attempts at one task do not meet.
+    Names of files are random, so that several attempts at one task do not meet. Left with an exception, it removes
+    what it wrote.
     """
 
     def __init__(self, staging: str, partition: int, private: frozenset[str] = frozenset()) -> None:
@@ -349,6 +350,13 @@ class PartWriter:
             with suppress(OSError):  # on a full disk the end cannot be written either
                 writer.close()
             self._system.delete_file(self._path(name))
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.discard()
 
     def _flush(self, name: str) -> None:
         waiting = self._waiting.pop(name)

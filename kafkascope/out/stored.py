@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError, locate
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
-from kafkascope.spark.output import REPORT, SUMMARY, TABLES, OutputError, locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def stored(place: str) -> Stored:
         kind = system.get_file_info(path).type
         if kind != fs.FileType.Directory:
             wrong = "is not there" if kind == fs.FileType.NotFound else "is a file"
-            raise OutputError(f"{place} {wrong}; give the directory that `kafkascope analyze -o` wrote")
+            raise OutputError(f"{place} {wrong}; give a capture, or the directory that `kafkascope analyze -o` wrote")
         tables = datasets(system, posixpath.join(path, TABLES))
         if not tables:
             raise OutputError(f"{place} has no tables; give the directory that `kafkascope analyze -o` wrote")

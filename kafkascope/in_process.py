@@ -1,0 +1,98 @@
+"""``analyze --in-process``: the directory that Spark would make, made in this process, without Spark and Java."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from kafkascope.engine import ALL_TABLES, EngineOptions
+from kafkascope.out.output import WITH_SECRETS, Output, Part, PartWriter, stored
+from kafkascope.out.pipeline import Analysis, Pipeline, Written, check, write
+from kafkascope.reading import Reading
+from kafkascope.reports.answers.capture_points import clock_row
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.summary import Summary, capture_name
+from kafkascope.reports.views.guarded import results
+from kafkascope.reports.views.registry import VIEWS
+from kafkascope.sniffer.issues import Issue
+
+
+def analyze(
+    paths: Sequence[str],
+    out: str,
+    *,
+    records: bool = False,
+    options: EngineOptions | None = None,
+    overwrite: bool = False,
+    report: bool = True,
+    stop: threading.Event | None = None,
+) -> Analysis:
+    """Decode captures into tables under ``out/tables/NAME/``, as `kafkascope.spark.analyze` does, in this process.
+
+    All rows of a view are held at once when it is understood. Raises as that does, but for Spark's own errors; standard
+    input can be read.
+    """
+    options = options or EngineOptions()
+    if records:
+        options = replace(options, tables=ALL_TABLES)
+    output = Output(out, overwrite=overwrite)
+    stop = stop or threading.Event()
+    with Reading(paths, options) as reading:
+
+        def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+            run = _Run(staging, options, reading, stop)
+            return run.run(out), run.parts
+
+        return write(output, options, produce, report=report, stop=stop)
+
+
+class _Run(Pipeline):
+    """The steps of one analysis, one after the other."""
+
+    def __init__(self, staging: str, options: EngineOptions, reading: Reading, stop: threading.Event) -> None:
+        super().__init__(staging, options, stop)
+        self._reading = reading
+
+    def decode(self, summary: Summary) -> Iterator[Written]:
+        """Read the files to their end."""
+        reading = self._reading
+        private = WITH_SECRETS if self.options.reveal_secrets else frozenset()
+        with PartWriter(self.staging, 0, private) as writer:
+            for batch in reading.batches():
+                check(self.stop)
+                writer.write(batch.tables)
+            parts = writer.finish()
+        summary.packets, summary.copies = reading.packets, reading.copies
+        summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
+        summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
+        yield Written(parts, reading.topic_names.learned(), writer.summary, Counter(reading.other))
+
+    def late_issues(self) -> Iterable[Issue]:
+        """None: those of the files are among the rows."""
+        return ()
+
+    def unreadable(self) -> Iterable[str]:
+        """What is wrong with files that could not be read."""
+        return self._reading.capture.unreadable
+
+    def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
+        """The tables of one view after the other."""
+        known = TopicNames(names)
+        wanted = self.options.tables | {*self.options.results}
+        for view in sorted({part.table for part in rows}):
+            check(self.stop)
+            groups = (group for part in rows if part.table == view for group in stored(self.staging, part))
+            made = results(VIEWS[view](), known.resolve(pa.concat_tables(groups)), Known.of(known.learned()))
+            with PartWriter(self.staging, 0) as writer:
+                writer.write({table: rows for table, rows in made.items() if table in wanted})
+                parts = writer.finish()
+            yield parts, writer.summary
+
+    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
+        """The parts that work writes anew."""
+        return list(work(parts))

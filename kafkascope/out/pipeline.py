@@ -1,0 +1,249 @@
+"""From captures to a directory of tables: what is done in which order, wherever it is done.
+
+Whoever decodes leaves parts: files of tables, and of rows of views. The steps after that are few and the same on Spark
+and in one process, so that both make the same of the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from kafkascope.engine import EngineOptions
+from kafkascope.out.output import Output, Part, PartWriter, WriteError, datasets_of, resolve_part, rewrite_part, stored
+from kafkascope.out.stored import datasets
+from kafkascope.reports.answers.answers import Answers, answers
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.findings.alike import together
+from kafkascope.reports.incidents.rules import conclusions
+from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
+from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.rows.connection_table import issue_table
+from kafkascope.reports.show.page.page import page
+from kafkascope.reports.vocabulary.tables import CONCLUSIONS, REREADS
+from kafkascope.sniffer.issues import Issue, IssueLog
+
+Progress = Callable[[str, int, int], None]
+
+
+class AnalysisError(Exception):
+    """Spark failed, or a file that is needed; the message says what was wrong, or what Spark said last."""
+
+
+class StoppedError(Exception):
+    """The caller asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What an analysis wrote, and the summary of it."""
+
+    out: str
+    rows: Mapping[str, int]  # of each table
+    summary: Summary
+    topic_names: Mapping[str, str]  # by id as written
+    other: Mapping[str, int]  # packets without TCP, by kind
+    unreadable: tuple[str, ...] = ()  # what is wrong with files that were given and could not be read
+    answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
+    report_failure: str | None = None
+
+
+@dataclass(slots=True)
+class Written:
+    """What decoding made. Its size is bounded by the number of topics, APIs and tables, not by that of packets."""
+
+    parts: list[Part] = field(default_factory=list)
+    topic_names: dict[str, str] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
+    other: Counter[str] = field(default_factory=Counter)
+    issues: IssueLog = field(default_factory=IssueLog)  # of no connection: tasks may have the same kind
+
+
+def check(stop: threading.Event) -> None:
+    """Raise StoppedError if it is set."""
+    if stop.is_set():
+        raise StoppedError("stopped")
+
+
+class Pipeline(ABC):
+    """The steps of one analysis, over the parts under staging."""
+
+    def __init__(self, staging: str, options: EngineOptions, stop: threading.Event) -> None:
+        self.staging = staging
+        self.options = options
+        self.stop = stop
+        self.parts: list[Part] = []  # of tables
+
+    @abstractmethod
+    def decode(self, summary: Summary) -> Iterator[Written]:
+        """Write the tables and the rows of views; the summary is told what is known of the files."""
+
+    @abstractmethod
+    def late_issues(self) -> Iterable[Issue]:
+        """What is to be said of the files when all is decoded."""
+
+    @abstractmethod
+    def unreadable(self) -> Iterable[str]:
+        """What is wrong with files that could not be read; once all is decoded."""
+
+    @abstractmethod
+    def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
+        """Write the tables that views make of their rows, which have been brought together by key."""
+
+    @abstractmethod
+    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
+        """The parts that work writes anew."""
+
+    def run(self, out: str) -> Analysis:
+        """All steps; what they made is in `parts`."""
+        summary = Summary()
+        summary.ports = self.options.session.ports
+        names = TopicNames()
+        other: Counter[str] = Counter()
+        log = IssueLog()
+        rows_of_views: list[Part] = []
+        for written in self.decode(summary):
+            for part in written.parts:
+                (rows_of_views if part.table in self.options.views else self.parts).append(part)
+            names.merge(written.topic_names)
+            summary.merge(written.summary)
+            other.update(written.other)
+            for issue in written.issues:
+                log.add(issue)
+        for issue in self.late_issues():
+            log.add(issue)
+        if len(log) and "issues" in self.options.tables:
+            self._write(summary, {"issues": issue_table(log)})
+        known = names.learned()
+        summary.rename_topics(known)
+        self._resolve(known)
+        if rows_of_views:
+            for parts, of_results in self.understand(rows_of_views, known):
+                self.parts += parts
+                summary.merge(of_results)
+        self._attach()
+        if CONCLUSIONS.keys() <= {*self.options.results}:  # few rows of each table, so that it is done here
+            self._write(summary, conclusions(datasets_of(self.staging, self.parts), summary.result()))
+        self._bring_together()
+        rows = dict.fromkeys([*sorted(self.options.tables), *self.options.results], 0)
+        for part in self.parts:
+            rows[part.table] += part.rows
+        return Analysis(out, rows, summary, known, dict(other), tuple(self.unreadable()))
+
+    def _write(self, summary: Summary, tables: Mapping[str, pa.Table]) -> None:
+        """A part of few rows."""
+        writer = PartWriter(self.staging, 0)
+        writer.write(tables)
+        self.parts += writer.finish()
+        summary.merge(writer.summary)
+
+    def _resolve(self, names: Mapping[str, str]) -> None:
+        """Write those parts anew that have topics by id whose name was learned elsewhere."""
+        staging, known = self.staging, dict(names)
+        open_parts = [part for part in self.parts if not part.unresolved.isdisjoint(known)]
+        if open_parts:
+            done = [part for part in self.parts if part.unresolved.isdisjoint(known)]
+            self.parts = done + self.rewrite("name topics", open_parts, lambda parts: resolve(parts, staging, known))
+
+    def _attach(self) -> None:
+        """Write the rebalances anew with what was read again after each, which is known of topics, not of groups."""
+        found = [part for part in self.parts if part.table == "rebalances"]
+        if not found or "lag" not in self.options.results:
+            return
+        staging = self.staging
+        rereads = [part for part in self.parts if part.table == "rereads"]
+        lags = [part for part in self.parts if part.table == "lag"]
+        self.parts = [part for part in self.parts if part.table != "rebalances"]
+        self.parts += self.rewrite("count rereads", found, lambda parts: attach(parts, staging, rereads, lags))
+
+    def _bring_together(self) -> None:
+        """Write the findings anew with those alike as one; the incidents have been told by those of each client."""
+        found = [part for part in self.parts if part.table == "findings"]
+        if not found:
+            return
+        one = together(datasets_of(self.staging, found)["findings"].to_table())
+        if one.parts:
+            self.parts = [part for part in self.parts if part.table != "findings"]
+            self._write(Summary(), {"findings": one.findings})
+
+
+def resolve(parts: Iterable[Part], staging: str, names: Mapping[str, str]) -> Iterator[Part]:
+    """Parts written anew with the names of topics that were learned elsewhere."""
+    for part in parts:
+        yield resolve_part(staging, part, {topic: names[topic] for topic in part.unresolved if topic in names})
+
+
+def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: Sequence[Part]) -> Iterator[Part]:
+    """Parts of the table of rebalances, which have all rows of their groups, written anew with what was read again."""
+    for part in parts:
+        whole = pa.concat_tables(stored(staging, part))
+        groups = pc.unique(whole["group_id"])
+
+        def of_groups(others: Sequence[Part], groups: pa.Array = groups) -> Iterator[pa.Table]:
+            for other in others:
+                for rows in stored(staging, other):
+                    yield rows.filter(pc.is_in(rows["group_id"], groups))
+
+        again = pa.concat_tables([REREADS.empty_table(), *of_groups(rereads)])
+        readers = pa.chunked_array([readers_of(rows) for rows in of_groups(lags)], pa.string()).unique()
+        yield rewrite_part(staging, part, [attach_rereads(whole, again, readers)])
+
+
+def write(
+    output: Output,
+    options: EngineOptions,
+    produce: Callable[[str], tuple[Analysis, Sequence[Part]]],
+    *,
+    report: bool,
+    stop: threading.Event,
+) -> Analysis:
+    """Fill a directory with what is produced under the place that produce is given, and with the report if wanted.
+
+    Raises what produce raises, OutputError, AnalysisError if the directory cannot be written to the end, StoppedError
+    if stop was set; then the directory is as it was before.
+    """
+    tables = options.tables | {*options.results}
+    try:
+        analysis, parts = produce(output.begin(tables | options.views))
+        summary = analysis.summary.result()
+        reporting = Reporting(summary, stop, wanted=report)
+        output.commit(parts, tables, summary, reporting.page)
+    except BaseException as error:
+        output.abort()
+        if stop.is_set() and isinstance(error, Exception):
+            raise StoppedError("stopped") from None
+        if isinstance(error, WriteError):
+            raise AnalysisError(str(error)) from error
+        raise
+    return replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
+
+
+class Reporting:
+    """Makes the report of the tables that were written, and keeps what it says."""
+
+    def __init__(self, summary: Mapping[str, Any], stop: threading.Event, wanted: bool) -> None:
+        self._summary = summary
+        self._stop = stop
+        self._wanted = wanted
+        self.answers: Answers | None = None
+        self.failure: str | None = None
+
+    def page(self, system: fs.FileSystem, tables: str) -> str | None:
+        """The page, or None if it cannot be made: that is no reason to lose the tables. Raises StoppedError."""
+        text: str | None = None
+        try:
+            if self._wanted:
+                self.answers = answers(datasets(system, tables), self._summary)
+                text = page(self.answers)
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+        check(self._stop)
+        return text
