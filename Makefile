@@ -1,6 +1,6 @@
 # `make help` explains the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench docs schemas lock golden
+.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench profile docs schemas lock golden
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
@@ -20,7 +20,7 @@ demo: setup  ## analyze a real capture on local Spark: answers on the terminal, 
 	.venv/bin/kafkascope analyze pcaps/rebalance-storm/capture.pcap -o out/demo --records --overwrite
 
 kernels: setup-test
-	@$(PY) tools/compile_kernels.py
+	@.venv/bin/kafkascope warm || true
 
 lint: setup-test
 	.venv/bin/ruff check .
@@ -46,6 +46,9 @@ accuracy: setup-test  ## how right the answers are: every recorded story against
 
 bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
 	$(PY) benchmarks/bench.py
+
+profile: setup-test  ## where the time of a small capture goes, by stage: the first line, an analysis here and on Spark
+	$(PY) benchmarks/stages.py
 
 docs: setup  ## the reference documentation as a site in out/site: its own environment in .venv-docs, warnings are errors
 	@tools/setup.sh docs

@@ -321,6 +321,17 @@ def report(
 
 
 @app.command()
+def warm() -> None:
+    """Do at once what would make the first runs after installation slow, once for this user and machine.
+
+    Compiles the kernels, and keeps the classes that Spark loads (160 MB in the user's cache directory).
+    """
+    from kafkascope import warming
+
+    raise typer.Exit(warming.run(remark))
+
+
+@app.command()
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: hex digits, or as they are.")],
     api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],

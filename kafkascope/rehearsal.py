@@ -14,6 +14,7 @@ import crc32c
 import numpy as np
 
 from kafkascope.decoders import apis
+from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC
 from kafkascope.sniffer import recognise
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.issues import IssueLog
@@ -62,7 +63,7 @@ def _batches() -> Iterator[list[bytes]]:
     opened = _Connection(20_000)
     yield [opened.packet(CLIENT, flags=SYN)]
     yield [opened.packet(BROKER, flags=SYN | ACK)]
-    request, response = _produce()
+    request, response = _produce("\udcff")
     halves = [opened.packet(CLIENT, half) for half in (request[:40], request[40:])]
     yield from ([half] for half in reversed(halves))
     yield [opened.packet(BROKER, response)]
@@ -71,9 +72,9 @@ def _batches() -> Iterator[list[bytes]]:
         for correlation_id in range(4):
             exchange = _metadata(correlation_id) if correlation_id % 2 else _api_versions(correlation_id)
             yield from ([connection.packet(side, exchange[side])] for side in sides)
-    # One that is known for Kafka by a Produce alone.
+    # One that is known for Kafka by a Produce alone; of this topic records are read even if none are shown.
     producing = _Connection(20_003)
-    yield from ([producing.packet(side, message)] for side, message in enumerate(_produce()))
+    yield from ([producing.packet(side, message)] for side, message in enumerate(_produce(CLUSTER_METADATA_TOPIC)))
     yield [_Connection(30_000 + more).packet(CLIENT, flags=SYN) for more in range(MANY)]
     # So many packets that connections are looked through for those that are over.
     yield [opened.packet(CLIENT) for _ in range(SWEEP_SEGMENTS + 1)]
@@ -109,14 +110,14 @@ def _packets(contents: Sequence[bytes], first: int) -> Packets:
     )
 
 
-def _produce() -> tuple[bytes, bytes]:
-    """Produce v3 with a batch of one record, to partition 0 of a topic whose name is no UTF-8; and its answer."""
+def _produce(name: str) -> tuple[bytes, bytes]:
+    """Produce v3 with a batch of one record, to partition 0 of a topic whose name may be no UTF-8; and its answer."""
     record = b"\x00\x00\x00\x02k\x02v\x00"  # attributes, deltas of time and offset, key, value, headers
     records = bytes([2 * len(record)]) + record
     checked = struct.pack(">hiqqqhii", 0, 0, AT // MILLISECOND_NS, AT // MILLISECOND_NS, -1, -1, -1, 1) + records
     covered = struct.pack(">ibI", 0, 2, crc32c.crc32c(checked)) + checked
     batch = struct.pack(">qi", 0, len(covered)) + covered
-    topic = struct.pack(">ih1sii", 1, 1, b"\xff", 1, 0)
+    topic = struct.pack(">ih", 1, len(name)) + name.encode(errors="surrogateescape") + struct.pack(">ii", 1, 0)
     request = struct.pack(">hhi", -1, 1, 1000) + topic + struct.pack(">i", len(batch)) + batch
     response = topic + struct.pack(">hqqi", 0, 0, -1, 0)
     return _request(apis.PRODUCE, 3, 1, request), _frame(struct.pack(">i", 1) + response)
@@ -129,8 +130,8 @@ def _api_versions(correlation_id: int) -> tuple[bytes, bytes]:
 
 
 def _metadata(correlation_id: int) -> tuple[bytes, bytes]:
-    """Metadata v12, which has ids of topics: nothing is asked for; and an answer with a topic and no broker."""
-    topic = struct.pack(">hB1s16sBBiB", 0, 2, b"t", bytes(range(16)), 0, 1, 0, 0)
+    """Metadata v12, which has ids of topics: nothing is asked for; and an answer with a topic in error."""
+    topic = struct.pack(">hB1s16sBBiB", 3, 2, b"t", bytes(range(16)), 0, 1, 0, 0)
     response = struct.pack(">iBiBBiB", correlation_id, 0, 0, 1, 0, 1, 2) + topic + b"\x00"
     return _request(apis.METADATA, 12, correlation_id, b"\x00\x01\x00\x00\x00"), _frame(response)
 

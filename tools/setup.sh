@@ -57,6 +57,7 @@ if [ ! -x .venv/bin/python ] || ! cmp -s requirements.lock "$stamp"; then
   .venv/bin/pip install -q --disable-pip-version-check "setuptools>=77"
   .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
   cp requirements.lock "$stamp"
+  fresh=yes
 fi
 
 # Spark wants Java 17 or newer; everything else works without it, so its absence is told and is no failure.
@@ -66,6 +67,8 @@ if [ "${version:-0}" -lt 17 ]; then
   if may_install; then echo "setup: installing a Java 17 runtime for Spark"; apt_install openjdk-17-jre-headless
   else echo "setup: Spark needs Java 17 or newer: please install it (on Debian: sudo apt-get install openjdk-17-jre-headless); all that is not Spark works without" >&2; fi
 fi
+
+if [ -n "${fresh:-}" ]; then .venv/bin/kafkascope warm || true; fi
 
 if [ "$what" = test ]; then
   if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi

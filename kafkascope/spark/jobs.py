@@ -32,12 +32,13 @@ from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_fi
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.parcels import SPARK_SCHEMA
-from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, tail
+from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here, tail
 
 _SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
 _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
+_INDEXED_HERE_BYTES = 8 << 20  # of files on this machine: a job of their own would take longer
 _ROWS_READ = 200_000  # of views, that a task reads again
 
 # What tasks raise, as Spark tells it: what they say is a message for people.
@@ -84,11 +85,16 @@ def analyze(
     stop = stop or threading.Event()
 
     def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+        loading = threading.Thread(target=tasks.rehearse, daemon=True)  # nobody waits for it if Spark does not start
+        if spark is None and stays_here(master, settings or {}):
+            loading.start()
         session, log = (spark, None) if spark is not None else open_session(master, settings)
         failure: AnalysisError | None = None
         try:
             if is_local(session):
                 # In this process, which tells that it compiles: not in all workers at once, which nobody listens to.
+                if loading.is_alive():
+                    loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
             run = _Run(own_session(session), staging, options, work, progress, stop)
@@ -168,7 +174,10 @@ class _Run(Pipeline):
     def _index(self) -> tuple[list[Split], tuple[FileClock, ...]]:
         """Splits of all files, with the packet numbers and times that they begin with; clocks are set."""
         pieces = [one for file in self._work.files for one in file]
-        found = self._spread("find packets", pieces, tasks.index, self._work.split_bytes)
+        if is_local(self._session) and sum(piece.size for piece in pieces) <= _INDEXED_HERE_BYTES:
+            found = tasks.index(pieces)
+        else:
+            found = self._spread("find packets", pieces, tasks.index, self._work.split_bytes)
         indexes = [list(islice(found, len(file))) for file in self._work.files]
         splits = chain_files(indexes)
         joined = self._compare(indexes, splits)

@@ -7,6 +7,7 @@ here fill in what nobody set. The chatter of a JVM that is started here goes to 
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import subprocess
@@ -14,8 +15,11 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import platformdirs
 
 OLDEST_JAVA = 17  # Spark 4 runs on Java 17 and newer
 
@@ -33,6 +37,7 @@ _LOCAL_DEFAULTS = {
 }
 _LONGEST_SOCKET_DIRECTORY = 60  # characters: of 104 that the path of a socket may have on macOS, Spark's names take 43
 _DRIVER_MEMORY = "2g"
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Settings of the queries made here; they are made in a session of their own, which leaves the user's as it is.
 _QUERY_SETTINGS = {
@@ -47,8 +52,16 @@ class SparkUnavailableError(Exception):
     """Spark cannot be started; the message says what to do."""
 
 
-def find_java() -> str:
-    """Path of the Java runtime that Spark will use; raises SparkUnavailableError if there is none, or an old one."""
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime."""
+
+    path: str
+    says: str  # its version, in its own words
+
+
+def find_java() -> Java:
+    """The Java runtime that Spark will use; raises SparkUnavailableError if there is none, or an old one."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = (
@@ -58,12 +71,26 @@ def find_java() -> str:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
         raise SparkUnavailableError(f"{where}. {advice}. analyze --in-process works without it.")
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    version = _java_version(answer.stderr + answer.stdout)
+    says = answer.stderr + answer.stdout
+    version = _java_version(says)
     if answer.returncode or version is None:
         raise SparkUnavailableError(f"{java} -version failed: {answer.stderr.strip()[:200]}. {advice}.")
     if version < OLDEST_JAVA:
         raise SparkUnavailableError(f"{java} is Java {version}. {advice}.")
-    return java
+    return Java(java, says)
+
+
+def kept_classes(java: Java) -> Path:
+    """Where the classes that Spark loads are kept as the JVM wants them in memory, if `kafkascope warm` was run.
+
+    To load and check some ten thousand of them takes a quarter of a small analysis. They are of one runtime and one
+    release of Spark; the JVM itself leaves an archive alone that does not fit its class path.
+    """
+    import pyspark
+
+    known = "\n".join([os.path.realpath(java.path), java.says, pyspark.__version__, pyspark.__file__, JVM_OPTIONS])
+    name = f"spark-{hashlib.sha256(known.encode()).hexdigest()[:16]}.jsa"
+    return platformdirs.user_cache_path("kafkascope", appauthor=False) / name
 
 
 def _java_version(text: str) -> int | None:
@@ -109,20 +136,22 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
     elif "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit the JVM runs already
         gateway = launch_gateway()
     else:
-        find_java()
+        java = find_java()
         for name, value in settings.items():
             asked.set(name, value)
         if master:
             asked.set("spark.master", master)
         # The weakest way to say it: any setting of the user's wins.
         os.environ.setdefault("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)
-        if _stays_here(master, settings):
+        if stays_here(master, settings):
             # Spark asks for the machine's name several times, which takes seconds each where no name server answers.
             os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             # Python does the work, and the JVM lives for seconds: its second compiler, and a garbage collector with
             # threads of its own, cost more than they save.
-            os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            kept = kept_classes(java)
+            use_kept = f" -XX:SharedArchiveFile={kept}" if kept.exists() and " " not in str(kept) else ""
+            os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS + use_kept)
         handle, name = tempfile.mkstemp(prefix="kafkascope-spark-", suffix=".log")
         log = Path(name)
         with open(handle, "wb") as stream:
@@ -169,10 +198,12 @@ def _sockets() -> dict[str, str]:
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": directory}
 
 
-def _stays_here(master: str | None, settings: Mapping[str, str]) -> bool:
-    """Whether Spark will run in this process's JVM alone, as far as can be known before there is one."""
+def stays_here(master: str | None, settings: Mapping[str, str]) -> bool:
+    """Whether a new session will run in a JVM of this process alone, as far as can be known before there is one."""
     from pyspark.find_spark_home import _find_spark_home
 
+    if "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get("SPARK_REMOTE"):
+        return False
     asked = master or settings.get("spark.master")
     if asked is not None:
         return asked.startswith("local")

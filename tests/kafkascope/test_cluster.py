@@ -121,7 +121,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     home.mkdir()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHON"))}
     environment = kept | isolated_python(directory) | {"SPARK_LOCAL_IP": "127.0.0.1", "HOME": str(home)}
-    java = [find_java(), "-cp", f"{Path(pyspark.__file__).parent / 'jars'}/*", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+    java = [
+        find_java().path,
+        "-cp",
+        f"{Path(pyspark.__file__).parent / 'jars'}/*",
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+    ]
     opens = ["java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent"]
     java += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in [*opens, "sun.nio.ch", "sun.util.calendar"]]
     host = ["--host", "127.0.0.1", "--webui-port", "0"]

@@ -197,7 +197,7 @@ def test_java_is_checked_before_spark_starts(
     fake_java(tmp_path, says, status)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     if message is None:
-        assert sessions.find_java() == str(tmp_path / "bin" / "java")
+        assert sessions.find_java().path == str(tmp_path / "bin" / "java")
         assert sessions.unavailable() is None
     else:
         with pytest.raises(SparkUnavailableError, match=message) as caught:
