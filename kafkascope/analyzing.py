@@ -31,7 +31,7 @@ from kafkascope.spark.sessions import SparkUnavailableError
 Remark = Callable[[str], None]
 Work = Callable[[threading.Event], Analysis]
 
-SMALL_BYTES = 32 << 20
+SMALL_BYTES = 64 << 20
 """Captures up to this size are through in this process before Spark on one machine has begun."""
 
 

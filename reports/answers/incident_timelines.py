@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ ITEMS = 60  # bars and marks of one lane; people can tell no more apart
 CONNECTION_LANES = 12
 CALM_LANES = 3  # of connections on which nothing happened, shown if there are no more of others
 CURVES = 4  # groups whose lag is drawn
-_HELD = 2_000  # rows of a table that are held for one incident, the first in the table
+_HELD = 2_000  # rows of a table that are held for one incident
 _SPANS = 120  # of a curve
 _SHORTEST_MARGIN_NS = 3 * SECOND_NS  # before and after: what was ordinary is seen beside what was not
 _MARGIN = 0.15  # of the length of the incident, if that is more
@@ -79,6 +80,30 @@ class IncidentTimeline:
     lanes_left_out: int
 
 
+class _First:
+    """The first rows of a table, by one of its columns and then by all: whatever the order in which they come."""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._parts: list[pa.Table] = []
+
+    def take(self, rows: pa.Table, wanted: pa.ChunkedArray) -> None:
+        """Take in the rows for which it holds, as far as there is room."""
+        self._parts.append(rows.filter(pc.fill_null(wanted, False)))
+        if sum(part.num_rows for part in self._parts) > _HELD:
+            self._parts = [self._first()]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """In order; asked for when all have been taken in."""
+        return list(self._first().to_pylist()) if self._parts else []
+
+    def _first(self) -> pa.Table:
+        whole = pa.concat_tables(self._parts)
+        columns = [self._by, *(name for name in whole.column_names if name != self._by)]
+        return whole.take(pc.sort_indices(whole, [(name, "ascending") for name in columns])).slice(0, _HELD)
+
+
 @dataclass(slots=True)
 class _Scene:
     """An incident while its timeline is gathered, and whom it is about."""
@@ -86,9 +111,9 @@ class _Scene:
     incident: Incident
     begin: int
     end: int
-    connections: list[dict[str, Any]] = field(default_factory=list)
-    silences: list[dict[str, Any]] = field(default_factory=list)
-    happened: list[dict[str, Any]] = field(default_factory=list)
+    connections: _First = field(default_factory=lambda: _First("connection"))
+    silences: _First = field(default_factory=lambda: _First("since"))
+    happened: _First = field(default_factory=lambda: _First("at"))
     latency: dict[int, tuple[int, float]] = field(default_factory=dict)  # end of the span and the longest, by its begin
 
     def named(self, *roles: Role) -> list[str]:
@@ -99,7 +124,9 @@ class _Scene:
         """Groups that it is about, whose rebalances it explains, or, of a broker, whose coordinator moved."""
         found = [*self.named(Role.GROUP), *sorted(group for group, _ in self.incident.rebalances)]
         if self.named(Role.BROKER):
-            found += [row["group_id"] for row in self.happened if row["event"] == ClusterEventKind.COORDINATOR_MOVED]
+            found += [
+                row["group_id"] for row in self.happened.rows if row["event"] == ClusterEventKind.COORDINATOR_MOVED
+            ]
         return list(dict.fromkeys(found))
 
     def touches(self, rows: pa.Table, broker: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -145,14 +172,9 @@ def _overlapping(scene: _Scene, since: pa.ChunkedArray, until: pa.ChunkedArray) 
     return pc.and_(begun, pc.fill_null(pc.greater_equal(until, scene.begin), True))
 
 
-def _hold(kept: list[dict[str, Any]], rows: pa.Table, wanted: pa.ChunkedArray) -> None:
-    """Keep the rows for which it holds, as far as there is room."""
-    kept += rows.filter(pc.fill_null(wanted, False)).slice(0, max(0, _HELD - len(kept))).to_pylist()
-
-
 def _take_connections(scene: _Scene, rows: pa.Table) -> None:
     inside = _overlapping(scene, rows["opened"], rows["closed"])
-    _hold(scene.connections, rows, pc.and_(inside, scene.touches(rows, rows["broker"])))
+    scene.connections.take(rows, pc.and_(inside, scene.touches(rows, rows["broker"])))
 
 
 def _take_silences(scene: _Scene, rows: pa.Table) -> None:
@@ -161,12 +183,12 @@ def _take_silences(scene: _Scene, rows: pa.Table) -> None:
     if not scene.named(Role.BROKER):  # of others it matters only if somebody waited
         felt = pc.add(rows["waiting"], pc.add(rows["refused"], rows["unanswered"]))
         mine = pc.and_(mine, pc.greater(felt, 0))
-    _hold(scene.silences, rows, mine)
+    scene.silences.take(rows, mine)
 
 
 def _take_changes(scene: _Scene, rows: pa.Table) -> None:
     changes = pc.invert(pc.is_in(rows["event"], pa.array(_NO_CHANGES, pa.string())))
-    _hold(scene.happened, rows, pc.and_(_overlapping(scene, rows["at"], rows["at"]), changes))
+    scene.happened.take(rows, pc.and_(_overlapping(scene, rows["at"], rows["at"]), changes))
 
 
 def _take_latency(scene: _Scene, rows: pa.Table) -> None:
@@ -217,7 +239,7 @@ def _timeline(scene: _Scene, groups: Groups | None, lag: Lag | None) -> Incident
         for one in scene.incident.evidence
         if one.at is not None and not one.rejected
     ]
-    changes = [Item("cluster", row["at"], None, _event_words(row), row["packet"]) for row in scene.happened]
+    changes = [Item("cluster", row["at"], None, _event_words(row), row["packet"]) for row in scene.happened.rows]
     connections, eventful = _connections(scene)
     room = max(CALM_LANES, min(eventful, CONNECTION_LANES))
     lanes = [
@@ -249,7 +271,7 @@ def _brokers(scene: _Scene) -> Iterator[Lane]:
     hosts = scene.named(Role.HOST)
     node = next(iter(scene.named(Role.BROKER)), None)
     by_host: dict[str, list[Item]] = {}
-    for row in scene.silences:
+    for row in scene.silences.rows:
         until = scene.end if row["until"] is None else row["until"]
         item = Item("silence", row["since"], until, _silence_words(row), row["first_packet"])
         by_host.setdefault(row["host"], []).append(item)
@@ -271,11 +293,11 @@ def _silence_words(row: Mapping[str, Any]) -> str:
 def _connections(scene: _Scene) -> tuple[list[Lane], int]:
     """Connections by who speaks with whom, those with most that failed first; and on how many something happened."""
     ids: dict[str, set[str]] = {}
-    for row in scene.connections:
+    for row in scene.connections.rows:
         if row["client_id"]:
             ids.setdefault(row["client"], set()).add(row["client_id"])
     by_parties: dict[tuple[str, str], list[Item]] = {}
-    for row in sorted(scene.connections, key=lambda row: int(row["connection"])):
+    for row in scene.connections.rows:
         known = ids.get(row["client"], set())  # a connect that failed tells no client id
         who = row["client_id"] or (next(iter(known)) if len(known) == 1 else row["client"])
         lane = by_parties.setdefault((who, f"{row['broker']}:{row['broker_port']}"), [])

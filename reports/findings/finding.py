@@ -61,9 +61,9 @@ def finding_table(findings: Iterable[Finding]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FINDINGS)
 
 
-def order(one: Finding) -> tuple[int, float, str, int, str]:
-    """The order in which findings are read: severity, weight, kind, time, subject."""
-    return _GRAVEST_FIRST.index(one.severity), -one.weight, one.kind, one.since or 0, one.subject
+def order(one: Finding) -> tuple[int, float, str, int, str, str]:
+    """The order in which findings are read: severity, weight, kind, time, subject, title."""
+    return _GRAVEST_FIRST.index(one.severity), -one.weight, one.kind, one.since or 0, one.subject, one.title
 
 
 def shortened(evidence: list[Observation]) -> list[Observation]:

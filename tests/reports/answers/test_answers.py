@@ -3,12 +3,24 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import dataset as ds
 
+from kafkascope.reports.answers import incident_timelines
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.answers.latency import latency
 from kafkascope.reports.measures.latency.histogram import ERROR
+from kafkascope.reports.show.page.data import page_data
 from kafkascope.reports.vocabulary.tables import LATENCY
-from tests.reports.show.page.made_tables import BEGIN, HOSTILE, SECOND, SUMMARY, everything, latency_row, tables_of
+from tests.reports.show.page.made_tables import (
+    BEGIN,
+    HOSTILE,
+    SECOND,
+    SUMMARY,
+    everything,
+    latency_row,
+    tables_of,
+    with_incidents,
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +127,24 @@ def test_a_name_with_a_nul_is_a_name() -> None:
     found = latency(tables_of(t=pa.Table.from_pylist([row], schema=LATENCY))["t"])
     assert found is not None
     assert "a\x00b" in {one.name for one in found.slowest}
+
+
+@pytest.mark.parametrize("held", [3, 2_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_answers_do_not_depend_on_the_order_of_rows(held: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rows of one group stay in their order: they are written together."""
+    monkeypatch.setattr(incident_timelines, "_HELD", held)
+    tables = with_incidents()
+    random = np.random.default_rng(seed)
+
+    def shuffled(name: str, table: ds.Dataset) -> ds.Dataset:
+        rows = table.to_table()
+        order = random.permutation(rows.num_rows)
+        if name in ("rebalances", "group_events"):
+            groups = rows["group_id"].combine_chunks().dictionary_encode()
+            order = np.argsort(random.permutation(len(groups.dictionary))[groups.indices.to_numpy()], kind="stable")
+        parts = [pa.array(order[first : first + 5]) for first in range(0, len(order), 5)]
+        return ds.dataset([rows.take(part) for part in parts], schema=rows.schema) if parts else table
+
+    other = {name: shuffled(name, table) for name, table in tables.items()}
+    assert page_data(answers(other, SUMMARY)) == page_data(answers(tables, SUMMARY))
