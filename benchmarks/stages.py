@@ -28,7 +28,8 @@ WATCHED: dict[str, dict[str, Any]] = {
             "numba.core.caching:Cache.load_overload": "kernels loaded and linked",
             "kafkascope.decoders.program:compile_layouts": "layouts of all messages",
         },
-        "call": "from kafkascope.cli import sniff_main as main; sys.argv = ['sniff', '-r', sys.argv[1], '-c', '1']",
+        "call": "from kafkascope.cli import sniff_main as main, _leave_pandas_out; _leave_pandas_out(); "
+        "sys.argv = ['sniff', '-r', sys.argv[1], '-c', '1']",
     },
     "analyze --in-process": {
         "modules": ["kafkascope.in_process", "kafkascope.analyzing"],
@@ -103,9 +104,6 @@ def tell():
     spent["end"] = time.perf_counter() - begun
     print("profile", json.dumps(spent), file=file, flush=True)
 exec(plan["call"])
-if "sniff" in plan["call"]:
-    from kafkascope.cli import _leave_pandas_out
-    _leave_pandas_out()
 for module in plan["modules"]:
     importlib.import_module(module)
 spent["imports"] = time.perf_counter() - begun

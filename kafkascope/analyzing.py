@@ -18,11 +18,8 @@ from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import OutputError
 from kafkascope.out.pipeline import Analysis, AnalysisError
 from kafkascope.progress import ProgressBar
-from kafkascope.reading import no_kafka, unreadable_remark
-from kafkascope.reports.columns.text import fault_remark, not_taken_remark
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
-from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files
@@ -87,8 +84,6 @@ def run(
         remark(str(error))
         return 2
     _print(analysis, out, remark)
-    for text in analysis.unreadable:
-        remark(unreadable_remark(text))
     if spark == SparkOptions() and _are_small(captures):
         remark("so small a capture is through sooner with --in-process: the same, without Spark")
     return 1 if analysis.unreadable else 0
@@ -122,10 +117,9 @@ def _are_small(captures: Sequence[str]) -> bool:
 
 
 def _print(analysis: Analysis, out: str, remark: Remark) -> None:
-    result = analysis.summary.result()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     if analysis.answers is None:
-        terminal.summary(result, console)
+        terminal.summary(analysis.summary.result(), console)
     else:
         show(analysis.answers, console)
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
@@ -133,9 +127,5 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     console.print(f"\nwritten to {safe_text(out)}: {report}{rows}", markup=False)
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
-    if faults := result["issues"].get(INTERNAL_ERROR):
-        remark(fault_remark(faults))
-    if others := result["not_taken_for_kafka"]:
-        remark(not_taken_remark(others))
-    if not result["exchanges"]:
-        remark(no_kafka(analysis.summary.packets, result["connections"], analysis.other, analysis.summary.ports))
+    for text in analysis.remarks():
+        remark(text)

@@ -23,8 +23,8 @@ from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
+from kafkascope.reports.columns.remarks import fault_remark
 from kafkascope.reports.columns.shown import shown_html
-from kafkascope.reports.columns.text import fault_remark
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.findings.alike import together

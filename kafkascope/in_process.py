@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.out.output import WITH_SECRETS, Output, Part, PartWriter, stored
-from kafkascope.out.pipeline import Analysis, Pipeline, Written, check, write
+from kafkascope.out.pipeline import Analysis, Pipeline, Written, check, fill
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.topics import TopicNames
@@ -48,7 +48,7 @@ def analyze(
             run = _Run(staging, options, reading, stop)
             return run.run(out), run.parts
 
-        return write(output, options, produce, report=report, stop=stop)
+        return fill(output, options, produce, report=report, stop=stop)
 
 
 class _Run(Pipeline):

@@ -16,14 +16,8 @@ from kafkascope.ahead import ahead
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
-from kafkascope.reports.columns.text import (
-    PACKET_NAMES,
-    PROTOCOL_NAMES,
-    counted,
-    not_taken,
-    not_taken_remark,
-    tls_remark,
-)
+from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark, unreadable_remark
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
@@ -47,26 +41,6 @@ _WHAT_HELPS = (
 
 # Tables by which topics are shown, and so those that must wait for the names of ids.
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
-
-
-def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int], ports: Iterable[int]) -> str:
-    """What to say of a capture without Kafka: connections by protocol and other packets by kind, the most first.
-
-    The ports are those that alone were looked at; none: all.
-    """
-    seen = [
-        f"{counted(count, 'connection')} of {PROTOCOL_NAMES.get(protocol, protocol)}"
-        for protocol, count in Counter(protocols).most_common()
-    ]
-    seen += [f"{counted(count, 'packet')} of {PACKET_NAMES[kind]}" for kind, count in Counter(other).most_common()]
-    instead = f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
-    where = f" to the ports asked for ({', '.join(map(str, sorted(ports)))})" if ports else ""
-    return f"no Kafka{where} was found in {counted(packets, 'packet')}; {instead}"
-
-
-def unreadable_remark(detail: str) -> str:
-    """What to say of a file that could not be read beside others."""
-    return f"{detail.removesuffix('.')}; effect: {ISSUE_KINDS['unreadable_file'].weakens}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,11 +77,13 @@ def _analyzed(capture: str, remark: Remark) -> Iterator[Stored]:
     """What `analyze` makes of a capture, as long as it is looked at."""
     with tempfile.TemporaryDirectory(prefix="kafkascope-") as directory:
         out = os.path.join(directory, os.path.basename(capture) if capture != STANDARD_INPUT else "capture")
-        stoppable(
+        analysis = stoppable(
             lambda stop: in_process.analyze([capture], out, report=False, stop=stop),
             lambda signal: remark(f"{signal}: stopping; once more ends it at once"),
         )
         yield stored(out)
+        for text in analysis.remarks():
+            remark(text)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.out.output import Output, Part, PartWriter, WriteError, datasets_of, resolve_part, rewrite_part, stored
 from kafkascope.out.stored import datasets
 from kafkascope.reports.answers.answers import Answers, answers
+from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import conclusions
@@ -28,6 +29,7 @@ from kafkascope.reports.measures.progress.rereads import attach_rereads, readers
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.show.page.page import page
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, REREADS
 from kafkascope.sniffer.issues import Issue, IssueLog
 
@@ -54,6 +56,19 @@ class Analysis:
     unreadable: tuple[str, ...] = ()  # what is wrong with files that were given and could not be read
     answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
     report_failure: str | None = None
+
+    def remarks(self) -> Iterator[str]:
+        """What the reader of the results should know about how they were come by."""
+        result = self.summary.result()
+        if faults := result["issues"].get(INTERNAL_ERROR):
+            yield fault_remark(faults)
+        if others := result["not_taken_for_kafka"]:
+            yield not_taken_remark(others)
+        if not self.summary.packets:
+            yield f"{', '.join(self.summary.captures)}: no packets"
+        elif not result["exchanges"]:
+            yield no_kafka(self.summary.packets, result["connections"], self.other, self.summary.ports)
+        yield from map(unreadable_remark, self.unreadable)
 
 
 @dataclass(slots=True)
@@ -197,7 +212,7 @@ def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: S
         yield rewrite_part(staging, part, [attach_rereads(whole, again, readers)])
 
 
-def write(
+def fill(
     output: Output,
     options: EngineOptions,
     produce: Callable[[str], tuple[Analysis, Sequence[Part]]],

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.out.output import Output, Part, WriteError
-from kafkascope.out.pipeline import Analysis, AnalysisError, Pipeline, Progress, Written, check, write
+from kafkascope.out.pipeline import Analysis, AnalysisError, Pipeline, Progress, Written, check, fill
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.sniffer.capture_points import FileClock, Joined
@@ -110,7 +110,7 @@ def analyze(
                 if stop.is_set() or str(log) not in str(failure):  # else whoever reads the message will look for it
                     log.unlink(missing_ok=True)
 
-    return write(output, options, produce, report=report, stop=stop)
+    return fill(output, options, produce, report=report, stop=stop)
 
 
 def _failure(error: Exception, log: Path | None) -> AnalysisError | None:

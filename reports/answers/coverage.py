@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.text import counted, not_taken_remark, tls_remark
+from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 
 FILES_NAMED = 2  # of a capture of several, by which it is called

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,92 +15,10 @@ from kafkascope.sniffer.units import SECOND_NS
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
-PORTS_SHOWN = 10
-"""Of encrypted connections, those with the most."""
-
-PROTOCOL_NAMES = {
-    "tls": "TLS",
-    "http": "HTTP",
-    "length_prefixed": "an unknown protocol whose messages begin with their length",
-    "unknown": "an unknown protocol",
-    "empty": "no data at all",
-}
-"""What a person calls protocols whose name in the tables does not tell."""
-
-PACKET_NAMES = {
-    "udp": "UDP",
-    "icmp": "ICMP",
-    "arp": "ARP",
-    "other_ip": "another protocol over IP",
-    "not_ip": "a protocol other than IP",
-}
-"""What a person calls packets without TCP."""
-
 
 def counted(count: int, noun: str) -> str:
     """``1 packet``, ``1,200 packets``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def fault_remark(count: int) -> str:
-    """What to say of faults of ours that were met in so many messages, groups or answers."""
-    return (
-        f"a fault of kafkascope was met {counted(count, 'time')}: something of these messages, groups or answers is "
-        "missing. Please report it with what the issues of kind internal_error say"
-    )
-
-
-def tls_remark(connections: Mapping[str, int]) -> str:
-    """What to say of encrypted connections, counted by the brokers' ports (at least one)."""
-    ports = sorted(connections, key=lambda port: (-connections[port], not port.isdecimal(), len(port), port))
-    more = f" and {len(ports) - PORTS_SHOWN:,} more" if len(ports) > PORTS_SHOWN else ""
-    count = sum(connections.values())
-    are, them = ("is", "it") if count == 1 else ("are", "them")
-    return (
-        f"{counted(count, 'connection')} {are} encrypted with TLS, to {'port' if len(ports) == 1 else 'ports'} "
-        f"{', '.join(ports[:PORTS_SHOWN])}{more}: what is in {them} cannot be read; "
-        "capture where it is in the clear, such as a plaintext listener"
-    )
-
-
-def not_taken(connections: Mapping[tuple[int, str], int], asked_for: Container[int]) -> list[dict[str, Any]]:
-    """Connections on ports of Kafka that were taken for something else, by port and protocol, the most first.
-
-    connections: how many there are, by the broker's port and protocol. A port is of Kafka if another connection to it
-    is Kafka, or if it was asked for. Without data there is nothing to take, and TLS has a remark of its own.
-    """
-    of_kafka = {port for port, protocol in connections if protocol == "kafka"}
-    rows = [
-        {"port": port, "protocol": protocol, "connections": count}
-        for (port, protocol), count in connections.items()
-        if (port in of_kafka or port in asked_for) and protocol not in ("kafka", "tls", "empty")
-    ]
-    return sorted(rows, key=lambda row: (-row["connections"], row["port"], row["protocol"]))
-
-
-def not_taken_remark(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What to say of the rows of `not_taken` (at least one)."""
-    ports: Counter[int] = Counter()
-    for row in rows:
-        ports[row["port"]] += row["connections"]
-    told = [
-        f"{count:,} to port {port} ("
-        + ", ".join(
-            f"{row['connections']:,} of {PROTOCOL_NAMES.get(row['protocol'], row['protocol'])}"
-            for row in rows
-            if row["port"] == port
-        )
-        + ")"
-        for port, count in ports.most_common(PORTS_SHOWN)
-    ]
-    numbers = ",".join(str(port) for port, _ in ports.most_common(PORTS_SHOWN))
-    count = sum(ports.values())
-    more = f" and {len(ports) - PORTS_SHOWN:,} more ports" if len(ports) > PORTS_SHOWN else ""
-    return (
-        f"{counted(count, 'connection')} to {'a port' if len(ports) == 1 else 'ports'} of Kafka "
-        f"{'was' if count == 1 else 'were'} not taken for Kafka: {', '.join(told)}{more}; "
-        f"if {'it is' if count == 1 else 'they are'}, --decode-as {numbers} decodes {'it' if count == 1 else 'them'}"
-    )
 
 
 def address(host: str | None, port: int | None) -> str:

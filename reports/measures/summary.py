@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.text import counted, not_taken
+from kafkascope.reports.columns.remarks import not_taken
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
 from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION

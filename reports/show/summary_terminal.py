@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkascope.reports.answers.capture_points import clock_text
+from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark
 from kafkascope.reports.columns.shown import shown_text
-from kafkascope.reports.columns.text import counted, not_taken_remark, tls_remark
+from kafkascope.reports.columns.text import counted
 
 _ROWS = 12  # of each table; what is left out is counted
 

@@ -253,6 +253,14 @@ def test_where_no_kafka_is_it_says_what_was_seen(command: Command, name: str, tm
     assert (done.returncode, done.stdout) == (0, "")
     assert all(part in done.stderr for part in expected), done.stderr
     assert kafkascope.read(path).exchanges.empty
+    for arguments in (
+        ["analyze", "--in-process", "-o", str(tmp_path / "out")],
+        ["report", "-o", str(tmp_path / "r.html")],
+    ):
+        again = command("kafkascope", *arguments, str(path))
+        assert again.returncode == 0
+        told = done.stderr.splitlines()[-1].replace(f"{path}:", f"{tmp_path.name}/the.pcap:")
+        assert told in again.stderr.splitlines()
 
 
 def test_one_bad_file_among_good_ones_is_an_issue(tmp_path: Path) -> None:
