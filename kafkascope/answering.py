@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from kafkascope.reports.measures.latency.counts import latency
 from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.show.explanation import explain_incident
 from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
@@ -142,3 +143,12 @@ def _listed_html(rows: Sequence[Mapping[str, str]]) -> str:
         for row in rows
     )
     return f"<ol>{items}</ol>" if rows else ""
+
+
+def why_not(name: str, tables: Iterable[str]) -> str:
+    """Why a capture that has some tables has none of this name."""
+    if name == "records":
+        return "read(..., records=True) makes it"
+    if name in ALL_SCHEMAS:
+        return "read(..., answers=False) does not make it"
+    return f"tables are {', '.join(tables)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
-from kafkascope.answering import Answering
+from kafkascope.answering import Answering, why_not
 from kafkascope.dataframes import ordered, to_frame
 from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.redaction import checked_names
@@ -38,7 +38,6 @@ from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KIND
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
-from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.spool import Spool
 
 
@@ -82,19 +81,9 @@ class Capture(Answering):
     one as it is.
     """
 
-    def __init__(
-        self,
-        spool: Rows,
-        names: TopicNames,
-        summary: Summary,
-        options: EngineOptions,
-        source: str,
-        observe: Callable[[], Rows],
-    ) -> None:
-        """observe gives the rows of the views; it is called when an answer is asked for."""
+    def __init__(self, spool: Rows, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
+        """spool: the rows of the tables, and of the views of which answers are made."""
         self._spool = spool
-        self._observe = observe
-        self._observed: Rows | None = None
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
@@ -120,10 +109,9 @@ class Capture(Answering):
 
     def _arrow(self, name: str) -> pa.Table:
         if name not in self._wanted:
-            why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._wanted)}"
-            raise KeyError(f"{name}: {why}")
+            raise KeyError(f"{name}: {why_not(name, self.tables)}")
         if name == "issues":
-            return pa.concat_tables([self._spool.table(name), issue_table(self._left_out()), *self._late_issues])
+            return pa.concat_tables([self._spool.table(name), issue_table(self._spool.issues()), *self._late_issues])
         if name in SCHEMAS:
             return self._names.resolve(self._spool.table(name))
         if name in CONCLUSIONS:
@@ -148,13 +136,7 @@ class Capture(Answering):
 
     def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:
-            if self._observed is None:
-                self._observed = self._observe()
-                if self._observed is not self._spool:
-                    _warn(self._observed)
-                    self._add_issues(self._observed.table("issues"))
-                self._frames.pop("issues", None)
-            rows = self._names.resolve(self._observed.table(view))
+            rows = self._names.resolve(self._spool.table(view))
             made = results(VIEWS[view](), rows, Known.of(self._names.learned()))
             self._add_issues(made.pop("issues", ISSUES.empty_table()))
             self._results[view] = made
@@ -167,11 +149,6 @@ class Capture(Answering):
             self._frames.pop("issues", None)
         if faults := pc.sum(issues.filter(pc.equal(issues["kind"], INTERNAL_ERROR))["count"]).as_py():
             warnings.warn(fault_remark(faults), stacklevel=2)
-
-    def _left_out(self) -> list[Issue]:
-        """What of the tables, and of the rows of views, did not find room on disk."""
-        spools = {id(spool): spool for spool in (self._spool, self._observed) if spool is not None}
-        return [issue for spool in spools.values() for issue in spool.issues()]
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table as a DataFrame."""
@@ -290,6 +267,7 @@ def read(
     records: bool = False,
     spark: Any = None,
     *,
+    answers: bool = True,
     ports: Iterable[int] = (),
     decode_as: Iterable[int] = (),
     reveal_secrets: bool = False,
@@ -299,9 +277,10 @@ def read(
     """Read captures (files, directories, globs) into tables.
 
     In this process by default: a ``Capture`` of pandas DataFrames. With ``spark=session`` a ``SparkCapture`` whose
-    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read. Answers (findings,
-    rebalances, latency and so on) are made when they are first asked for, out of the files, which must still be there
-    as they were: if not, ``SourceError`` names the file.
+    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read.
+
+    Answers (findings, rebalances, latency and so on) are made when they are first asked for, of rows that are taken
+    while the tables are made. With ``answers=False`` they are not, which takes about half the time.
 
     secret_names are regular expressions for names of configurations whose values are hidden too, besides those that
     are known (``decoders.redaction.SECRET_NAMES``); ValueError if one is none. reveal_secrets shows all.
@@ -320,44 +299,24 @@ def read(
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
     )
+    if not answers:
+        options = replace(options, views=frozenset())
     if spark is not None:
         from kafkascope.spark import read as read_on_spark
 
         return read_on_spark(paths, spark=spark, options=options)
-    # Who asks for tables alone does not wait for what answers need: that takes another pass, when one is asked for.
-    # What can be read only once is read for both.
-    once = any(map(is_stream, paths))
-    reading = Reading(paths, options if once else replace(options, views=frozenset()))
+    reading = Reading(paths, options)
     spool, summary = Spool(spool_bytes), Summary()
     with reading:
         for batch in reading.batches():
             spool.write(batch.tables)
             summary.observe(batch.tables)
     spool.finish()
-    _warn(spool)
+    for issue in spool.issues():
+        warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
     summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-
-    files = reading.files
-
-    def observe() -> Spool:
-        if once:
-            return spool
-        rows = Spool(spool_bytes)
-        with Reading(paths, replace(options, tables=frozenset()), before=files) as again:
-            for batch in again.batches():
-                rows.write(batch.tables)
-            if again.faults_of_views:
-                rows.write({"issues": issue_table(again.faults_of_views)})
-        rows.finish()
-        return rows
-
-    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths), observe)
-
-
-def _warn(spool: Rows) -> None:
-    for issue in spool.issues():
-        warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=3)
+    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))

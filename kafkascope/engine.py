@@ -81,7 +81,7 @@ class Engine:
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
-        self.faults_of_views = IssueLog()  # apart, as views may have a pass of their own; rows of issues at the end
+        self._faults_of_views = IssueLog()  # rows of issues at the end
 
     @property
     def issues(self) -> list[Issue]:
@@ -91,7 +91,7 @@ class Engine:
     @property
     def faults(self) -> list[Issue]:
         """Faults of ours that were met so far, of all connections together; they are among the rows of issues too."""
-        return [*self._builder.faults, *(replace(issue, connection=None) for issue in self.faults_of_views)]
+        return [*self._builder.faults, *(replace(issue, connection=None) for issue in self._faults_of_views)]
 
     @property
     def copies(self) -> int:
@@ -111,8 +111,8 @@ class Engine:
         """The rows of all that was still open, those of some connections at a time."""
         for exchanges in self._session.finish():
             yield from self._tables(exchanges)
-        if "issues" in self._wanted and len(self.faults_of_views):
-            yield {"issues": issue_table(self.faults_of_views)}
+        if "issues" in self._wanted and len(self._faults_of_views):
+            yield {"issues": issue_table(self._faults_of_views)}
 
     def so_far(self) -> Iterator[Tables]:
         """What `finish` would give now; the engine goes on as if this had not been asked."""
@@ -137,7 +137,7 @@ class Engine:
         for view in self._views:
             rows_of_view, faults = observed(view, tables, self.endpoints)
             for issue in faults:
-                self.faults_of_views.add(issue)
+                self._faults_of_views.add(issue)
             if rows_of_view:
                 found[view.name] = pa.concat_tables(rows_of_view)
         return found

@@ -82,7 +82,7 @@ def lines(news: Iterable[News], as_json: bool, colour: bool) -> list[bytes]:
 
 
 def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:
-    capture = Capture(rows_of, names, summary, options, "", lambda: rows_of)
+    capture = Capture(rows_of, names, summary, options, "")
     rows = numbered(capture.arrow("incidents")).to_pylist()
     return sorted(map(incident_of, rows), key=order)
 

@@ -22,7 +22,6 @@ from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
-from kafkascope.sniffer.capture_points import Content, Joined
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
@@ -49,14 +48,6 @@ class Batch:
 
     tables: Tables
     endpoints: Mapping[int, Endpoint]
-
-
-@dataclass(frozen=True, slots=True)
-class FilesRead:
-    """Files as they were when they were read."""
-
-    contents: Mapping[str, Content]  # by path
-    joined: Joined | None
 
 
 class BatchSource(Protocol):
@@ -105,37 +96,27 @@ class Reading:
         paths: Sequence[str],
         options: EngineOptions,
         names_ahead: bool = False,
-        before: FilesRead | None = None,
         progress_bar: bool = True,
         in_step: bool = False,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
-        before: what an earlier reading of these paths has read (its ``files``); the same is read again, or an error.
         progress_bar: show on stderr, if that is a terminal, how far it is.
         in_step: of a stream the engine is no farther than whoever takes the batches, who may ask for `so_far`.
         """
-        expected = before.contents if before else {}
-        self._paths = list(expected) if before else list(paths)
+        self._paths = list(paths)
         self.is_stream = any(map(is_stream, self._paths))
         self._in_step = in_step and self.is_stream
         self._names_ahead = names_ahead and not self.is_stream
         self._progress_bar = progress_bar
-        self.joined = before.joined if before else None
-        if not before:
-            with ProgressBar("compare files", shown=len(self._paths) > 1):
-                self.joined = compare_files(self._paths)
-        self.capture: Capture = open_capture(self._paths, joined=self.joined, expected=expected)
+        with ProgressBar("compare files", shown=len(self._paths) > 1):
+            self.joined = compare_files(self._paths)
+        self.capture: Capture = open_capture(self._paths, joined=self.joined)
         self._options = replace(options, session=replace(options.session, ranks=self.capture.ranks))
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
-
-    @property
-    def files(self) -> FilesRead:
-        """What is to be found again by who reads the same files again."""
-        return FilesRead(self.capture.contents, self.joined)
 
     @property
     def topic_names(self) -> TopicNames:
@@ -182,11 +163,6 @@ class Reading:
         for _ in ahead.finish():
             pass
         self._engine.topic_names.merge(ahead.topic_names)
-
-    @property
-    def faults_of_views(self) -> list[Issue]:
-        """Faults of ours that were met when views observed the rows."""
-        return list(self._engine.faults_of_views)
 
     @property
     def packets(self) -> int:

@@ -64,6 +64,7 @@ class Session:
         self._parties: dict[int, tuple[Endpoint, int]] = {}  # of settled connections; and which side is the client
         self._spans: list[tuple[tcp.Spans, Bool]] = []
         self._ends: dict[int, Endpoint] = {}
+        self._known: dict[int, Endpoint] = {}  # of open connections whose bytes have told who is the client
 
     @property
     def copies(self) -> int:
@@ -99,12 +100,16 @@ class Session:
         open_now: list[int] = []
         for connection in np.unique(np.fromiter(connections, np.int64)).tolist():
             row = self._rows.get(connection)
-            if row is None:
-                open_now.append(connection)
-            else:
+            if row is not None:
                 found[connection] = Endpoint(row.client, row.client_port, row.broker, row.broker_port)
+            elif connection in self._known:
+                found[connection] = self._known[connection]
+            else:
+                open_now.append(connection)
         for connection, summary in self._look_up(open_now).items():
             found[connection] = self._endpoint(summary)
+            if self._conversations.client_direction(connection) is not None:
+                self._known[connection] = found[connection]
         return found
 
     def _take(self, runs: Runs) -> Exchanges:
@@ -118,6 +123,7 @@ class Session:
             for summary in ended:
                 self._rows[summary.connection] = self._connection_row(summary)
                 self._conversations.forget(summary.connection)
+                self._known.pop(summary.connection, None)
             self._ended_now = {}
         for log in (self._tcp.issues, self._conversations.issues):
             for issue in log:
@@ -131,30 +137,37 @@ class Session:
         if not len(new):
             return
         new = new[np.argsort(new["connection"], kind="stable")]
-        connections, first = np.unique(new["connection"], return_index=True)
-        ready = []
-        for connection, rows in zip(connections.tolist(), np.split(new, first[1:]), strict=True):
-            waiting = self._waiting.setdefault(connection, [])
-            waiting.append(rows)
-            if (
-                connection in self._parties
-                or connection in self._ended_now
-                or self._conversations.is_settled(connection)
-                or sum(map(len, waiting)) > MOST_SPANS
-            ):
-                ready.append(connection)
-        unknown = [connection for connection in ready if connection not in self._parties]
+        connections, first, count = np.unique(new["connection"], return_index=True, return_counts=True)
+        ids = connections.tolist()
+        ready = np.array(
+            [self._is_clear(connection, more) for connection, more in zip(ids, count.tolist(), strict=True)]
+        )
+        unknown = [connection for connection in connections[ready].tolist() if connection not in self._parties]
         for connection, summary in self._look_up(unknown).items():
             source = summary.first_side
             side = source if self._client_is_source(summary) else 1 - source
             self._parties[connection] = self._endpoint(summary), side
-        for connection in ready:
-            endpoint, client = self._parties[connection]
-            rows = np.concatenate(self._waiting.pop(connection))
-            self._spans.append((rows, rows["side"] == client))
-            self._ends[connection] = endpoint
+        for place in np.flatnonzero(~ready).tolist():
+            self._waiting.setdefault(ids[place], []).append(new[first[place] : first[place] + count[place]])
+        clients = np.full(len(ids), -1, np.int8)
+        for place in np.flatnonzero(ready).tolist():
+            connection = ids[place]
+            self._ends[connection], clients[place] = self._parties[connection]
+            for rows in self._waiting.pop(connection, ()):
+                self._spans.append((rows, rows["side"] == clients[place]))
             if connection in self._ended_now:
                 del self._parties[connection]
+        told = np.repeat(ready, count)
+        self._spans.append((new[told], new["side"][told] == np.repeat(clients, count)[told]))
+
+    def _is_clear(self, connection: int, more: int) -> bool:
+        """Whether it is clear who is the client, or will not become so before more spans are too many to keep."""
+        return (
+            connection in self._parties
+            or connection in self._ended_now
+            or self._conversations.is_settled(connection)
+            or sum(map(len, self._waiting.get(connection, ()))) + more > MOST_SPANS
+        )
 
     def _look_up(self, connections: list[int]) -> dict[int, tcp.TcpConnection]:
         found = {c: self._ended_now[c] for c in connections if c in self._ended_now}

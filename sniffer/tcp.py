@@ -466,6 +466,8 @@ def _time(at: int) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _address(high: int, low: int) -> str:
+    if not high and low >> 32 == 0xFFFF:  # an IPv4 address (::ffff:0:0/96), as most are
+        return f"{low >> 24 & 255}.{low >> 16 & 255}.{low >> 8 & 255}.{low & 255}"
     address = IPv6Address(high << 64 | low)
     return str(address.ipv4_mapped or address)
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 from pyarrow import fs
 
-from kafkascope.answering import Answering
+from kafkascope.answering import Answering, why_not
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.out.output import TABLES, locate
@@ -51,8 +51,7 @@ class SparkCapture(Answering):
     def table(self, name: str) -> DataFrame:
         """One table; KeyError for a name that is no table, or was not asked for."""
         if name not in self._tables:
-            why = "read(..., records=True) makes it" if name == "records" else f"tables are {sorted(self._tables)}"
-            raise KeyError(f"{name}: {why}")
+            raise KeyError(f"{name}: {why_not(name, sorted(self._tables))}")
         return self._tables[name]
 
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:

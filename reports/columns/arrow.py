@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 Numbers = NDArray[Any]
+
+_CLOSE = 8  # times as far apart as there are numbers, at most
 
 # Milliseconds since 1970 that fit into int64 nanoseconds (1677 to 2262); what lies beyond has no place in a table.
 LAST_MILLISECOND = (2**63 - 1) // MILLISECOND_NS
@@ -73,14 +76,51 @@ def dictionary_codes(values: pa.Array) -> tuple[Numbers, pa.Array]:
     return codes, encoded.dictionary
 
 
+def distinct_numbers(values: I64) -> tuple[I64, I64]:
+    """The distinct ones of some numbers, ascending, and the place of each number among them.
+
+    That of numbers which lie close together is found by counting, without sorting them.
+    """
+    if not len(values):
+        return values, np.zeros(0, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low >= _CLOSE * len(values):
+        distinct, place = np.unique(values, return_inverse=True)
+        return distinct, place.astype(np.int64)
+    there = np.zeros(high - low + 1, np.bool_)
+    there[values - low] = True
+    place = np.cumsum(there, dtype=np.int64) - 1
+    return np.flatnonzero(there) + np.int64(low), place[values - low]
+
+
 def equal_columns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """A number for each column of an i64[keys, n]: the same for equal columns, ordered as the columns are."""
-    group = np.zeros(keys.shape[1], np.int64)
-    for row in keys:
-        distinct, codes = np.unique(row, return_inverse=True)
-        if len(distinct) > 1:
-            group = np.unique(group * np.int64(len(distinct)) + codes.reshape(-1), return_inverse=True)[1].reshape(-1)
-    return group.astype(np.int64)
+    group, groups = np.zeros(keys.shape[1], np.int64), 1
+    for row in keys if keys.shape[1] else ():
+        low, width = int(row.min()), int(row.max()) - int(row.min()) + 1
+        if groups * width >= 2**63:
+            (known, group), (distinct, row) = distinct_numbers(group), distinct_numbers(row)
+            groups, low, width = len(known), 0, len(distinct)
+        group, groups = group * np.int64(width) + (row - np.int64(low)), groups * width
+    return distinct_numbers(group)[1]
+
+
+def table_of(values: Sequence[Any], schema: pa.Schema, **given: Iterable[Any]) -> pa.Table:
+    """Values of a dataclass as rows: a column is what is given by its name, else the field of that name.
+
+    Fields may be lists of dataclasses, where columns are lists of structs.
+    """
+    columns = {f.name: given[f.name] if f.name in given else map(attrgetter(f.name), values) for f in schema}
+    return pa.table([_array(columns[f.name], f.type) for f in schema], schema=schema)
+
+
+def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
+    if not (pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)):
+        return pa.array(list(values), kind)
+    rows = list(values)
+    inner = table_of([one for row in rows for one in row], pa.schema(list(kind.value_type)))
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    return pa.ListArray.from_arrays(offsets, inner.to_struct_array().combine_chunks(), type=kind)
 
 
 def integers(column: pa.ChunkedArray | pa.Array) -> I64:

@@ -8,18 +8,18 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafkascope.reports.columns.arrow import dictionary_codes, integers
+from kafkascope.reports.columns.arrow import dictionary_codes, distinct_numbers, integers
 from kafkascope.reports.columns.text import address
 from kafkascope.sniffer.columns import I64
 
 
 def clients_and_brokers(connections: I64, ends: Mapping[int, Ends]) -> tuple[pa.Array, pa.Array]:
     """The client's address and the broker's address:port of each connection; null for one that is not known."""
-    distinct, place = np.unique(connections, return_inverse=True)
-    known = [ends.get(int(connection)) for connection in distinct]
+    distinct, place = distinct_numbers(connections)
+    known = [ends.get(connection) for connection in distinct.tolist()]
     clients = [end and end.client for end in known]
     brokers = [end and address(end.broker, end.broker_port) for end in known]
-    rows = pa.array(place.reshape(-1))
+    rows = pa.array(place)
     return pa.array(clients, pa.string()).take(rows), pa.array(brokers, pa.string()).take(rows)
 
 
@@ -31,9 +31,9 @@ def topics_of_exchanges(exchange: I64, topic: pa.ChunkedArray) -> tuple[I64, pa.
     codes, distinct = dictionary_codes(topic)
     there = (exchange >= 0) & (codes >= 0)
     base = np.int64(len(distinct) + 1)
-    pairs, place = np.unique(exchange[there] * base + codes[there], return_inverse=True)
+    pairs, place = distinct_numbers(exchange[there] * base + codes[there])
     places = np.full(len(exchange), -1, np.int64)
-    places[there] = place.reshape(-1)
+    places[there] = place
     return pairs // base, distinct.take(pa.array(pairs % base)), places
 
 

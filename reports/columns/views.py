@@ -20,7 +20,7 @@ from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.topics import ID_PREFIX
 
-_ROWS_AT_ONCE = 65_536  # rows that `by_key` brings together at once, if a key has no more
+_ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,13 @@ def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
             yield name, together.slice(begin, end - begin)
 
 
-def keys_together(rows: pa.Table, key: str) -> Iterator[tuple[pa.Table, list[tuple[Any, int, int]]]]:
+def keys_together(
+    rows: pa.Table, key: str, at_once: int = _ROWS_AT_ONCE
+) -> Iterator[tuple[pa.Table, list[tuple[Any, int, int]]]]:
     """Rows of many small keys, or of one large one, at a time, with each of the keys and where its rows begin and end.
 
-    Keys come in ascending order (null last); rows of a key stay in their order.
+    At once are as many rows as that, if no key has more. Keys come in ascending order (null last); rows of a key stay
+    in their order.
     """
     codes, distinct = dictionary_codes(rows[key])
     ascending = pc.sort_indices(distinct).to_numpy()
@@ -81,7 +84,7 @@ def keys_together(rows: pa.Table, key: str) -> Iterator[tuple[pa.Table, list[tup
     names = distinct.to_pylist()
     first = 0
     while first < len(begins):
-        last = max(first + 1, int(np.searchsorted(ends, begins[first] + _ROWS_AT_ONCE, side="right")))
+        last = max(first + 1, int(np.searchsorted(ends, begins[first] + at_once, side="right")))
         together = rows.take(pa.array(order[begins[first] : ends[last - 1]]))
         found = codes[order[begins[first:last]]].tolist()
         places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())

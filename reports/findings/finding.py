@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from kafkascope.reports.columns.arrow import table_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
@@ -53,12 +53,13 @@ class Finding:
 
 def finding_table(findings: Iterable[Finding]) -> pa.Table:
     """Rows of findings, the weightiest first."""
-    rows = []
-    for one in sorted(findings, key=order):
-        row = {"id": one.id, **dataclasses.asdict(one), "subjects": one.subjects or [one.subject]}
-        row["evidence"] = [dataclasses.asdict(observation) for observation in shortened(one.evidence)]
-        rows.append(row)
-    return pa.Table.from_pylist(rows, schema=FINDINGS)
+    rows = sorted(findings, key=order)
+    return table_of(
+        rows,
+        FINDINGS,
+        subjects=[one.subjects or [one.subject] for one in rows],
+        evidence=[shortened(one.evidence) for one in rows],
+    )
 
 
 def order(one: Finding) -> tuple[int, float, str, int, str, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
+from kafkascope.reports.columns.arrow import table_of
 from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
@@ -138,21 +137,21 @@ class GroupHistory:
     rebalances: list[Rebalance] = field(default_factory=list)
 
 
-def event_table(events: Iterable[Event]) -> pa.Table:
+def event_table(events: Sequence[Event]) -> pa.Table:
     """Rows of group_events."""
-    return _table(events, GROUP_EVENTS)
+    return table_of(events, GROUP_EVENTS, generation=[_in_range(event.generation) for event in events])
 
 
-def rebalance_table(rebalances: Iterable[Rebalance]) -> pa.Table:
+def rebalance_table(rebalances: Sequence[Rebalance]) -> pa.Table:
     """Rows of rebalances."""
-    return _table(rebalances, REBALANCES)
+    return table_of(
+        rebalances,
+        REBALANCES,
+        from_generation=[_in_range(rebalance.from_generation) for rebalance in rebalances],
+        to_generation=[_in_range(rebalance.to_generation) for rebalance in rebalances],
+    )
 
 
-def _table(rows: Iterable[Any], schema: pa.Schema) -> pa.Table:
-    values = [dataclasses.asdict(row) for row in rows]
-    # The number after the largest one that a message can name is no generation of a real group, but must do no harm.
-    for name in (column.name for column in schema if column.type == pa.int32()):
-        for row in values:
-            if row[name] is not None:
-                row[name] = min(row[name], _LARGEST)
-    return pa.Table.from_pylist(values, schema=schema)
+def _in_range(generation: int | None) -> int | None:
+    """The number after the largest one that a message can name is no generation of a real group: it must do no harm."""
+    return None if generation is None else min(generation, _LARGEST)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -136,32 +137,34 @@ def group_rows(kind: str, table: pa.Table) -> pa.Table:
 
 def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd]]:
     """Rows (GROUP_ROWS) of one group as values: messages in order of time, and how connections ended, by connection."""
+    return of_one_group(said(table))
+
+
+def of_one_group(rows: Iterable[Message | Json]) -> tuple[list[Message], dict[int, ConnectionEnd]]:
+    """What `messages_of` gives, of what `said` makes of its rows."""
+    messages: list[Message] = []
     ended: dict[int, ConnectionEnd] = {}
-    for row in _rows(table, "connection"):
-        if row["connection"] not in ended or row["how_closed"]:  # the end says too who the client is, as told before
+    for row in rows:
+        if isinstance(row, Message):
+            messages.append(row)
+        elif row["connection"] not in ended or row["how_closed"]:  # the end says too who the client is, as told before
             ended[row["connection"]] = ConnectionEnd(**row | {"how_closed": row["how_closed"] or "open"})
-    messages = [
-        Message(
-            at=row["at"],
-            answered=row["answered"],
-            connection=row["connection"],
-            number=row["number"],
-            request_packet=row["request_packet"],
-            response_packet=row["response_packet"],
-            api=row["api"],
-            version=row["api_version"],
-            client_id=row["client_id"],
-            client=row["client"] or "",
-            client_port=row["client_port"] or 0,
-            broker=row["broker"] or "",
-            error=row["error"],
-            outcome=row["outcome"],
-            request_text=row["request"],
-            response_text=row["response"],
-        )
-        for row in _rows(table, "message")
-    ]
     return sorted(messages, key=in_order), ended
+
+
+def said(table: pa.Table) -> list[Message | Json]:
+    """Rows (GROUP_ROWS) as values: messages, and what is said of connections as it stands there.
+
+    Made of many groups at once, because each column costs as much as a hundred rows.
+    """
+    of_messages, of_connections = (_kind(table, kind) for kind in ("message", "connection"))
+    for name, instead in (("client", ""), ("client_port", 0), ("broker", "")):
+        place = of_messages.column_names.index(name)
+        of_messages = of_messages.set_column(place, name, pc.fill_null(of_messages[name], instead))
+    columns = [column.to_pylist() for column in of_messages.columns]  # in the order of the fields of a message
+    messages = itertools.starmap(Message, zip(*columns, strict=True))
+    connections = iter(of_connections.to_pylist())
+    return [next(messages if is_message else connections) for is_message in table["message"].is_valid().to_pylist()]
 
 
 def in_order(message: Message) -> tuple[int, int, int, int]:
@@ -202,10 +205,11 @@ _DECODER = json.JSONDecoder()
 _FIRST_LIST = re.compile(r'(?:\{|, )"(?P<name>\w+)": \[(?P<element>\{"\w+": )')
 
 
-def _rows(table: pa.Table, kind: str) -> list[dict[str, Any]]:
+def _kind(table: pa.Table, kind: str) -> pa.Table:
     """Those of GROUP_ROWS that are of one kind, with times as numbers."""
-    of_kind: pa.ChunkedArray = table[kind].drop_null()
-    return list(numbered(pa.Table.from_struct_array(of_kind)).to_pylist()) if len(of_kind) else []
+    of_kind = table[kind].drop_null()
+    flat = pa.Table.from_struct_array(of_kind) if len(of_kind) else pa.schema(list(of_kind.type)).empty_table()
+    return numbered(flat)
 
 
 def _listed(api: str, request: str | None) -> list[Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from kafkascope.reports.columns.arrow import table_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.tables import INCIDENTS
@@ -114,19 +114,26 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
 
 def incident_table(incidents: Iterable[Incident]) -> pa.Table:
     """Rows of incidents, what to look at first first."""
-    rows = []
-    for rank, one in enumerate(sorted(incidents, key=order), 1):
-        row = dataclasses.asdict(one)
-        row["rank"] = rank
-        spoke = [seen for seen in row["evidence"] if not seen["rejected"]]
-        if more := len(spoke[EVIDENCE_SHOWN:]):
-            spoke[EVIDENCE_SHOWN:] = [{"text": f"and {more:,} more like these", "weight": 0.0, "rejected": False}]
-        row["evidence"] = [*spoke, *(seen for seen in row["evidence"] if seen["rejected"])]
-        row["explains"] = {
-            "findings": sorted(row.pop("findings")),
-            "rebalances": [
-                {"group_id": group, "to_generation": generation} for group, generation in sorted(row.pop("rebalances"))
-            ],
-        }
-        rows.append(row)
-    return pa.Table.from_pylist(rows, schema=INCIDENTS)
+    rows = sorted(incidents, key=order)
+    return table_of(
+        rows,
+        INCIDENTS,
+        rank=range(1, len(rows) + 1),
+        evidence=[_shown(one.evidence) for one in rows],
+        explains=[
+            {
+                "findings": sorted(one.findings),
+                "rebalances": [
+                    {"group_id": group, "to_generation": generation} for group, generation in sorted(one.rebalances)
+                ],
+            }
+            for one in rows
+        ],
+    )
+
+
+def _shown(evidence: Iterable[Weighed]) -> list[Weighed]:
+    spoke = [seen for seen in evidence if not seen.rejected]
+    if more := len(spoke[EVIDENCE_SHOWN:]):
+        spoke[EVIDENCE_SHOWN:] = [Weighed(f"and {more:,} more like these", weight=0.0)]
+    return [*spoke, *(seen for seen in evidence if seen.rejected)]

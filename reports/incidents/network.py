@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import dictionary_codes, labels
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
@@ -31,6 +33,8 @@ _SUMS = (
     "rtt_samples",
     "rtt_us",
 )
+_MEASURES = dict.fromkeys(_SUMS, "sum") | {"rtt_max_ms": "max", "first": "min", "last": "max"}
+_PAIR = ["client", "broker"]
 _COLUMNS = (*_KEYS, *_SUMS[:-1], "rtt_mean_ms", "rtt_max_ms", "first", "last")
 _RTO_MS = 200.0  # the least that Linux waits for an acknowledgement before it sends again (RFC 6298 says a second)
 
@@ -48,36 +52,50 @@ class Path:
     last: int = 0
 
 
-def _paths(signs: Signs) -> dict[tuple[str, str], dict[int, Path]]:
-    """By client's and broker's address, and span."""
-    found: dict[tuple[str, str], dict[int, Path]] = defaultdict(lambda: defaultdict(Path))
+def _spans(signs: Signs) -> pa.Table | None:
+    """What was counted for each two hosts, sender and span of ten seconds; broker is an address. None without any."""
+    parts = []
     for batch in signs.batches("tcp_health", _COLUMNS, pc.field("at").is_valid()):
         # Whole microseconds, so that the order of rows makes no difference to their sum.
         trips = pc.multiply(pc.cast(batch["rtt_samples"], "float64"), pc.fill_null(batch["rtt_mean_ms"], 0.0))
         rows = batch.append_column("rtt_us", pc.cast(pc.round(pc.multiply(trips, 1000)), "int64"))
-        chosen = [(name, "sum") for name in _SUMS] + [("rtt_max_ms", "max"), ("first", "min"), ("last", "max")]
-        for row in rows.group_by(list(_KEYS)).aggregate(chosen).to_pylist():
-            path = found[row["client"], without_port(row["broker"])][row["at"]]
-            path.packets += row["packets_sum"]
-            path.retransmits += row["retransmits_sum"] - row["spurious_retransmits_sum"]
-            path.timeouts += row["timeout_retransmits_sum"]
-            path.repaired += row["duplicate_acks_sum"] + row["sacked_gaps_sum"] + row["fast_retransmits_sum"]
-            if row["rtt_samples_sum"]:
-                count, total, longest = path.trips.get(row["sender"], (0, 0, 0.0))
-                path.trips[row["sender"]] = (
-                    count + row["rtt_samples_sum"],
-                    total + row["rtt_us_sum"],
-                    max(longest, row["rtt_max_ms_max"]),
-                )
-            if row["first_min"] is not None:
-                path.first, path.last = min(path.first, row["first_min"]), max(path.last, row["last_max"])
+        code, brokers = dictionary_codes(rows["broker"])
+        hosts = labels(code, [without_port(broker) for broker in brokers.to_pylist()])
+        parts.append(_summed(rows.set_column(rows.column_names.index("broker"), "broker", hosts)))
+    return _summed(pa.concat_tables(parts)) if parts else None
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    summed = rows.group_by(list(_KEYS), use_threads=False).aggregate(list(_MEASURES.items()))
+    return summed.select([*_KEYS, *(f"{name}_{how}" for name, how in _MEASURES.items())]).rename_columns(
+        [*_KEYS, *_MEASURES]
+    )
+
+
+def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int, Path]]:
+    """By client's and broker's address, and span: of the pairs of them that are chosen."""
+    found: dict[tuple[str, str], dict[int, Path]] = defaultdict(lambda: defaultdict(Path))
+    for row in spans.join(chosen.select(_PAIR), _PAIR, join_type="left semi").to_pylist():
+        path = found[row["client"], row["broker"]][row["at"]]
+        path.packets += row["packets"]
+        path.retransmits += row["retransmits"] - row["spurious_retransmits"]
+        path.timeouts += row["timeout_retransmits"]
+        path.repaired += row["duplicate_acks"] + row["sacked_gaps"] + row["fast_retransmits"]
+        if row["rtt_samples"]:
+            path.trips[row["sender"]] = row["rtt_samples"], row["rtt_us"], row["rtt_max_ms"]
+        if row["first"] is not None:
+            path.first, path.last = min(path.first, row["first"]), max(path.last, row["last"])
     return found
 
 
 def losses(signs: Signs) -> Iterator[Incident]:
     """Paths on which a share of packets has to be sent again, and receivers say that they missed some."""
+    if (counted_spans := _spans(signs)) is None:
+        return
+    again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
+    chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
     lossy: dict[tuple[str, str], list[Path]] = {}
-    for pair, spans in _paths(signs).items():
+    for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:
             continue
         bad = [spans[at] for at in sorted(spans) if _loses(spans[at])]
@@ -142,8 +160,13 @@ def _loses(path: Path) -> bool:
 
 def delays(signs: Signs) -> Iterator[Incident]:
     """Paths on which acknowledgements come much later in some spans than at best, while others are as fast as ever."""
+    if (counted_spans := _spans(signs)) is None:
+        return
+    timed = counted_spans.filter(pc.greater_equal(counted_spans["rtt_samples"], threshold("delay_samples")))
+    times = timed.group_by(_PAIR).aggregate([("at", "count_distinct")])
+    chosen = times.filter(pc.greater_equal(times["at_count_distinct"], 2))
     slow: dict[tuple[str, str], list[tuple[int, Path, float, float]]] = {}
-    for pair, spans in _paths(signs).items():
+    for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:
             continue
         for sender in ("client", "broker"):

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.parties import Ends, ExchangePlaces
+from kafkascope.reports.columns.arrow import integers
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.views import Known
@@ -278,8 +279,7 @@ def _partition_names(rows: pa.Table) -> Any:
 
 
 def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:
-    addresses = [end and end.client for end in map(ends.get, rows["connection"].to_pylist())]
-    return _client_names(rows["client_id"], pa.array(addresses, pa.string()))
+    return _client_names(rows["client_id"], clients_and_brokers(integers(rows["connection"]), ends)[0])
 
 
 def _client_names(client_id: Any, address: Any) -> Any:
@@ -288,8 +288,7 @@ def _client_names(client_id: Any, address: Any) -> Any:
 
 
 def _brokers(connections: pa.ChunkedArray, ends: Mapping[int, Ends]) -> pa.Array:
-    names = {connection: address(end.broker, end.broker_port) for connection, end in ends.items()}
-    return pa.array([names.get(connection) for connection in connections.to_pylist()], pa.string())
+    return clients_and_brokers(integers(connections), ends)[1]
 
 
 def _broker_names(host: pa.ChunkedArray, port: pa.ChunkedArray) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
@@ -23,6 +22,7 @@ from kafkascope.reports.cluster.facts import (
     said,
 )
 from kafkascope.reports.cluster.history import cluster_events
+from kafkascope.reports.columns.arrow import table_of
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.views import Known
@@ -75,8 +75,8 @@ class ClustersView:
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Rows of cluster_events, in order of time."""
-        events = [asdict(event) for event in cluster_events(rows, known.topics)]
-        return {"cluster_events": pa.Table.from_pylist(events, schema=CLUSTER_EVENTS)} if events else {}
+        events = cluster_events(rows, known.topics)
+        return {"cluster_events": table_of(events, CLUSTER_EVENTS)} if events else {}
 
     def _of_exchange(self, row: dict[str, Any], end: Ends) -> Iterator[dict[str, Any]]:
         told = {"connection": row["connection"], "number": row["number"], "client_id": row["client_id"]}

@@ -20,7 +20,6 @@ from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
-from kafkascope.sniffer.sources import SourceError
 from kafkascope.spool import Spool
 from tests.paths import PCAPS
 
@@ -152,18 +151,23 @@ def test_what_can_be_read_only_once_gives_answers_too(tmp_path: Path) -> None:
     assert len(once.findings) == 1
 
 
-def test_a_file_that_changes_before_an_answer_is_asked_for_is_named(tmp_path: Path) -> None:
+def test_answers_do_not_need_the_files_any_more(tmp_path: Path) -> None:
     source, path = PCAPS / "max-poll-exceeded" / "capture.pcap", tmp_path / "capture.pcap"
-    data = source.read_bytes()
-    path.write_bytes(data)
-    grown, cut = kafkascope.read(tmp_path), kafkascope.read(tmp_path)
-    with path.open("ab") as file:
-        file.write(data[24:])
-    (tmp_path / "new.pcap").write_bytes(data)
-    assert grown.arrow("rebalances").equals(kafkascope.read(source).arrow("rebalances"))
-    os.truncate(path, len(data) // 2)
-    with pytest.raises(SourceError, match=r"/capture\.pcap: it is shorter than when it was first read"):
-        _ = cut.rebalances
+    path.write_bytes(source.read_bytes())
+    cap = kafkascope.read(tmp_path)
+    path.unlink()
+    assert cap.arrow("rebalances").equals(kafkascope.read(source).arrow("rebalances"))
+
+
+def test_without_answers_there_are_the_same_tables() -> None:
+    path = PCAPS / "max-poll-exceeded" / "capture.pcap"
+    whole, tables = kafkascope.read(path), kafkascope.read(path, answers=False)
+    assert set(tables.tables) == {name for name in SCHEMAS if name != "records"}
+    for name in tables.tables:
+        assert tables.arrow(name).equals(whole.arrow(name))
+    with pytest.raises(KeyError, match=r"rebalances: read\(..., answers=False\) does not make it"):
+        _ = tables.rebalances
+    assert "rebalances of groups" not in tables._repr_html_()
 
 
 def test_tables_that_cannot_be_kept_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -50,14 +50,16 @@ def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
     who has the columns `WHO` and topic, a row for each that spent speaks of.
     """
     codes = np.stack([dictionary_codes(who[name])[0] for name in _SERIES])
-    _, first, series = np.unique(equal_columns(codes), return_index=True, return_inverse=True)
+    series = equal_columns(codes)
+    first = np.empty(int(series.max(initial=-1)) + 1, np.int64)
+    first[series] = np.arange(len(series))  # any of a series stands for it
     row, at, length = (
         np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in spent)])
         for name in ("row", "at", "length")
     )
     part = np.repeat(np.array([PARTS.index(one.part) for one in spent], np.int64), [len(one.row) for one in spent])
     columns = {
-        "series": series.reshape(-1)[row],
+        "series": series[row],
         "from": spans(at, span),
         "part": part,
         "bucket": buckets_of(length),

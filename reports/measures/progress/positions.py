@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import changes, dictionary_codes, equal_columns, integers, numbers, ranked
-from kafkascope.reports.columns.parties import Ends, ExchangePlaces
+from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.vocabulary.tables import POSITIONS
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import SECOND_NS
@@ -160,9 +160,7 @@ class _Clients:
 
     def addresses(self, rows: pa.Table) -> pa.Array:
         """The address of the client of each row's connection."""
-        distinct, place = np.unique(rows["connection"].to_numpy(), return_inverse=True)
-        names = [end and end.client for end in map(self._ends.get, distinct.tolist())]
-        return pa.array(names, pa.string()).take(pa.array(place.reshape(-1)))
+        return clients_and_brokers(integers(rows["connection"]), self._ends)[0]
 
 
 def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Clients) -> Iterator[pa.Table]:

@@ -1,0 +1,127 @@
+"""How time and memory of all answers grow: one stormy group, many quiet groups, many clients.
+
+    python benchmarks/crowds.py [--kinds storm,groups,clients] [--repeat N]
+
+Captures of two sizes, the larger one of four times as many, are made in bench-data/ from recordings: a storm comes
+again and again to the same group; members of quiet groups, each with a group and an address of its own, join and send
+heartbeats and commits at the same time; clients ask for metadata once. Time is that of the processor, so that others
+on the machine do not count. Time is to grow by four, memory by no more than the number of groups or clients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from bench import ANSWER, DATA, HERE, READ
+from multiply import multiply
+
+STORM = HERE / "pcaps" / "rebalance-storm" / "capture.pcap"  # 388 messages of its group
+LAGGING = HERE / "pcaps" / "lagging" / "capture.pcap.gz"
+MEMBER, VISITOR = 35_066, 35_042  # ports there: of a member of the group, and of a client that asks and goes
+GROUP = b"shop"
+SIZES = {"storm": (13, 52), "groups": (2_500, 10_000), "clients": (25_000, 100_000)}
+
+
+def storm(times: int, target: Path) -> None:
+    """The storm so many times, one after the other."""
+    multiply(STORM, times * (STORM.stat().st_size - 24), target)
+
+
+def groups(count: int, target: Path) -> None:
+    """So many groups of one member."""
+    crowd(count, MEMBER, target)
+
+
+def clients(count: int, target: Path) -> None:
+    """So many clients without a group."""
+    crowd(count, VISITOR, target)
+
+
+MAKE: dict[str, Callable[[int, Path], None]] = {"storm": storm, "groups": groups, "clients": clients}
+
+
+def crowd(count: int, port: int, target: Path) -> None:
+    """A client's connection so many times at once, with other addresses and names of groups."""
+    data = gzip.decompress(LAGGING.read_bytes())
+    wire = port.to_bytes(2, "big")
+    places = (bytes([len(GROUP) + 1]) + GROUP, len(GROUP).to_bytes(2, "big") + GROUP)
+    copies = np.arange(count)
+    digits = np.frombuffer(b"0123456789abcdefghijklmnopqrstuvwxyz", np.uint8)
+    name = digits[copies[:, None] // 36 ** np.arange(len(GROUP)) % 36]
+    address = np.stack([copies >> 16, copies >> 8 & 255, copies & 255], axis=1).astype(np.uint8)
+    at = 24
+    with target.open("wb") as file:
+        file.write(data[:24])
+        while at < len(data):
+            size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+            packet, at = data[at : at + size], at + size
+            is_tcp = packet[28:30] == b"\x08\x00" and packet[39] == 6
+            if not is_tcp or wire not in (packet[50:52], packet[52:54]):
+                continue
+            rows = np.tile(np.frombuffer(packet, np.uint8), (count, 1))
+            client = 42 if packet[50:52] == wire else 46
+            rows[:, client + 1 : client + 4] = address
+            for named in places:
+                found = packet.find(named, 70)
+                while found >= 0:
+                    begin = found + len(named) - len(GROUP)
+                    rows[:, begin : begin + len(GROUP)] = name
+                    found = packet.find(named, found + 1)
+            file.write(rows.tobytes())
+
+
+def measured(code: str, file: Path) -> tuple[float, float]:
+    """Seconds of the processor and megabytes at the most."""
+    process = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status):
+        raise SystemExit(f"{code} failed for {file}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3
+
+
+def main() -> None:
+    """Measure and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", default=",".join(SIZES))
+    parser.add_argument("--repeat", type=int, default=3)
+    arguments = parser.parse_args()
+    DATA.mkdir(exist_ok=True)
+    start = statistics.median(measured("import kafkascope.capture", STORM)[0] for _ in range(arguments.repeat))
+    for kind in arguments.kinds.split(","):
+        rows = []
+        for size in SIZES[kind]:
+            file = DATA / f"{kind}-{size}.pcap"
+            if not file.exists():
+                MAKE[kind](size, file)
+            runs = [measured(ANSWER, file) for _ in range(arguments.repeat)]
+            tables = min(measured(READ.replace("records=True", "answers=False"), file)[0] for _ in range(1))
+            seconds, megabytes = (statistics.median(of) for of in zip(*runs, strict=True))
+            rows.append((seconds - start, megabytes))
+            print(
+                json.dumps(
+                    {
+                        "kind": kind,
+                        "size": size,
+                        "MB of capture": round(file.stat().st_size / 1e6, 1),
+                        "all answers, CPU s": round(seconds - start, 2),
+                        "tables alone, CPU s": round(tables - start, 2),
+                        "peak MB": round(megabytes),
+                    }
+                ),
+                flush=True,
+            )
+        (few, least), (many, most) = rows
+        print(json.dumps({"kind": kind, "time": round(many / few, 2), "memory": round(most / least, 2)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
