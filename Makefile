@@ -1,6 +1,6 @@
 # `make help` explains the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench profile docs schemas lock golden
+.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench bench-compare profile docs schemas lock golden
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
@@ -44,8 +44,11 @@ accuracy: setup-test  ## how right the answers are: every recorded story against
 	$(PY) -m tools.accuracy --damaged
 	$(PY) -m tools.incident_accuracy
 
-bench: setup-test  ## speed against tshark, and memory: makes its files in bench-data/ (2.2 GB)
-	$(PY) benchmarks/bench.py
+bench: setup-test  ## speed against tshark, start, memory: makes its files in bench-data/ (3 GB), writes BENCHMARKS.md
+	$(PY) benchmarks/bench.py --write
+
+bench-compare: setup-test  ## speed against the commit before, in turns; fails if a task takes a tenth longer
+	$(PY) benchmarks/compare.py $(COMMIT)
 
 profile: setup-test  ## where the time of a small capture goes, by stage: the first line, an analysis here and on Spark
 	$(PY) benchmarks/stages.py

@@ -1,39 +1,46 @@
-"""Speed against tshark on the same files in the same run, and peak memory.
+"""Speed and memory beside tshark's, on the same files in the same run.
 
-    python benchmarks/bench.py [--sizes 100,400] [--kinds mixed-versions,bench_batches] [--tasks a,b,c,d,e,m]
+    python benchmarks/bench.py [--sizes 100,400] [--repeat 5] [--tasks a,b,c,d,e,m,s,g] [--write]
 
-The files are made in bench-data/ from two captures of pcaps/ (multiply.py). The speed of a command is the slope
-between two sizes: (larger - smaller file) / (longer - shorter time); what is left is its start-up, shown apart.
-Times are wall clock of the whole process. Tasks:
+The files are made in bench-data/ from two captures of pcaps/ (multiply.py): small frames of all versions, and large
+batches. The speed of a command is the slope between two sizes: (larger - smaller file) / (longer - shorter time); what
+is left is its start-up, shown apart. Times are wall clock of the whole process, medians of the runs, in which commands
+take turns. --write keeps the figures: in BENCHMARKS.md, and as a line of benchmarks/history.jsonl. Tasks:
 
-a  header fields of every exchange           sniff --fields            against tshark -T fields     at least 10 times
-b  all tables with every record              kafkascope.read(records)  against tshark -T json       at least 10 times
-c  everything as text                        sniff --json --records    against tshark -T json       at least 4 times
-d  all tables as Parquet by Spark, local[2]  analyze --records         against tshark -T fields     at least 1 times
-e  all answers: groups, latency, lag, findings  kafkascope.read()         against tshark -T json       (tshark has none)
-m  peak memory of a, b and c on the larger file and on one of four times its size, at most 20 % more (b without a look
-   at its tables: they lie on disk until somebody looks)
+a  header fields of every exchange           sniff --fields               beside tshark -T fields
+b  all tables with every record              kafkascope.read(records)     beside tshark -T json
+c  everything as text                        sniff --json --records       beside tshark -T json
+d  all tables as Parquet by Spark, local[2]  analyze --records            beside tshark -T fields
+e  all answers: groups, latency, findings    kafkascope.read()            beside tshark -T json (it has none)
+m  peak memory of a, b and c on a file of four times the size of the larger one
+s  start: the first line, and whole analyses, of a capture of 2 MB
+g  how time and memory grow with a stormy group, with groups and with clients (crowds.py)
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from multiply import multiply
 
 HERE = Path(__file__).resolve().parent.parent
-BIN = Path(sys.executable).parent
 DATA = HERE / "bench-data"
-KINDS = ("mixed-versions", "bench_batches")
+STORM = HERE / "pcaps" / "rebalance-storm" / "capture.pcap"
+KINDS = {"small frames": "mixed-versions", "large batches": "bench_batches"}
 FIELDS = "requested,client_id,api_key,api_version,correlation_id,request_bytes,response_bytes,latency_ms"
 TSHARK_FIELDS = [
     argument
@@ -43,9 +50,26 @@ TSHARK_FIELDS = [
     )
     for argument in ("-e", name)
 ]
-READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True)"
+SNIFF = "from kafkascope.cli import sniff_main; sniff_main()"
+READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True, answers=False)"
 LOOK = READ + "; from kafkascope.reports.vocabulary.tables import SCHEMAS; [cap.arrow(name) for name in SCHEMAS]"
 ANSWER = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1]); [cap.arrow(name) for name in cap.tables]"
+OUT = tempfile.gettempdir() + "/kafkascope-bench-out"
+TASKS = {
+    "a": "header fields of every exchange: `sniff --fields`",
+    "b": "all tables with every record: `kafkascope.read(records=True, answers=False)`",
+    "c": "everything as JSON text: `sniff --json --records`",
+    "d": "all tables and answers as Parquet by Spark, local[2]: `analyze --records`",
+    "e": "all answers: `kafkascope.read()`",
+}
+ANALYZE = ["-m", "kafkascope", "analyze", "--overwrite", "-o", OUT]
+STARTS = {
+    "`sniff -r FILE -c 1`": [sys.executable, "-c", SNIFF, "-r", str(STORM), "-c", "1"],
+    "`analyze --in-process FILE`": [sys.executable, *ANALYZE, str(STORM), "--in-process"],
+    "`analyze FILE` (Spark, local[2])": [sys.executable, *ANALYZE, str(STORM), "--master", "local[2]"],
+    "`tshark -r FILE -Y kafka`": ["tshark", "-r", str(STORM), "-Y", "kafka"],
+    "`tshark -r FILE -Y kafka -T json`": ["tshark", "-r", str(STORM), "-Y", "kafka", "-T", "json"],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +77,36 @@ class Run:
     """One finished process."""
 
     seconds: float
-    peak_kilobytes: int
+    cpu_seconds: float
+    peak_megabytes: float
 
 
-def run(command: list[str]) -> Run:
-    """Run to the end with its output thrown away (but read: into /dev/null)."""
+def run(command: Sequence[str], tree: Path = HERE) -> Run:
+    """Run to the end with its output thrown away (but read: into /dev/null); tree has the program's sources."""
+    environment = os.environ | {"PYTHONPATH": str(tree)}
     with tempfile.TemporaryFile() as errors, open(os.devnull, "wb") as nowhere:
         begun = time.perf_counter()
-        process = subprocess.Popen(command, stdout=nowhere, stderr=errors)
+        process = subprocess.Popen(command, stdout=nowhere, stderr=errors, cwd=tree, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begun
         if os.waitstatus_to_exitcode(status) != 0:
             errors.seek(0)
             raise SystemExit(f"{command} failed: {errors.read().decode()[-2000:]}")
-    return Run(seconds, usage.ru_maxrss)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3)
 
 
 def ours(task: str, file: Path) -> list[str]:
     """Our command for a task."""
-    out = tempfile.gettempdir() + "/kafkascope-bench-out"
-    spark = ["--master", "local[2]", "--records", "--overwrite", "-o", out]
-    return {
-        "a": [str(BIN / "sniff"), "-r", str(file), "--fields", FIELDS],
-        "b": [sys.executable, "-c", LOOK, str(file)],
-        "c": [str(BIN / "sniff"), "-r", str(file), "--json", "--records"],
-        "e": [sys.executable, "-c", ANSWER, str(file)],
-        "d": [str(BIN / "kafkascope"), "analyze", str(file), *spark],
-    }[task]
+    return [
+        sys.executable,
+        *{
+            "a": ["-c", SNIFF, "-r", str(file), "--fields", FIELDS],
+            "b": ["-c", LOOK, str(file)],
+            "c": ["-c", SNIFF, "-r", str(file), "--json", "--records"],
+            "d": [*ANALYZE, str(file), "--records", "--master", "local[2]"],
+            "e": ["-c", ANSWER, str(file)],
+        }[task],
+    ]
 
 
 def theirs(task: str, file: Path) -> list[str]:
@@ -89,67 +116,89 @@ def theirs(task: str, file: Path) -> list[str]:
     return ["tshark", "-r", str(file), "-Y", "kafka", "-T", "json", "-J", "kafka"]
 
 
-def slope(commands: list[list[str]], sizes: list[float], repeat: int) -> tuple[float, float]:
-    """Megabytes a second, and seconds of start-up, of the fastest of some runs of each size."""
-    seconds = [min(run(command).seconds for _ in range(repeat)) for command in commands]
-    speed = (sizes[1] - sizes[0]) / max(seconds[1] - seconds[0], 1e-3)
-    return speed, seconds[0] - sizes[0] / speed
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Megabytes of capture a second, seconds until it begins, and the most megabytes of memory, of the larger file."""
+
+    megabytes_a_second: float
+    start_s: float
+    peak_megabytes: float
 
 
-def main() -> None:
-    """Measure and print a table; --json FILE keeps the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="100,400", help="megabytes of the two files")
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--tasks", default="a,b,c,d,e,m")
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each, the fastest counts (tshark: one)")
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    small, large = (int(x) for x in args.sizes.split(","))
-    DATA.mkdir(exist_ok=True)
-    figures: list[dict[str, object]] = []
-    version = subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0]
-    print(f"{os.cpu_count()} cores, {platform.machine()}; {version}")
-    for kind in args.kinds.split(","):
-        files = [made(kind, megabytes) for megabytes in (small, large)]
-        sizes = [file.stat().st_size / 1e6 for file in files]
-        tshark: dict[str, tuple[float, float]] = {}
-        for task in (t for t in args.tasks.split(",") if t != "m"):
-            run(ours(task, source_of(kind)))  # kernels are compiled once, as after installation
-            same = {"a": "fields", "d": "fields", "b": "json", "c": "json", "e": "json"}[task]
-            if same not in tshark:
-                tshark[same] = slope([theirs(task, file) for file in files], sizes, 1)
-            mine = slope([ours(task, file) for file in files], sizes, args.repeat)
-            figures.append(
-                {
-                    "kind": kind,
-                    "task": task,
-                    "kafkascope MB/s": round(mine[0], 1),
-                    "tshark MB/s": round(tshark[same][0], 2),
-                    "ratio": round(mine[0] / tshark[same][0], 1),
-                    "start-up s": round(mine[1], 2),
-                    "tshark start-up s": round(tshark[same][1], 2),
-                }
-            )
-            print(figures[-1], flush=True)
-        if "m" in args.tasks.split(","):
-            huge = made(kind, 4 * large)
-            for task in ("a", "b", "c"):
-                commands = [[x if x != LOOK else READ for x in ours(task, file)] for file in (files[1], huge)]
-                peaks = [run(command).peak_kilobytes / 1e3 for command in commands]
-                figures.append(
-                    {
-                        "kind": kind,
-                        "task": f"memory of {task}",
-                        f"MB at {large}": round(peaks[0]),
-                        f"MB at {4 * large}": round(peaks[1]),
-                        "ratio": round(peaks[1] / peaks[0], 2),
-                    }
-                )
-                print(figures[-1], flush=True)
-            huge.unlink()
-    if args.json:
-        args.json.write_text(json.dumps(figures, indent=1) + "\n")
+def speed(small: Sequence[Run], large: Sequence[Run], sizes: Sequence[float]) -> Speed:
+    """Of runs with files of two sizes in megabytes."""
+    short, long = (statistics.median(one.seconds for one in runs) for runs in (small, large))
+    rate = (sizes[1] - sizes[0]) / max(long - short, 1e-3)
+    return Speed(rate, short - sizes[0] / rate, statistics.median(one.peak_megabytes for one in large))
+
+
+def speeds(kind: str, tasks: str, megabytes: Sequence[int], repeat: int) -> list[dict[str, Any]]:
+    """A row for each task, ours beside tshark's."""
+    files = [made(KINDS[kind], size) for size in megabytes]
+    sizes = [file.stat().st_size / 1e6 for file in files]
+    known: dict[str, Speed] = {}  # tshark's, by what it writes
+    rows = []
+    for task in tasks:
+        run(ours(task, source_of(KINDS[kind])))  # kernels are loaded from the disk's cache ever after
+        form = "fields" if task in ("a", "d") else "json"
+        mine: tuple[list[Run], list[Run]] = ([], [])
+        others: tuple[list[Run], list[Run]] = ([], [])
+        for _ in range(repeat):
+            for place, file in enumerate(files):
+                mine[place].append(run(ours(task, file)))
+                if form not in known:
+                    others[place].append(run(theirs(task, file)))
+        if form not in known:
+            known[form] = speed(*others, sizes)
+        own, tshark = speed(*mine, sizes), known[form]
+        rows.append(
+            {
+                "task": TASKS[task],
+                "traffic": kind,
+                "MB/s": round(own.megabytes_a_second, 1),
+                "tshark MB/s": round(tshark.megabytes_a_second, 2),
+                "times": round(own.megabytes_a_second / tshark.megabytes_a_second, 1),
+                "start s": round(own.start_s, 2),
+                "tshark start s": round(tshark.start_s, 2),
+                "peak MB": round(own.peak_megabytes),
+                "tshark peak MB": round(tshark.peak_megabytes),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def memory(kind: str, megabytes: int) -> list[dict[str, Any]]:
+    """Peak memory of the larger file and of four times as much, of tables that nobody looks at."""
+    files = made(KINDS[kind], megabytes), made(KINDS[kind], 4 * megabytes)
+    rows = []
+    for task in "abc":
+        commands = [[READ if word == LOOK else word for word in ours(task, file)] for file in files]
+        peaks = [run(command).peak_megabytes for command in commands]
+        row: dict[str, Any] = {"task": TASKS[task], "traffic": kind}
+        row |= {f"MB of memory at {megabytes} MB": round(peaks[0]), f"at {4 * megabytes} MB": round(peaks[1])}
+        rows.append(row | {"times": round(peaks[1] / peaks[0], 2)})
+        print(rows[-1], flush=True)
+    files[1].unlink()
+    return rows
+
+
+def starts(repeat: int) -> list[dict[str, Any]]:
+    """What a small capture takes from the command to its end."""
+    runs: dict[str, list[Run]] = {name: [] for name in STARTS}
+    for command in STARTS.values():
+        run(command)
+    for _ in range(repeat):
+        for name, command in STARTS.items():
+            runs[name].append(run(command))
+    rows = []
+    for name, found in runs.items():
+        seconds, cpu, peak = (
+            statistics.median(getattr(one, of) for one in found) for of in ("seconds", "cpu_seconds", "peak_megabytes")
+        )
+        rows.append({"command": name, "s": round(seconds, 2), "CPU s": round(cpu, 2), "peak MB": round(peak)})
+        print(rows[-1], flush=True)
+    return rows
 
 
 def source_of(kind: str) -> Path:
@@ -159,12 +208,79 @@ def source_of(kind: str) -> Path:
 
 def made(kind: str, megabytes: int) -> Path:
     """The multiplied file, made if it is not there."""
+    DATA.mkdir(exist_ok=True)
     file = DATA / f"{kind}-{megabytes}.pcap"
     if not file.exists():
         unfinished = file.with_suffix(".part")
-        multiply(source_of(kind), megabytes, unfinished)
+        multiply(source_of(kind), megabytes * 1_000_000, unfinished)
         unfinished.rename(file)
     return file
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on, and with."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "pandas", "pyspark"))
+    return {
+        "machine": f"{os.cpu_count()} cores {model or platform.machine()}, {memory_gb:.0f} GiB, {platform.system()}",
+        "commit": subprocess.getoutput(f"git -C {HERE} describe --always --dirty"),
+        "versions": f"Python {platform.python_version()}, {packages}",
+        "tshark": subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0],
+        "java": subprocess.getoutput("java -version 2>&1").splitlines()[0],
+    }
+
+
+def markdown(when: str, about: dict[str, str], tables: dict[str, list[dict[str, Any]]], commands: str) -> str:
+    """The page BENCHMARKS.md."""
+    parts = [
+        "# Benchmarks",
+        f"Written by `{commands}` on {when}; figures of earlier runs are in `benchmarks/history.jsonl`.",
+        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        "Speeds are slopes between two sizes of a file, start is what is left (`python benchmarks/bench.py --help`); "
+        "times are medians. `make bench-compare` holds a change against the commit before it.",
+    ]
+    for title, rows in tables.items():
+        head = list(rows[0])
+        lines = [
+            f"| {' | '.join(head)} |",
+            "|" + "|".join("--" if isinstance(rows[0][n], str) else "--:" for n in head) + "|",
+        ]
+        lines += [f"| {' | '.join(str(row[name]) for name in head)} |" for row in rows]
+        parts += [f"## {title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Measure, print rows as they come, and keep them with --write."""
+    from crowds import growth
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="100,400", help="megabytes of the two files")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--tasks", default="a,b,c,d,e,m,s,g")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each")
+    parser.add_argument("--write", action="store_true", help="write BENCHMARKS.md, and a line of the history")
+    arguments = parser.parse_args()
+    small, large = (int(size) for size in arguments.sizes.split(","))
+    tasks = arguments.tasks.split(",")
+    tables: dict[str, list[dict[str, Any]]] = {}
+    kinds = arguments.kinds.split(",")
+    if timed := "".join(task for task in tasks if task in TASKS):
+        tables["Speed"] = [row for kind in kinds for row in speeds(kind, timed, (small, large), arguments.repeat)]
+    if "m" in tasks:
+        tables["Memory"] = [row for kind in kinds for row in memory(kind, large)]
+    if "s" in tasks:
+        tables["Start"] = starts(arguments.repeat)
+    if "g" in tasks:
+        tables["Growth"] = growth(arguments.repeat)
+    if arguments.write:
+        when, about = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", machine()
+        commands = f"python benchmarks/bench.py {' '.join(sys.argv[1:])}"
+        (HERE / "BENCHMARKS.md").write_text(markdown(when, about, tables, commands))
+        with (HERE / "benchmarks" / "history.jsonl").open("a") as history:
+            history.write(json.dumps({"when": when, "command": commands, **about, "tables": tables}) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,23 +12,24 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
-import os
 import statistics
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from bench import ANSWER, DATA, HERE, READ
+from bench import ANSWER, DATA, HERE, STORM, run
 from multiply import multiply
 
-STORM = HERE / "pcaps" / "rebalance-storm" / "capture.pcap"  # 388 messages of its group
 LAGGING = HERE / "pcaps" / "lagging" / "capture.pcap.gz"
 MEMBER, VISITOR = 35_066, 35_042  # ports there: of a member of the group, and of a client that asks and goes
 GROUP = b"shop"
-SIZES = {"storm": (13, 52), "groups": (2_500, 10_000), "clients": (25_000, 100_000)}
+SIZES = {
+    "storm": (13, 52),  # times 388 messages of the group
+    "groups": (2_500, 10_000),
+    "clients": (25_000, 100_000),
+}
 
 
 def storm(times: int, target: Path) -> None:
@@ -79,13 +80,32 @@ def crowd(count: int, port: int, target: Path) -> None:
             file.write(rows.tobytes())
 
 
-def measured(code: str, file: Path) -> tuple[float, float]:
-    """Seconds of the processor and megabytes at the most."""
-    process = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status):
-        raise SystemExit(f"{code} failed for {file}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3
+def growth(repeat: int, kinds: Sequence[str] = tuple(SIZES)) -> list[dict[str, Any]]:
+    """A row for each size of each kind; times are without the start of the program."""
+    empty = [sys.executable, "-c", "import kafkascope.capture"]
+    start = statistics.median(run(empty).cpu_seconds for _ in range(repeat))
+    rows: list[dict[str, Any]] = []
+    for kind in kinds:
+        for size in SIZES[kind]:
+            file = DATA / f"{kind}-{size}.pcap"
+            if not file.exists():
+                DATA.mkdir(exist_ok=True)
+                MAKE[kind](size, file)
+            runs = [run([sys.executable, "-c", ANSWER, str(file)]) for _ in range(repeat)]
+            seconds = statistics.median(one.cpu_seconds for one in runs) - start
+            peak = statistics.median(one.peak_megabytes for one in runs)
+            row = {"of": kind, "so many": size, "MB of capture": round(file.stat().st_size / 1e6), "CPU s": seconds}
+            row |= {"peak MB": peak, "times the CPU": 1.0, "times the memory": 1.0}
+            if size != SIZES[kind][0]:
+                row["times the CPU"], row["times the memory"] = seconds / rows[-1]["CPU s"], peak / rows[-1]["peak MB"]
+            rows.append(row)
+            print(
+                {name: round(value, 2) if isinstance(value, float) else value for name, value in row.items()},
+                flush=True,
+            )
+    return [
+        {name: round(value, 2) if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    ]
 
 
 def main() -> None:
@@ -94,33 +114,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(SIZES))
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
-    DATA.mkdir(exist_ok=True)
-    start = statistics.median(measured("import kafkascope.capture", STORM)[0] for _ in range(arguments.repeat))
-    for kind in arguments.kinds.split(","):
-        rows = []
-        for size in SIZES[kind]:
-            file = DATA / f"{kind}-{size}.pcap"
-            if not file.exists():
-                MAKE[kind](size, file)
-            runs = [measured(ANSWER, file) for _ in range(arguments.repeat)]
-            tables = min(measured(READ.replace("records=True", "answers=False"), file)[0] for _ in range(1))
-            seconds, megabytes = (statistics.median(of) for of in zip(*runs, strict=True))
-            rows.append((seconds - start, megabytes))
-            print(
-                json.dumps(
-                    {
-                        "kind": kind,
-                        "size": size,
-                        "MB of capture": round(file.stat().st_size / 1e6, 1),
-                        "all answers, CPU s": round(seconds - start, 2),
-                        "tables alone, CPU s": round(tables - start, 2),
-                        "peak MB": round(megabytes),
-                    }
-                ),
-                flush=True,
-            )
-        (few, least), (many, most) = rows
-        print(json.dumps({"kind": kind, "time": round(many / few, 2), "memory": round(most / least, 2)}), flush=True)
+    growth(arguments.repeat, arguments.kinds.split(","))
 
 
 if __name__ == "__main__":

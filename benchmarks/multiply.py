@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 
-def multiply(source: Path, megabytes: int, target: Path) -> int:
-    """Write at least that many megabytes; returns the number of copies."""
+def multiply(source: Path, size: int, target: Path) -> int:
+    """Write at least that many bytes; returns the number of copies."""
     stored = source.read_bytes()
     raw = np.frombuffer(gzip.decompress(stored) if source.suffix == ".gz" else stored, np.uint8)
     header, body = raw[:24].tobytes(), raw[24:]
@@ -35,7 +35,7 @@ def multiply(source: Path, megabytes: int, target: Path) -> int:
     ipv4 = (body[record + 16 + 12] == 8) & (body[record + 16 + 13] == 0)
     address = (record[ipv4, None] + 16 + 14 + np.array([13, 14, 17, 18])).reshape(-1)
     span = int(seconds.max() - seconds.min()) + 2
-    copies = -(-megabytes * 1_000_000 // len(body))
+    copies = -(-size // len(body))
     with target.open("wb") as file:
         file.write(header)
         for copy in range(copies):
@@ -48,4 +48,4 @@ def multiply(source: Path, megabytes: int, target: Path) -> int:
 
 
 if __name__ == "__main__":
-    print(multiply(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])), "copies")
+    print(multiply(Path(sys.argv[1]), int(sys.argv[2]) * 1_000_000, Path(sys.argv[3])), "copies")

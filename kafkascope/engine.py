@@ -18,9 +18,9 @@ from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import observed
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
-from kafkascope.sniffer.columns import Exchanges, Segments
+from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
-from kafkascope.sniffer.session import Endpoint, Session, SessionOptions
+from kafkascope.sniffer.session import Endpoint, Session, SessionOptions, SideSpans
 
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)
@@ -55,8 +55,22 @@ class EngineOptions:
         return (*made, *CONCLUSIONS) if self.tables | {*made} >= NEEDED else made
 
 
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a batch of segments completed, before it is decoded."""
+
+    exchanges: Exchanges
+    endpoints: Mapping[int, Endpoint]  # of the connections of the exchanges
+    spans: SideSpans
+    ended: list[ConnectionRow]
+    issues: list[Issue]  # of the connections that ended
+
+
 class Engine:
     """Segments in, tables out. What comes out does not depend on how the segments were cut into batches.
+
+    It is two stages, which may work in a thread each: `take` and `last` reassemble, find messages and pair them,
+    `tables` decodes; `feed` and `finish` are both at once.
 
     The rows come in pieces, so that few are held at once: first those of exchanges (`TableBuilder.observe`), then, once
     for each batch of segments, those of spans that are over and of connections that have ended. All pieces must be
@@ -105,12 +119,36 @@ class Engine:
 
     def feed(self, segments: Segments) -> Iterator[Tables]:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""
-        return self._tables(self._session.feed(segments))
+        return self.tables(self.take(segments))
 
     def finish(self) -> Iterator[Tables]:
         """The rows of all that was still open, those of some connections at a time."""
-        for exchanges in self._session.finish():
-            yield from self._tables(exchanges)
+        for completed in self.last():
+            yield from self.tables(completed)
+        yield from self.late()
+
+    def take(self, segments: Segments) -> Completed:
+        """What these segments completed."""
+        return self._completed(self._session.feed(segments))
+
+    def last(self) -> Iterator[Completed]:
+        """All that was still open, some connections at a time."""
+        return map(self._completed, self._session.finish())
+
+    def tables(self, completed: Completed) -> Iterator[Tables]:
+        """The rows of what was completed."""
+        self.endpoints = completed.endpoints
+        self.exchanges += len(completed.exchanges.number)
+        for tables in self._builder.observe(completed.exchanges, self.endpoints):
+            yield self._wanted_of(tables)
+        tables = self._builder.end_spans(completed.spans)
+        if completed.ended:
+            self.connections.update((row.broker_port, row.protocol) for row in completed.ended)
+            tables |= self._builder.end_connections(completed.ended, completed.issues)
+        yield self._wanted_of(tables)
+
+    def late(self) -> Iterator[Tables]:
+        """What is known behind all tables: faults of views."""
         if "issues" in self._wanted and len(self._faults_of_views):
             yield {"issues": issue_table(self._faults_of_views)}
 
@@ -118,18 +156,12 @@ class Engine:
         """What `finish` would give now; the engine goes on as if this had not been asked."""
         return copy.deepcopy(self).finish()
 
-    def _tables(self, exchanges: Exchanges) -> Iterator[Tables]:
-        self.endpoints = self._session.endpoints(exchanges.connection)
-        self.exchanges += len(exchanges.number)
-        for tables in self._builder.observe(exchanges, self.endpoints):
-            yield self._wanted_of(tables)
-        tables = self._builder.end_spans(self._session.spans())
-        ended = self._session.ended()
-        if ended:
-            self.connections.update((row.broker_port, row.protocol) for row in ended)
-            issues: list[Issue] = [issue for row in ended for issue in self._session.issues.take(row.connection)]
-            tables |= self._builder.end_connections(ended, issues)
-        yield self._wanted_of(tables)
+    def _completed(self, exchanges: Exchanges) -> Completed:
+        session = self._session
+        endpoints = session.endpoints(exchanges.connection)
+        spans, ended = session.spans(), session.ended()
+        issues = [issue for row in ended for issue in session.issues.take(row.connection)]
+        return Completed(exchanges, endpoints, spans, ended, issues)
 
     def _wanted_of(self, tables: Tables) -> Tables:
         """Those of the tables that are wanted, and the rows that views make of them."""

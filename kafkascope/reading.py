@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
-from kafkascope.engine import Engine, EngineOptions, Tables
+from kafkascope.engine import Completed, Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
 from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark, unreadable_remark
@@ -129,21 +129,29 @@ class Reading:
         return self._engine.so_far if self._in_step else None
 
     def batches(self) -> Iterator[Batch]:
-        """Rows as they become complete. Reading, decoding and the caller's work go on side by side, but for in_step."""
+        """Rows as they become complete.
+
+        Reading, finding messages, decoding and the caller's work go on side by side, but for in_step.
+        """
         with ProgressBar("read", shown=self._progress_bar) as progress:
             for batch in self._batches() if self._in_step else ahead(self._batches()):
                 progress.update("read", self.capture.bytes_read, self.capture.size)
                 yield batch
 
     def _batches(self) -> Iterator[Batch]:
+        for completed in self._completed() if self._in_step else ahead(self._completed()):
+            yield from map(self._named, self._engine.tables(completed))
+        yield from map(self._named, self._engine.late())
+        if "issues" in self._options.tables and (rows := self.issues()):
+            yield Batch({"issues": issue_table(rows)}, {})
+
+    def _completed(self) -> Iterator[Completed]:
         for dissected in ahead(map(dissect, self.capture)):
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
-            yield from map(self._named, self._engine.feed(dissected.segments))
-        yield from map(self._named, self._engine.finish())
-        if "issues" in self._options.tables and (rows := self.issues()):
-            yield Batch({"issues": issue_table(rows)}, {})
+            yield self._engine.take(dissected.segments)
+        yield from self._engine.last()
 
     def look_ahead(self) -> None:
         """Learn the names of topics that only a later part of the files tells; once, and never of a stream."""
