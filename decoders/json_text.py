@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kafkascope.decoders import program as layouts
 from kafkascope.decoders import to_json
+from kafkascope.decoders.kernels import allocating, borrowing
 from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs
 from kafkascope.decoders.tape import (
     HEX_DIGITS,
@@ -23,7 +24,6 @@ from kafkascope.decoders.tape import (
     Tape,
     grown,
     hidden,
-    kernel,
     string_array,
     text_step,
     write_escape,
@@ -75,7 +75,7 @@ class _Snippets:
     of_tag: Int64s  # [row, 2] begin and end of `"name": default` for TAG rows
 
 
-@kernel
+@borrowing
 def _copy(source: Bytes, begin: Integer, end: Integer, text: Bytes, target: Integer) -> Integer:
     for position in range(begin, end):
         text[target] = source[position]
@@ -83,7 +83,7 @@ def _copy(source: Bytes, begin: Integer, end: Integer, text: Bytes, target: Inte
     return target
 
 
-@kernel
+@borrowing
 def _write_integer(value: Integer, text: Bytes, target: Integer) -> Integer:
     """Decimal digits; returns the place behind them."""
     rest: Integer = np.uint64(value)
@@ -104,7 +104,7 @@ def _write_integer(value: Integer, text: Bytes, target: Integer) -> Integer:
     return target + digits
 
 
-@kernel
+@borrowing
 def _write_string(data: Bytes, position: Integer, end: Integer, text: Bytes, target: Integer) -> Integer:
     """A JSON string from UTF-8; a byte that is none becomes xNN behind a backslash, as in the decoded value.
 
@@ -150,7 +150,7 @@ def _write_string(data: Bytes, position: Integer, end: Integer, text: Bytes, tar
     return target + 1
 
 
-@kernel
+@borrowing
 def _write_base64(data: Bytes, position: Integer, end: Integer, text: Bytes, target: Integer) -> Integer:
     """A JSON string of standard base64 with padding."""
     text[target] = 0x22
@@ -176,7 +176,7 @@ def _write_base64(data: Bytes, position: Integer, end: Integer, text: Bytes, tar
     return target + 1
 
 
-@kernel
+@borrowing
 def _separate(text: Bytes, target: Integer) -> Integer:
     """A comma, unless this is the first in its object or array. A value never ends in an opening bracket."""
     if text[target - 1] != 0x7B and text[target - 1] != 0x5B:
@@ -186,7 +186,7 @@ def _separate(text: Bytes, target: Integer) -> Integer:
     return target
 
 
-@kernel
+@allocating
 def _write(
     data: Bytes,
     field: Int32s,

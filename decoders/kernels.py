@@ -1,15 +1,16 @@
-"""Compiled kernels: where they are kept from one run to the next, and a word on stderr while they are compiled.
+"""Compiled kernels: how they are declared, where they are kept, and what is seen on stderr while they are compiled.
 
 numba keeps them beside the sources, else in the user's cache directory, and refuses to declare a kernel where neither
 can be written. It also keeps those of a package in a zip by the zip's path, and Spark gives each application a copy at
 another one. Here are places for both cases. And numba takes a kernel for up to date if its own file is, though it holds
 a copy of every kernel and constant of other files that it uses: here it goes by all files that its own one imports. All
-packages take ``njit`` from here, so that numba knows of these places before the first kernel is declared.
+packages declare kernels by ``kernel``, ``allocating`` and ``borrowing``, which take numba less time than its ``njit``.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import hashlib
 import os
 import re
@@ -17,14 +18,21 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from numba import njit as njit
+from numba import njit, types
 from numba.core import config, event
 from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator, ZipCacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -149,35 +157,184 @@ def temporary_directory() -> str:
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
-    """Says once that kernels are compiled: nothing else is seen of the program for that long."""
+    """Shows that kernels are compiled, for nothing else is seen of the program for that long: a bar, or a line once.
+
+    The bar is of all kernels that are declared. No command needs every one, so it is gone before it is full.
+    """
 
     def __init__(self) -> None:
+        self.declared = 0
+        self._done = 0
+        self._depth = 0
+        self._bar: Progress | None = None
         self._said = False
 
     def on_start(self, of: Any) -> None:
         """A kernel, of whatever program, is in no cache."""
-        module = of.data["dispatcher"].py_func.__module__
-        if not self._said and module.partition(".")[0] == "kafkascope":
-            self._said = True
-            _say("compiling kernels; the first run after installation takes about a minute longer")
+        if _is_ours(of):
+            self.enter("compile kernels")
 
     def on_end(self, of: Any) -> None:
-        """Nothing is said of the end."""
+        """It is compiled, or could not be."""
+        if _is_ours(of):
+            self._done += 1
+            self.leave()
+
+    def enter(self, what: str) -> None:
+        """Something begins, perhaps as part of something else, that whoever waits is to know of."""
+        self._depth += 1
+        if not sys.stderr.isatty():
+            if not self._said:
+                _say("compiling kernels; the first run after installation takes about half a minute longer")
+            self._said = True
+            return
+        if self._bar is None:
+            self._bar = _bar()
+            self._bar.add_task(what)
+        if self._depth == 1:
+            self._bar.start()
+        self._show(what)
+
+    def leave(self) -> None:
+        """It is over."""
+        self._depth -= 1
+        self._show()
+        if self._bar and not self._depth:
+            self._bar.stop()
+
+    def _show(self, what: str | None = None) -> None:
+        if self._bar:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, description=what, completed=self._done, total=self.declared)
+
+
+def _is_ours(of: Any) -> bool:
+    return str(of.data["dispatcher"].py_func.__module__).partition(".")[0] == "kafkascope"
+
+
+def _bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
 
 
 def _say(text: str) -> None:
     print(f"kafkascope: {text}", file=sys.stderr, flush=True)
 
 
+_compiling = _Compiling()
+
+
+def kernel(function: Function) -> Function:
+    """A kernel that Python calls, compiled once for this machine and each set of types: callers keep to few of them.
+
+    It allocates nothing and counts no references to arrays: its caller has them.
+    """
+    return _declared(function, cache=True, _nrt=False)
+
+
+def allocating(function: Function) -> Function:
+    """A kernel that makes arrays."""
+    return _declared(function, cache=True)
+
+
 def borrowing(function: Function) -> Function:
     """A kernel for kernels alone: it is not called by Python, allocates nothing and counts no references to arrays.
 
-    To hand a tuple of many arrays to such a kernel costs little. With njit, each call would count a reference to every
-    array up and down again, and the code that unpacks the tuple from Python's would be compiled for each kernel.
+    It becomes part of each kernel that calls it and is kept with those.
     """
-    options = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    kernel: Function = njit(cache=True, nogil=True, **options)(function)
+    return _declared(function, pipeline_class=_PartCompiler, no_cpython_wrapper=True, _nrt=False)
+
+
+def _declared(function: Function, **options: Any) -> Function:
+    declared: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    if not config.DISABLE_JIT:
+        _compiling.declared += 1
+        typed, compiled, place = declared.get_call_template, declared.compile, declared.stats.cache_path
+
+        def without_literals(arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            return typed(tuple(one.literal_type if isinstance(one, types.Literal) else one for one in arguments), named)
+
+        def once(signature: Any) -> Any:
+            with global_compiler_lock, _locked(Path(place) / f"{function.__module__}.{function.__qualname__}.lock"):
+                return compiled(signature)
+
+        # numba would compile it anew for each constant that a kernel calls it with ...
+        declared.get_call_template = without_literals
+        if place:
+            # ... and in each process that needs it before it is kept.
+            declared.compile = once
+    kernel: Function = declared
     return kernel
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process has this lock, then have it; without a lock where there can be none.
+
+    It goes with the process that has it. Kernels call each other in one direction, so none waits for itself.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):
+            file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, file)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _compiling.enter("wait for kernels that another process compiles")
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                finally:
+                    _compiling.leave()
+        yield
+
+
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """What LLVM has of a kernel for kernels alone: it is optimized, and made machine code, as part of its callers.
+
+    numba would do both with it alone as well, for nothing: two fifths of what LLVM has to do.
+    """
+
+    @property
+    def codegen(self) -> _Part:
+        """Who is told of its environment."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """An environment is for what runs."""
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """No pointer, for there is no machine code."""
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    """numba's own, but for the library."""
+
+    def define_pipelines(self) -> Any:
+        """The passes of numba."""
+        self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
+@borrowing
+def copy_bytes(source: Any, start: Any, length: Any, target: Any, place: Any) -> None:
+    """Copy bytes of one array into another one, all of which are there; no bytes if the length is negative."""
+    # An assignment of slices would bring numba's message for shapes that differ, which takes it two seconds.
+    # Slices first: without a sum in the index the compiler sees that it may copy many bytes at once.
+    taken = source[start : start + length]
+    given = target[place : place + length]
+    for i in range(length):
+        given[i] = taken[i]
 
 
 if not config.CACHE_LOCATOR_CLASSES:  # else the user has said where
@@ -185,4 +342,4 @@ if not config.CACHE_LOCATOR_CLASSES:  # else the user has said where
         f"{__name__}.OfZip,{__name__}.UserProvided,{__name__}.InTree,{__name__}.UserWide,IPythonCacheLocator,"
         f"{__name__}.Temporary"
     )
-event.register("numba:compile", _Compiling())
+event.register("numba:compile", _compiling)

@@ -14,10 +14,10 @@ Damage is a status of its batch (STATUSES) and takes nothing from the records be
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
 import crc32c
 import numpy as np
@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limit
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import allocating, borrowing, copy_bytes, kernel
 from kafkascope.decoders.records import (
     BEFORE_LENGTH_BYTES,
     CODEC_BITS,
@@ -43,9 +43,6 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Integer: TypeAlias = Any  # in kernels: an int64, whose promotions numba and mypy see differently
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_kernel = cast(Callable[[_Function], _Function], njit(cache=True, nogil=True))
 
 CHUNK_BYTES = 32 << 20
 """Bytes in the clear whose records read_records gives at a time; a single batch may exceed it, up to the limit."""
@@ -495,18 +492,18 @@ def _laid_out(data: Bytes, batches: Integers, pieces: list[tuple[int, bytes]]) -
     return _as_bytes(out)
 
 
-_most_records = _kernel(most_records)
+_most_records = borrowing(most_records)
 
 
 # ---- kernels; all of them check a length against what is left before they read
 
 
-@_kernel
+@borrowing
 def _int16(data: Bytes, at: Integer) -> Integer:
     return np.int64(np.int16((np.uint16(data[at]) << np.uint16(8)) | np.uint16(data[at + 1])))
 
 
-@_kernel
+@borrowing
 def _int32(data: Bytes, at: Integer) -> Integer:
     value = np.uint32(0)
     for i in range(4):
@@ -514,7 +511,7 @@ def _int32(data: Bytes, at: Integer) -> Integer:
     return np.int64(np.int32(value))
 
 
-@_kernel
+@borrowing
 def _int64(data: Bytes, at: Integer) -> Integer:
     value = np.uint64(0)
     for i in range(8):
@@ -522,7 +519,7 @@ def _int64(data: Bytes, at: Integer) -> Integer:
     return np.int64(value)
 
 
-@_kernel
+@borrowing
 def _varint(data: Bytes, at: Integer, end: Integer, bits: Integer) -> tuple[Integer, Integer]:
     """A zigzag varint and the place behind it, which is -1 if it is too long or ends beyond the end."""
     if at < end and data[at] < 128:
@@ -543,7 +540,7 @@ def _varint(data: Bytes, at: Integer, end: Integer, bits: Integer) -> tuple[Inte
     return np.int64(0), np.int64(-1)
 
 
-@_kernel
+@borrowing
 def _message(data: Bytes, at: Integer, stop: Integer, parts: Integers) -> Integer:
     """Read a message of magic 0 or 1 into parts; the place behind it, or -1.
 
@@ -576,7 +573,7 @@ def _message(data: Bytes, at: Integer, stop: Integer, parts: Integers) -> Intege
     return end if at == end else np.int64(-1)
 
 
-@_kernel
+@allocating
 def _scan(fill: bool, data: Bytes, start: Integers, end: Integers, places: Integers, batches: Integers) -> Integer:
     """Count the batches; with fill write their headers into batches, and into places what each field has left over."""
     row = np.int64(0)
@@ -657,7 +654,7 @@ def _scan(fill: bool, data: Bytes, start: Integers, end: Integers, places: Integ
     return row
 
 
-@_kernel
+@kernel
 def _check_small_crcs(data: Bytes, batches: Integers, tables: NDArray[np.uint32]) -> None:
     """Set whether the CRC is right, of batches that are small; eight bytes a step ("slicing by 8")."""
     mask = np.uint32(255)
@@ -697,7 +694,7 @@ def _check_small_crcs(data: Bytes, batches: Integers, tables: NDArray[np.uint32]
         batches[_CRC_OK, row] = 1 if np.int64(crc ^ np.uint32(0xFFFFFFFF)) == batches[_CRC, row] else 0
 
 
-@_kernel
+@allocating
 def _walk(data: Bytes, batches: Integers) -> tuple[Integer, Integer]:
     """Count the records and headers of batches in the clear.
 
@@ -806,7 +803,7 @@ def _walk(data: Bytes, batches: Integers) -> tuple[Integer, Integer]:
     return total, header_total
 
 
-@_kernel
+@allocating
 def _take(
     data: Bytes, batches: Integers, place: Integers, records: Integers, headers: Integers
 ) -> tuple[Integer, Integer]:
@@ -881,7 +878,7 @@ def _take(
     return total, header_total
 
 
-@_kernel
+@kernel
 def _gather(data: Bytes, start: Integers, length: Integers, offsets: Integers, out: Bytes) -> Integer:
     """Copy range i of data to out[offsets[i]]; the number of a range that is none of data, else -1."""
     for i in range(len(start)):
@@ -891,12 +888,7 @@ def _gather(data: Bytes, start: Integers, length: Integers, offsets: Integers, o
         at = start[i]
         if at < 0 or size > len(data) - at:
             return np.int64(i)
-        place = offsets[i]
-        # Slices first: without a sum in the index the compiler sees that it may copy many bytes at once.
-        taken = data[at : at + size]
-        given = out[place : place + size]
-        for j in range(size):
-            given[j] = taken[j]
+        copy_bytes(data, at, size, out, offsets[i])
     return np.int64(-1)
 
 

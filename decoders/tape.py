@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -19,12 +18,8 @@ import pyarrow as pa
 
 from kafkascope.decoders import program as layouts
 from kafkascope.decoders.characters import HIDDEN
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import allocating, borrowing, kernel
 from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
-
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
-kernel = cast(Callable[[Kernel], Kernel], njit(cache=True, nogil=True))
-"""Compiles a function once for this machine; callers pass contiguous arrays of fixed types, so that once is enough."""
 
 Integer: TypeAlias = Any
 """An int64 inside a kernel, an int outside."""
@@ -77,7 +72,7 @@ _UNKNOWN_TAG = layouts.UNKNOWN_TAG
 _DEPTH = 2 * layouts.MAX_DEPTH
 
 
-@kernel
+@borrowing
 def unsigned_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     """A varint of at most 32 bits (5 bytes). Returns value and position behind it, or -status and the position."""
     value: Integer = np.int64(0)
@@ -93,7 +88,7 @@ def unsigned_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integ
     return np.int64(-_BAD_VARINT), np.int64(position)
 
 
-@kernel
+@borrowing
 def big_endian(data: Bytes, position: Integer, width: Integer) -> Integer:
     """A signed integer of 1, 2, 4 or 8 bytes."""
     value: Integer = np.int64(np.int8(data[position]))
@@ -102,7 +97,7 @@ def big_endian(data: Bytes, position: Integer, width: Integer) -> Integer:
     return value
 
 
-@kernel
+@allocating
 def _decode(
     data: Bytes,
     start: Int64s,
@@ -388,7 +383,7 @@ def _decode(
     return np.int64(start.shape[0]), used
 
 
-@kernel
+@allocating
 def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: Int32s, status: Int8s) -> None:
     """Write the status of each frame data[start:end] if it is read by the program whose first row is its entry.
 
@@ -431,7 +426,7 @@ def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: In
         frame = following
 
 
-@kernel
+@borrowing
 def text_step(data: Bytes, position: Integer, end: Integer) -> Integer:
     """Length of the UTF-8 character at position; negative for the length of bytes that make none."""
     byte = data[position]
@@ -465,7 +460,7 @@ HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _HIDDEN = np.array(HIDDEN, np.int64)
 
 
-@kernel
+@borrowing
 def hidden(data: Bytes, position: Integer, length: Integer) -> Integer:
     """The number of a UTF-8 character of several bytes if it is one that hides (see `HIDDEN`), else -1."""
     if length == 2:
@@ -481,7 +476,7 @@ def hidden(data: Bytes, position: Integer, length: Integer) -> Integer:
     return np.int64(-1)
 
 
-@kernel
+@borrowing
 def write_escape(number: Integer, text: Bytes, target: Integer) -> Integer:
     """A character in JSON by its number, in six characters; returns the place behind them."""
     text[target] = 0x5C
@@ -491,7 +486,7 @@ def write_escape(number: Integer, text: Bytes, target: Integer) -> Integer:
     return target + 6
 
 
-@kernel
+@borrowing
 def write_invalid_byte(byte: Integer, text: Bytes, target: Integer) -> None:
     r"""A byte that belongs to no character as \xNN, as Python's backslashreplace writes it."""
     text[target] = 0x5C
@@ -536,7 +531,7 @@ def _gather_repaired(data: Bytes, at: Int64s, length: Int64s, offset: Int64s, te
 URL_SAFE_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 
 
-@kernel
+@borrowing
 def write_uuid(data: Bytes, at: Integer, text: Bytes, target: Integer) -> None:
     """16 bytes as Kafka prints a UUID: 22 digits of URL-safe base64 (org.apache.kafka.common.Uuid)."""
     for group in range(6):

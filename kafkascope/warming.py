@@ -40,10 +40,9 @@ def run(remark: Remark) -> int:
         capture, other = Path(directory) / "rehearsal.pcap", Path(directory) / "rehearsal.pcapng"
         capture.write_bytes(as_pcap(rehearsed()))
         other.write_bytes(as_pcapng(rehearsed()))
-        with ProgressBar("compile kernels"):
-            for display in _DISPLAYS:
-                rehearse(SniffOptions(display=display))
-            in_process.analyze([str(capture), str(other)], f"{directory}/here", records=True)
+        for display in _DISPLAYS:
+            rehearse(SniffOptions(display=display))
+        in_process.analyze([str(capture), str(other)], f"{directory}/here", records=True)
         remark("kernels are compiled")
         try:
             java = find_java()

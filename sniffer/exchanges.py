@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kafkascope.decoders import apis
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import copy_bytes, kernel
 from kafkascope.sniffer import frames, recognise
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
 from kafkascope.sniffer.health import ACK_HELD
@@ -82,7 +82,7 @@ class Start:
     kafka_client: int | None = None  # direction of the requests, where the user says that it is Kafka
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _waiting_in_arena(table: I64, connections: I64, nodes: I64, found: I64) -> int:
     """Nodes whose bytes are in the arena; returns their number, writes as many as there is room for."""
     count = 0
@@ -534,14 +534,14 @@ def _acknowledged(request: I64, response: I64) -> I64:
     return np.where(timed & ((acked == end) | ((acked > end) & soon)), at, NO_TIME)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _move(source: U8, nodes: I64, which: I64, target: U8, used: int) -> int:
     """Copy the bytes of nodes behind those used of target and point the nodes there; returns how many are used then."""
     for index in range(which.shape[0]):
         node = which[index]
         start = nodes[node, pairing.NODE_START]
         length = nodes[node, pairing.NODE_LENGTH]
-        target[used : used + length] = source[start : start + length]
+        copy_bytes(source, start, length, target, used)
         nodes[node, pairing.NODE_START] = used
         used += length
     return used

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import copy_bytes, kernel
 from kafkascope.sniffer.columns import I64, U8, Runs
 
 # Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.
@@ -100,7 +100,7 @@ class Batch:
     connections: I64  # [c, TABLE_COLUMNS]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _keys(streams: I64, numbers: I64, state: I64, keys: I64) -> None:
     for row in range(streams.shape[0]):
         stream = streams[row]
@@ -109,7 +109,7 @@ def _keys(streams: I64, numbers: I64, state: I64, keys: I64) -> None:
         keys[row] = state[stream, STREAM_KEY]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _copy(source: U8, starts: I64, lengths: I64, target: U8, places: I64) -> None:
     for row in range(starts.shape[0]):
         start = starts[row]
@@ -117,7 +117,7 @@ def _copy(source: U8, starts: I64, lengths: I64, target: U8, places: I64) -> Non
         length = lengths[row]
         if start < 0 or length <= 0 or start + length > source.shape[0] or place + length > target.shape[0]:
             continue
-        target[place : place + length] = source[start : start + length]
+        copy_bytes(source, start, length, target, place)
 
 
 class Streams:

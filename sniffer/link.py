@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.sniffer.columns import I8, I32, I64, SYN, U8, U16, U32, U64, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 
@@ -158,12 +158,12 @@ class _Memory:
         self.owner = owner
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _two(data: U8, at: int) -> Any:
     return int64(data[at]) << 8 | int64(data[at + 1])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _four(data: U8, at: int) -> Any:
     return (
         int64(data[at]) << 24
@@ -173,12 +173,12 @@ def _four(data: U8, at: int) -> Any:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _eight(data: U8, at: int) -> np.uint64:
     return np.uint64(_four(data, at)) << np.uint64(32) | np.uint64(_four(data, at + 4))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _network(data: U8, position: int, end: int, link: int) -> tuple[int, int, int]:
     """Walk the link layer: (IP version or 0, position of the IP header, remark if the version is 0)."""
     ether = int64(-1)
@@ -247,7 +247,7 @@ def _network(data: U8, position: int, end: int, link: int) -> tuple[int, int, in
     return 0, position, OTHER_LINK
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _extensions(data: U8, position: int, end: int, protocol: int) -> tuple[int, int, int, int]:
     """Walk the extension headers of IPv6 (RFC 8200): (protocol, position, fragment offset, more fragments)."""
     offset = int64(0)
@@ -271,7 +271,7 @@ def _extensions(data: U8, position: int, end: int, protocol: int) -> tuple[int, 
     return protocol, position, offset, more
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _note(counts: I64, first: I64, values: I64, remark: int, row: int, value: int) -> None:
     if counts[remark] == 0:
         first[remark] = row
@@ -279,7 +279,7 @@ def _note(counts: I64, first: I64, values: I64, remark: int, row: int, value: in
     counts[remark] += 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _options(data: U8, position: int, end: int, syn: int, ack: int) -> tuple[int, int, int]:
     """Read the options of a TCP header: window scale of a SYN, bytes sacked above ack, begin of a D-SACK.
 
@@ -316,14 +316,14 @@ def _options(data: U8, position: int, end: int, syn: int, ack: int) -> tuple[int
     return scale, min(sacked, LARGEST_WINDOW), dsack
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _is_inside(left: int, right: int, data: U8, block: int) -> Any:
     """Whether bytes are part of those of a SACK block."""
     begin, size = _four(data, block), (_four(data, block + 4) - _four(data, block)) & 0xFFFFFFFF
     return (left - begin) & 0xFFFFFFFF <= size and (right - begin) & 0xFFFFFFFF <= size
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _dissect(
     data: U8,
     packet_number: I64,

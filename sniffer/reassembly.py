@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafkascope.decoders.kernels import borrowing, njit
+from kafkascope.decoders.kernels import allocating, borrowing, copy_bytes, kernel
 from kafkascope.sniffer import health
 from kafkascope.sniffer.columns import ACK, FIN, I8, I32, I64, NO_TIME, RST, SYN, U8, U16, U32, U64
 from kafkascope.sniffer.units import SECOND_NS
@@ -290,7 +290,7 @@ def _leave(state: State, slot: Integer) -> None:
     state.table[hole] = -1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def rehash(state: State) -> None:
     """Enter all connections into a table that is still empty."""
     for slot in range(state.totals[0].slots):
@@ -405,7 +405,7 @@ def _differing(
     return different
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def limit_firsts(state: State) -> Integer:
     """Drop first copies beyond COMPARED_BYTES of a stream; return how many bytes of the others lie in the batch."""
     totals = state.totals[0]
@@ -428,7 +428,7 @@ def limit_firsts(state: State) -> Integer:
     return fresh
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def keep_firsts(state: State, from_batch: bool, data: U8, into: U8, filled: Integer) -> Integer:
     """Copy first copies, those in the batch or those kept already; return the end of what is filled."""
     for index in range(2 * state.totals[0].slots):
@@ -438,7 +438,7 @@ def keep_firsts(state: State, from_batch: bool, data: U8, into: U8, filled: Inte
         for place in range(COMPARED_SEGMENTS):
             first = state.firsts[stream.firsts, place]
             if first.length > 0 and (first.kept == 0) == from_batch:
-                into[filled : filled + first.length] = data[first.start : first.start + first.length]
+                copy_bytes(data, first.start, first.length, into, filled)
                 first.start = filled
                 first.kept = 1
                 filled += first.length
@@ -776,14 +776,14 @@ def _end_connection(state: State, slot: Integer) -> None:
     totals.live -= 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def end(state: State, slots: I64) -> None:
     """End the connections in these slots."""
     for index in range(slots.shape[0]):
         _end_connection(state, slots[index])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def sweep(state: State, most: Integer) -> None:
     """End connections to which no packet can belong any more, at most so many; the next sweep goes on behind them.
 
@@ -1301,7 +1301,7 @@ def _brings_more(
     return cursor < end
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def absorb(
     state: State,
     data: U8,
@@ -1535,7 +1535,7 @@ def absorb(
     return number.shape[0], DONE
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@allocating
 def arrange(
     rows: Records,
     count: Integer,
@@ -1584,25 +1584,24 @@ def arrange(
         least_round_trip[place] = row.least_round_trip
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def gather(held: U8, batch_size: Integer, start: I64, length: I64, into: U8) -> None:
     """Copy the held bytes that rows point to, and point the rows at the copy, which follows the batch."""
     filled = np.int64(0)
     for i in range(start.shape[0]):
         if start[i] >= batch_size:
-            begin = start[i] - batch_size
-            into[filled : filled + length[i]] = held[begin : begin + length[i]]
+            copy_bytes(held, start[i] - batch_size, length[i], into, filled)
             start[i] = batch_size + filled
             filled += length[i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def hold(pieces: Records, piece_slots: Integer, from_batch: bool, data: U8, into: U8, filled: Integer) -> Integer:
     """Copy the bytes of pending pieces, those in the batch or those held already; return the end of what is filled."""
     for i in range(piece_slots):
         piece = pieces[i]
         if piece.used and (piece.held == 0) == from_batch:
-            into[filled : filled + piece.captured] = data[piece.start : piece.start + piece.captured]
+            copy_bytes(data, piece.start, piece.captured, into, filled)
             piece.start = filled
             piece.held = 1
             filled += piece.captured

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kafkascope.decoders import apis
-from kafkascope.decoders.kernels import borrowing, njit
+from kafkascope.decoders.kernels import allocating, borrowing, kernel
 from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
 from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
@@ -34,13 +34,13 @@ HEADER_KEY, HEADER_VERSION, HEADER_CORRELATION, HEADER_CLIENT_ID, HEADER_CLIENT_
 HEADER_COLUMNS = 6
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def int16(data: U8, position: int) -> Any:
+@borrowing
+def int16(data: U8, position: Any) -> Any:
     """A big-endian int16 as int64; the caller knows that two bytes are there."""
     return np.int64(np.int16((np.uint16(data[position]) << np.uint16(8)) | np.uint16(data[position + 1])))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def int32(data: U8, position: int) -> Any:
     """A big-endian int32 as int64; the caller knows that four bytes are there."""
     value = np.int64(0)
@@ -49,11 +49,11 @@ def int32(data: U8, position: int) -> Any:
     return value - (np.int64(1) << np.int64(32)) if value >= np.int64(1) << np.int64(31) else value
 
 
-response_layout_version = njit(cache=True, nogil=True)(apis.response_layout_version)
+response_layout_version = borrowing(apis.response_layout_version)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def behind_tags(data: U8, position: int, end: int) -> Any:
+@borrowing
+def behind_tags(data: U8, position: Any, end: int) -> Any:
     """Position behind a section of tagged fields, or -1 if it is not whole."""
     count, position = unsigned_varint(data, position, end)
     if count < 0 or count > end - position:
@@ -75,7 +75,7 @@ def is_valid(key: int, version: int, table: apis.ApiTable) -> Any:
     return 0 <= key < table.first_version.size and table.first_version[key] <= version <= table.last_version[key]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def response_layout(data: U8, start: int, end: int, key: int, version: int, flexible: I64) -> Any:
     """The version of a response's layout, given the request's; where its body begins, -1 if the header is not whole.
 
@@ -89,7 +89,7 @@ def response_layout(data: U8, start: int, end: int, key: int, version: int, flex
     return version, body
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I64) -> Any:
     """Read the header of a request frame, as far as it is there; header takes the HEADER_ columns, positions in data.
 
@@ -127,7 +127,7 @@ def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def acks_at(data: U8, body: int, end: int, version: int) -> Any:
     """Position of a Produce request's acks, behind its transactional id (v3+), or -1 if they are not there."""
     position = np.int64(body)
@@ -143,7 +143,7 @@ def acks_at(data: U8, body: int, end: int, version: int) -> Any:
     return position if end - position >= 2 else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def produces(data: U8, body: int, end: int, version: int) -> Any:
     """Whether a Produce request has topics: behind its acks (int16) and timeout (int32) stands an array that has some.
 
@@ -159,7 +159,7 @@ def produces(data: U8, body: int, end: int, version: int) -> Any:
     return end - position >= 4 and int32(data, position) > 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def is_text(data: U8, start: int, end: int) -> Any:
     """Whether bytes are UTF-8 without control characters."""
     position = start
@@ -345,7 +345,7 @@ def _layouts(all_programs: Programs, program: int) -> list[int]:
     return found
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@allocating
 def _fits(data: U8, start: int, end: int, program: int, entry: I64, alternative: I32, rows: I32) -> Any:
     """Whether a body is one of a program, or of one of its alternatives, to its last byte."""
     status = np.zeros(1, np.int8)
@@ -361,7 +361,7 @@ def _fits(data: U8, start: int, end: int, program: int, entry: I64, alternative:
     return False
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@allocating
 def _readings_of(
     data: U8, start: int, end: int, flexible: Bool, layout: I64, layout_of: I64, rows: I32, fitting: Bool
 ) -> None:
@@ -388,7 +388,7 @@ def _readings_of(
             fitting[layout_of[tried[index]]] = True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@allocating
 def _only_readings(
     data: U8,
     start: I64,

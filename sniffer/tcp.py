@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv6Address
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,7 +189,7 @@ class Connections:
             self._ranks.of(segments.number) if self._ranks else np.zeros(count, np.int8),
         )
         # Columns that are read-only or have gaps would be another type to the kernel, and compiled for again.
-        plain = [np.require(column, requirements=("C", "W")) for column in columns]
+        plain: list[Any] = [np.require(column, requirements=("C", "W")) for column in columns]
         self._begin_batch(len(data), count)
         taken = 0
         while True:

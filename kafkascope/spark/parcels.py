@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import kernel
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, U64, Segments
 from kafkascope.sniffer.issues import Issue
 
@@ -199,7 +199,7 @@ def _batches(partition: I64, merge_at: I64, number: I64, out: U8, offsets: I64) 
         yield pa.RecordBatch.from_arrays([*keys, parcels], schema=SCHEMA)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _copy(data: U8, start: I64, length: I64, out: U8, place: I64) -> None:
     """Copy ``data[start:start + length]`` to ``out[place:]`` for every element."""
     for i in range(len(start)):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import kernel
 from kafkascope.decoders.tape import hidden, text_step, write_escape
 from kafkascope.sniffer.columns import I64, U8, Bool
 from kafkascope.sniffer.units import SECOND_NS
@@ -66,7 +66,7 @@ def json_members(name: str, values: Any) -> pa.Array:
     return pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(places), pa.py_buffer(out))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _measure(data: U8, offsets: I64, valid: Bool, label: int, is_text: Bool, places: I64) -> None:
     """Whether each value is text, and where its member ends."""
     for row in range(valid.shape[0]):
@@ -101,7 +101,7 @@ def _measure(data: U8, offsets: I64, valid: Bool, label: int, is_text: Bool, pla
             places[row + 1] = places[row] + label + 7 + 2 + 2 * (end - offsets[row])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _write(data: U8, offsets: I64, valid: Bool, label: U8, is_text: Bool, places: I64, out: U8) -> None:
     for row in range(valid.shape[0]):
         to = places[row]

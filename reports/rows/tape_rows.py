@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkascope.decoders.tape import Integer, kernel
+from kafkascope.decoders.kernels import allocating
+from kafkascope.decoders.tape import Integer
 from kafkascope.reports.rows import roles
 
 I8 = NDArray[np.int8]
@@ -20,7 +21,7 @@ ERRORS = 0
 """Column of `first_rows` that counts a frame's error codes other than 0 (it is no row)."""
 
 
-@kernel
+@allocating
 def first_rows(field: I32, value: I64, frame_start: I64, role: I8) -> I64:
     """The first row of each role in each frame, i64[frames, ROLES]; -1 where there is none.
 
@@ -43,7 +44,7 @@ def first_rows(field: I32, value: I64, frame_start: I64, role: I8) -> I64:
     return found
 
 
-@kernel
+@allocating
 def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, frames: I64, total: Integer) -> I64:
     """What belongs to each error code other than 0 of the given frames, i64[total, ROLES].
 
@@ -88,7 +89,7 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
     return found[:n]
 
 
-@kernel
+@allocating
 def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple[I64, I64]:
     """The partitions that the given frames speak of: the frame of each, and the rows of what it says, i64[n, SLOTS].
 
@@ -133,7 +134,7 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
     return frame_of, found
 
 
-@kernel
+@allocating
 def named_ids(field: I32, parent: I64, frame_start: I64, role: I8, frames: I64) -> I64:
     """Rows of topic names and topic ids that stand in one element of the given frames, i64[n, 2]: (name, id)."""
     longest = np.int64(0)

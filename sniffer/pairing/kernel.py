@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafkascope.decoders.kernels import borrowing, njit
+from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.sniffer import frames, recognise
 from kafkascope.sniffer.columns import I64, NO_TIME, U8
 from kafkascope.sniffer.pairing.pairs import take_frame
@@ -59,7 +59,7 @@ from kafkascope.sniffer.pairing.state import (
 )
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def converse(state: State) -> Integer:
     """Take the rows of a batch from where `at` says; returns DONE, or what it needs before it can go on there.
 
@@ -67,12 +67,6 @@ def converse(state: State) -> Integer:
     connection begin with?), ASK_REQUEST, ASK_RESPONSE (to ASK_NODE), ASK_CHAIN (are there frames of this kind in the
     ASK_SIZE bytes at ASK_POSITION?).
     """
-    return _converse(state)
-
-
-@borrowing
-def _converse(state: State) -> Integer:
-    """Do what `converse` says; that one is for Python."""
     at = state.at
     while True:
         if (

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import allocating, borrowing
 from kafkascope.sniffer.columns import I32, I64, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
@@ -374,7 +374,7 @@ def _ports(load: int, offset: int, ports: Sequence[int]) -> list[_Instruction]:
     return [*fields[:-1], (EQUAL, ports[-1], "accept", "drop")]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _little(data: U8, at: int, size: int) -> Any:
     value = int64(0)
     for byte in range(size):
@@ -382,7 +382,7 @@ def _little(data: U8, at: int, size: int) -> Any:
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@allocating
 def _index(block: U8, cooked: bool) -> tuple[I64, I64, I32, I32]:
     """Packets of a ring block (struct tpacket_block_desc, tpacket3_hdr, sockaddr_ll): time, start, sizes.
 

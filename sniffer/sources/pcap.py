@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.sniffer.columns import I32, I64, U8, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
@@ -193,7 +193,7 @@ def truncated(file: str, window: Window, need: int, number: int) -> Issue:
     return Issue("truncated_capture", f"{detail} {ends}; packets before it were read", packet=number)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def word(data: U8, at: int, big_endian: bool) -> Any:
     """The unsigned 32-bit number at a place, for kernels."""
     if big_endian:
@@ -201,7 +201,7 @@ def word(data: U8, at: int, big_endian: bool) -> Any:
     return int64(data[at + 3]) << 24 | int64(data[at + 2]) << 16 | int64(data[at + 1]) << 8 | int64(data[at])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _walk(
     data: U8,
     position: int,
@@ -247,7 +247,7 @@ def _walk(
         position += record_header + size
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _scan(
     data: U8, position: int, end: int, finished: bool, big_endian: bool, unit: int, record_header: int, least: int
 ) -> tuple[bool, int]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkascope.decoders.kernels import njit
+from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
@@ -192,10 +192,12 @@ class PcapngReader:
             *columns, described = (column[used:] for column in room)
             first_wrong = np.zeros(2, np.int64)
             comments = np.empty((NOTES - len(self.notes), 3), np.int64)
+            arrays: list[Any] = [*columns, described, comments, first_wrong]
             simple_limit = (self._interfaces[0].snap_length if self._interfaces else 0) or BLOCK_LIMIT
             count, window.begin, why, need, wrong, noted, descriptions = _walk(
                 *(window.data, window.begin, window.end, stop, self._big_endian, simple_limit),
-                *(len(self._interfaces), *columns, described, comments, first_wrong),
+                len(self._interfaces),
+                *arrays,
             )
             used += count
             told = [(*one, True) for one in described[:descriptions].tolist()]
@@ -361,14 +363,14 @@ def _byte_order(head: bytes) -> str | None:
     return None
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@borrowing
 def _half(data: U8, at: int, big_endian: bool) -> Any:
     if big_endian:
         return int64(data[at]) << 8 | int64(data[at + 1])
     return int64(data[at + 1]) << 8 | int64(data[at])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _walk(
     data: U8,
     position: int,
@@ -473,7 +475,7 @@ def _walk(
         position += length
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _scan(data: U8, position: int, end: int, finished: bool) -> tuple[bool, int, bool]:
     """Search the first place from which a chain of credible blocks leads on, in either byte order.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -10,7 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -18,16 +21,36 @@ from numpy.typing import NDArray
 
 from kafkascope.decoders import kernels
 from tests.paths import package_files
+from tests.terminals import on_a_terminal
 
 OWN = f"kafkascope-{os.geteuid()}"
 
 # Calls one small kernel, and tells where it is kept and whether it had to be compiled.
 CALL = """
 import numpy as np
-from kafkascope.decoders.tape import big_endian
-assert big_endian(np.array([1, 2], np.uint8), 0, 2) == 258
-print(big_endian.stats.cache_path)
-print(sum(big_endian.stats.cache_misses.values()))
+from kafkascope.decoders.tape import _gather
+text = np.zeros(3, np.uint8)
+_gather(np.array([1, 2], np.uint8), *np.array([[0], [2], [1]]), text)
+assert text.tolist() == [0, 1, 2]
+print(_gather.stats.cache_path)
+print(sum(_gather.stats.cache_misses.values()))
+"""
+# The same, but says when it compiles that kernel, and goes on when it is told to.
+HELD = f"""
+import sys
+from kafkascope.decoders.kernels import event
+
+class Held(event.Listener):
+    def on_start(self, of):
+        if of.data["dispatcher"].py_func.__name__ == "_gather":
+            print("compiles", flush=True)
+            sys.stdin.readline()
+
+    def on_end(self, of):
+        pass
+
+event.register("numba:compile", Held())
+{CALL}
 """
 IMPORT_ALL = "import kafkascope.capture, kafkascope.sniffing, kafkascope.messages, kafkascope.spark.tasks"
 
@@ -56,10 +79,15 @@ def linked(target: Path, *, can_be_kept: bool = False) -> None:
             (link.parent / "__pycache__").touch()
 
 
+def environment_of(path: Path, temporary: Path) -> dict[str, str]:
+    """Of a program that finds the packages at a path, and has no home."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
+    return environment | {"HOME": "/dev/null/nowhere", "PYTHONPATH": str(path), "TMPDIR": str(temporary)}
+
+
 def run(code: str, path: Path, temporary: Path) -> tuple[list[str], list[str]]:
     """Lines of stdout and stderr of a program that finds the packages at a path, and has no home."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
-    environment |= {"HOME": "/dev/null/nowhere", "PYTHONPATH": str(path), "TMPDIR": str(temporary)}
+    environment = environment_of(path, temporary)
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=temporary, capture_output=True, text=True, check=False
     )
@@ -139,12 +167,74 @@ def test_without_any_place_it_says_what_to_do(temporary: Path, monkeypatch: pyte
         kernels.temporary_directory()
 
 
+def started(code: str, path: Path, temporary: Path) -> subprocess.Popen[str]:
+    """A program that goes on when it is told to."""
+    environment = environment_of(path, temporary)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, cwd=temporary, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_processes_at_once_do_not_compile_the_same_kernel(tmp_path: Path, temporary: Path, killed: bool) -> None:
+    """The second one waits for the first one's, as long as that lives."""
+    linked(tmp_path / "packages", can_be_kept=True)
+    with (
+        started(HELD, tmp_path / "packages", temporary) as first,
+        started("input()\n" + HELD, tmp_path / "packages", temporary) as second,
+    ):
+        assert first.stdin
+        assert first.stdout
+        assert second.stderr
+        assert first.stdout.readline() == "compiles\n"
+        assert second.stdin
+        second.stdin.write("begin\n")
+        second.stdin.flush()
+        assert "compiling kernels" in second.stderr.readline()
+        if killed:
+            first.kill()
+        of_first, _ = first.communicate(None if killed else "go on\n")
+        of_second, said = second.communicate("go on\n")
+    if killed:
+        assert of_second.splitlines()[::2] == ["compiles", "1"]
+    else:
+        assert (of_first.splitlines()[1], of_second.splitlines()[1]) == ("1", "0")
+    assert said == ""
+
+
+def test_a_kernel_is_compiled_where_there_can_be_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = []
+    with kernels._locked(tmp_path / "missing" / "one.lock"):
+        reached.append("no directory")
+
+    def no_locks(file: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with kernels._locked(tmp_path / "one.lock"):
+        reached.append("no locks")
+    assert reached == ["no directory", "no locks"]
+
+
+def test_a_terminal_has_a_bar_while_kernels_are_compiled(tmp_path: Path, temporary: Path) -> None:
+    linked(tmp_path / "packages", can_be_kept=True)
+    command = [sys.executable, "-P", "-c", CALL]
+    environment = environment_of(tmp_path / "packages", temporary)
+    output, shown = on_a_terminal(command, environment)
+    assert output.splitlines()[1] == "1"
+    assert "compile kernels" in shown
+    assert re.search(r"\b1/\d\d", shown)
+    assert shown.rstrip("\x1b[?25h\r\n").endswith("\x1b[2K")  # the line of the bar is erased
+    assert on_a_terminal(command, environment)[1] == ""
+
+
 class Numbers(NamedTuple):
     few: NDArray[np.int64]
     many: NDArray[np.int64]
 
 
-@kernels.njit  # type: ignore[untyped-decorator]
+@kernels.kernel
 def total(numbers: Numbers) -> Any:
     return last(numbers)
 
@@ -152,6 +242,16 @@ def total(numbers: Numbers) -> Any:
 @kernels.borrowing
 def last(numbers: Numbers) -> Any:
     return numbers.many[-1]
+
+
+@kernels.borrowing
+def increased_twice(number: int) -> Any:
+    return increased(increased(number, 1), 2)
+
+
+@kernels.borrowing
+def increased(number: int, by: int) -> Any:
+    return number + by
 
 
 @pytest.mark.parametrize(("changed", "compiled"), [("kernels.py", True), ("tape.py", True), ("records.py", False)])
@@ -184,3 +284,8 @@ def test_a_borrowing_kernel_counts_no_references() -> None:
     result = total(numbers)
     after = sys.getrefcount(numbers.many)
     assert (result, after) == (4, before)
+
+
+def test_a_kernel_is_not_compiled_anew_for_each_constant() -> None:
+    cast(Any, increased_twice).compile("(int64,)")
+    assert [str(signature) for signature in cast(Any, increased).signatures] == ["(int64, int64)"]

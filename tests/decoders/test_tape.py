@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kafkascope.decoders import tape as tapes
 from kafkascope.decoders.interpreter import DecodeError
-from kafkascope.decoders.program import Layout, compile_layouts, programs
+from kafkascope.decoders.kernels import kernel
+from kafkascope.decoders.program import Bytes, Layout, compile_layouts, programs
 from kafkascope.decoders.schema import NEVER, Field, Message, Versions
 from kafkascope.decoders.tape import (
     MOST_ROWS,
@@ -328,9 +329,14 @@ def test_strings_are_decoded_as_python_decodes_them(names: list[bytes | None]) -
     assert found == [None if name is None else name.decode(errors="backslashreplace") for name in names]
 
 
+@kernel
+def step_of(data: Bytes) -> Any:
+    return text_step(data, 0, len(data))
+
+
 @given(st.binary(min_size=1, max_size=6))
 def test_a_character_ends_where_pythons_decoder_says(data: bytes) -> None:
-    step = text_step(np.frombuffer(data, np.uint8), 0, len(data))
+    step = step_of(np.frombuffer(data, np.uint8))
     # Each byte that the decoder finds no character for becomes one surrogate.
     text = data.decode(errors="surrogateescape")
     if step > 0:

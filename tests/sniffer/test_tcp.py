@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -580,12 +581,13 @@ def test_kernels_are_compiled_once() -> None:
     conversation.send(0, b"request")
     batch = segments(conversation.packets)
     Connections().feed(batch)
-    before = len(reassembly.absorb.signatures)
+    absorb: Any = reassembly.absorb
+    before = len(absorb.signatures)
     number = np.repeat(batch.number, 2)[::2]
     seq = batch.seq.copy()
     seq.flags.writeable = False
     assert Connections().feed(replace(batch, number=number, seq=seq)).length.tolist() == [7]
-    assert len(reassembly.absorb.signatures) == before
+    assert len(absorb.signatures) == before
 
 
 def test_no_segments() -> None:
