@@ -168,11 +168,15 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self._depth = 0
         self._bar: Progress | None = None
         self._said = False
+        self.first: Callable[[], None] | None = None
 
     def on_start(self, of: Any) -> None:
         """A kernel, of whatever program, is in no cache."""
         if _is_ours(of):
             self.enter("compile kernels")
+            first, self.first = self.first, None
+            if first:
+                first()
 
     def on_end(self, of: Any) -> None:
         """It is compiled, or could not be."""
@@ -225,6 +229,11 @@ def _say(text: str) -> None:
 
 
 _compiling = _Compiling()
+
+
+def when_compiling(first: Callable[[], None]) -> None:
+    """Call this once, as soon as a kernel of ours turns out not to be compiled."""
+    _compiling.first = first
 
 
 def kernel(function: Function) -> Function:

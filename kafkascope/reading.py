@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
+from kafkascope.decoders.kernels import when_compiling
 from kafkascope.engine import Completed, Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
@@ -88,6 +89,12 @@ class BatchSource(Protocol):
         """What the reader of results should know about how they were come by."""
 
 
+def _compile_beside() -> None:
+    from kafkascope import compiling  # which few runs need
+
+    compiling.start()
+
+
 class Reading:
     """Capture files, read once from begin to end. Raises ``sniffer.sources.SourceError`` if nothing can be read."""
 
@@ -109,6 +116,7 @@ class Reading:
         self._in_step = in_step and self.is_stream
         self._names_ahead = names_ahead and not self.is_stream
         self._progress_bar = progress_bar
+        when_compiling(_compile_beside)
         with ProgressBar("compare files", shown=len(self._paths) > 1):
             self.joined = compare_files(self._paths)
         self.capture: Capture = open_capture(self._paths, joined=self.joined)
@@ -259,6 +267,7 @@ class Listening:
         self, source: LiveSource | Rehearsal, options: EngineOptions, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """The source is closed at the end; clock tells seconds."""
+        when_compiling(_compile_beside)
         self._options = options
         self._engine = Engine(options)
         self._issues = IssueLog()
