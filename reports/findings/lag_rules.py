@@ -85,14 +85,9 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
         growing: dict[int, tuple[Row, Row]] = {}
         for partition, rows in _by_partition(found).items():
             first, last = rows[0], rows[-1]
-            seconds = (last["at"] - first["at"]) / SECOND_NS
-            third = max(1, len(rows) // 3)
+            third = len(rows) // 3  # of fewer than three nothing is said
             least = [min(row["lag"] for row in rows[k * third : (k + 1) * third] or [last]) for k in range(3)]
-            if (
-                seconds >= threshold("lag_growing_for")
-                and last["lag"] - first["lag"] >= threshold("lag_growing_by")
-                and least[0] < least[1] < least[2]
-            ):
+            if least[0] < least[1] < least[2]:
                 growing[partition] = first, last
         if not growing:
             continue
