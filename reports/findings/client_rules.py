@@ -372,11 +372,11 @@ def _throttled(facts: ClientFacts) -> Iterator[Finding]:
     if max(by_span.values()) < (enough := threshold("throttled")):
         return
     total = sum(by_span.values())
-    worst = max(throttled, key=lambda f: (f.most or 0, -f.span))
+    worst = max(f.most or 0 for f in throttled)
     yield _finding(
         Severity.WARNING,
         "throttled",
-        f"Held back by a quota for {in_seconds(total)} in all, {worst.most} ms at once",
+        f"Held back by a quota for {in_seconds(total)} in all, {worst} ms at once",
         facts,
         throttled,
         [
@@ -409,7 +409,7 @@ def _tiny_batches(facts: ClientFacts) -> Iterator[Finding]:
 
 
 def _clock(facts: ClientFacts) -> Iterator[Finding]:
-    stamped = [f for f in facts.of("clock") if f.least is not None and f.most is not None]
+    stamped = facts.of("clock")
     count = sum(f.count for f in stamped)
     if count < threshold("clock_batches"):
         return
