@@ -486,7 +486,7 @@ def _damage(facts: ClientFacts) -> Iterator[Finding]:
         Severity.WARNING,
         "capture_damaged",
         f"Not all that was on the wire is in the capture, or could be read: {ISSUE_KINDS[kinds[0]].meaning}"
-        + (f", and {len(kinds) - 1} other kinds of damage" if len(kinds) > 1 else ""),
+        + (f", and {counted(len(kinds) - 1, 'other kind')} of damage" if len(kinds) > 1 else ""),
         facts,
         [f for of in damage.values() for f in of],
         [

@@ -462,13 +462,13 @@ def _instance_ids(group: Group) -> Iterator[Finding]:
         by_instance[instance].append(message)
     for instance, messages in sorted(by_instance.items()):
         used = [m for m in group.log.messages if _instance(m) == instance]
-        users = sorted({f"{m.client_id} ({m.client})" for m in used})
+        users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
         yield _finding(
             group,
             Severity.CRITICAL,
             "instance_id_shared",
             f"Instance id {instance} is used by more than one process: {', '.join(users)}",
-            [_seen(m, f"{m.api} of {m.client_id} ({m.client}) answered {m.error}") for m in messages],
+            [_seen(m, f"{m.api} of {m.client_id or '?'} ({m.client}) answered {m.error}") for m in messages],
             "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
             "ends; in a KIP-848 group the newer one is refused until the older has gone.",
             0.8,
@@ -494,7 +494,7 @@ def _joins_refused(group: Group) -> Iterator[Finding]:
             group,
             Severity.CRITICAL,
             kind,
-            f"{client} cannot join: it {what}",
+            f"{client or '?'} cannot join: it {what}",
             [_seen(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
             advice,
             0.7,

@@ -103,7 +103,7 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
             max(last["at"] for _, last in growing.values()),
             [
                 Observation(
-                    f"{topic}-{partition}: lag {first['lag']:,}, then {last['lag']:,} ({last['client_id']})",
+                    f"{topic}-{partition}: lag {first['lag']:,}, then {last['lag']:,} ({last['client_id'] or '?'})",
                     None,
                     last["at"],
                 )
@@ -133,8 +133,8 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
             found[-1]["at"],
             [
                 Observation(
-                    f"{row['topic']}-{row['partition']}: {row['client_id']} was sent {row['records']:,} records from "
-                    f"offset {row['from_offset']} on that the group had had",
+                    f"{row['topic']}-{row['partition']}: {row['client_id'] or '?'} was sent {row['records']:,} records "
+                    f"from offset {row['from_offset']} on that the group had had",
                     None,
                     row["at"],
                 )

@@ -212,6 +212,11 @@ def test_a_long_poll_that_the_end_of_the_client_left_open_is_no_finding() -> Non
     assert "unanswered" in kinds(open_fetch, fact("connection", span=0, last_at=6 * SECOND, first_packet=7, what="fin"))
 
 
+def test_one_other_kind_of_damage_is_told_as_one() -> None:
+    (found,) = client_findings(CAPTURE, [fact("issue", what=kind, total=1) for kind in ("tcp_gap", "frame_cut")])
+    assert found.title.endswith(", and 1 other kind of damage")
+
+
 def test_damage_is_about_the_capture_and_says_what_it_weakens() -> None:
     (found,) = client_findings(
         CAPTURE, [fact("issue", what="tcp_gap", total=4), fact("issue", what="frame_incomplete", total=9)]

@@ -13,7 +13,7 @@ from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group_rules import Disturbance, disturbances, group_findings
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, GroupHistory, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from tests.reports.groups.group_logs import START, Conversation
+from tests.reports.groups.group_logs import START, Conversation, changed
 
 SECOND = 1_000_000_000
 
@@ -606,6 +606,18 @@ def test_joins_that_are_refused_as_a_whole() -> None:
         Observation("JoinGroup answered INCONSISTENT_GROUP_PROTOCOL; it offers range", 4, at(1))
     ]
     assert of_kind("join_refused", GroupHistory(), said) == []
+
+
+def test_a_client_without_an_id_is_a_question_mark() -> None:
+    said = Conversation()
+    said.join(0, "a~1", instance="i", error="FENCED_INSTANCE_ID")
+    said.join(0, "a~1", error="GROUP_MAX_SIZE_REACHED")
+    said.messages = [changed(message, client_id=None) for message in said.messages]
+    (shared,) = of_kind("instance_id_shared", GroupHistory(), said)
+    assert shared.title.endswith("by more than one process: ? (host-of-a)")
+    assert shared.evidence[0].text == "JoinGroup of ? (host-of-a) answered FENCED_INSTANCE_ID"
+    (refused,) = of_kind("join_refused", GroupHistory(), said)
+    assert (refused.title, refused.client_ids) == ("? cannot join: it finds the group full", [])
 
 
 def test_an_eager_assignor_as_a_whole() -> None:

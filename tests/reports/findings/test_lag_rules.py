@@ -167,7 +167,7 @@ def test_growing_lag_as_a_whole() -> None:
             "group g",
             0,
             60 * SECOND,
-            [seen("u-0: lag 0, then 30,000 (None)", 60)],
+            [seen("u-0: lag 0, then 30,000 (?)", 60)],
             "",
             0.6,
         ),
@@ -176,7 +176,8 @@ def test_growing_lag_as_a_whole() -> None:
 
 def test_records_read_again_as_a_whole() -> None:
     rows: list[dict[str, Any]] = [
-        {"at": 15 * SECOND, "from_offset": 9, "records": 2_000, "client_id": "d"},
+        {"at": 15 * SECOND, "from_offset": 9, "records": 1_000, "client_id": "d"},
+        {"at": 16 * SECOND, "from_offset": 9, "records": 1_000, "client_id": None},
         {"at": 10 * SECOND, "from_offset": 3, "records": 4_000, "partition": 1},
         {"at": 20 * SECOND, "from_offset": 4, "records": 4_000},
         {"at": 20 * SECOND, "from_offset": 4, "records": 999, "topic": "u"},
@@ -187,7 +188,7 @@ def test_records_read_again_as_a_whole() -> None:
         Finding(
             Severity.INFO,
             "read_again",
-            "t: 10,000 records were read again, 3 times",
+            "t: 10,000 records were read again, 4 times",
             "group g",
             10 * SECOND,
             20 * SECOND,
@@ -196,7 +197,8 @@ def test_records_read_again_as_a_whole() -> None:
                 for partition, client, records, offset, at in (
                     (1, "c", "4,000", 3, 10),
                     (0, "c", "4,000", 4, 20),
-                    (0, "d", "2,000", 9, 15),
+                    (0, "d", "1,000", 9, 15),
+                    (0, "?", "1,000", 9, 16),
                 )
             ],
             "",
