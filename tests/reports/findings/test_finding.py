@@ -27,7 +27,7 @@ def test_severity_weight_kind_time_subject_and_title_say_what_is_read_first() ->
         finding(Severity.CRITICAL, 0.1),
         finding(weight=0.6, kind="unanswered"),
         finding(kind="old_protocol", since=7),
-        finding(since=-1),
+        finding(since=-1, subject="client z"),
         finding(since=None, subject="client b"),
         finding(since=0, subject="client c"),
         finding(since=1),
