@@ -170,7 +170,7 @@ def _connection_churn(facts: ClientFacts) -> Iterator[Finding]:
         [
             _at(window[0], f"the first of {most} connections opened in this minute"),
             Observation(
-                f"{brief} of {sum(f.count for f in connections)} lie in spans in which none lasted "
+                f"{brief} of {sum(f.count for f in connections)} lasted less than "
                 f"{threshold('connections_short'):.0f} s"
             ),
         ],
@@ -235,7 +235,7 @@ def _authorization(facts: ClientFacts) -> Iterator[Finding]:
 def _unanswered(facts: ClientFacts) -> Iterator[Finding]:
     # How long each waited until its connection, or all that is seen of the client, ended. What was asked in the last
     # moments is nobody's fault, and a long poll is open at any moment.
-    ended = {f.first_packet: f.last_at for f in facts.of("connection") if f.what != "open"}
+    ended = {f.number: f.last_at for f in facts.of("connection") if f.what != "open"}
     last_seen = max((f.last_at for kind in ("request", "connection") for f in facts.of(kind)), default=0)
     waiting = []
     for fact in facts.of("unanswered"):
