@@ -51,7 +51,7 @@ def together(findings: pa.Table) -> Together:
 
 
 def _one(rows: list[Row]) -> Finding:
-    rows = sorted(rows, key=lambda row: (-(row["weight"] or 0), row["subject"], row["title"]))
+    rows = sorted(rows, key=lambda row: (-row["weight"], row["subject"], row["title"]))
     worst = rows[0]
     subjects = sorted({row["subject"] for row in rows})
     names = listed(subject.removeprefix(OF_CLIENT) for subject in subjects)

@@ -170,7 +170,7 @@ def _connection_churn(facts: ClientFacts) -> Iterator[Finding]:
         [
             _at(window[0], f"the first of {most} connections opened in this minute"),
             Observation(
-                f"{brief} of {sum(f.count for f in connections)} lie in spans in which none lasted "
+                f"{brief} of {sum(f.count for f in connections)} lasted less than "
                 f"{threshold('connections_short'):.0f} s"
             ),
         ],
@@ -235,7 +235,7 @@ def _authorization(facts: ClientFacts) -> Iterator[Finding]:
 def _unanswered(facts: ClientFacts) -> Iterator[Finding]:
     # How long each waited until its connection, or all that is seen of the client, ended. What was asked in the last
     # moments is nobody's fault, and a long poll is open at any moment.
-    ended = {f.first_packet: f.last_at for f in facts.of("connection") if f.what != "open"}
+    ended = {f.number: f.last_at for f in facts.of("connection") if f.what != "open"}
     last_seen = max((f.last_at for kind in ("request", "connection") for f in facts.of(kind)), default=0)
     waiting = []
     for fact in facts.of("unanswered"):
@@ -372,11 +372,11 @@ def _throttled(facts: ClientFacts) -> Iterator[Finding]:
     if max(by_span.values()) < (enough := threshold("throttled")):
         return
     total = sum(by_span.values())
-    worst = max(throttled, key=lambda f: (f.most or 0, -f.span))
+    worst = max(f.most or 0 for f in throttled)
     yield _finding(
         Severity.WARNING,
         "throttled",
-        f"Held back by a quota for {in_seconds(total)} in all, {worst.most} ms at once",
+        f"Held back by a quota for {in_seconds(total)} in all, {worst} ms at once",
         facts,
         throttled,
         [
@@ -409,7 +409,7 @@ def _tiny_batches(facts: ClientFacts) -> Iterator[Finding]:
 
 
 def _clock(facts: ClientFacts) -> Iterator[Finding]:
-    stamped = [f for f in facts.of("clock") if f.least is not None and f.most is not None]
+    stamped = facts.of("clock")
     count = sum(f.count for f in stamped)
     if count < threshold("clock_batches"):
         return
@@ -486,7 +486,7 @@ def _damage(facts: ClientFacts) -> Iterator[Finding]:
         Severity.WARNING,
         "capture_damaged",
         f"Not all that was on the wire is in the capture, or could be read: {ISSUE_KINDS[kinds[0]].meaning}"
-        + (f", and {len(kinds) - 1} other kinds of damage" if len(kinds) > 1 else ""),
+        + (f", and {counted(len(kinds) - 1, 'other kind')} of damage" if len(kinds) > 1 else ""),
         facts,
         [f for of in damage.values() for f in of],
         [

@@ -272,12 +272,12 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
         evidence = []
         limits = set()
         for d in leaves:
-            member, synced = _member_before(group.rebalances, client, d.at)
             text = f"{client} left: its application did not poll in time" if sure else f"{client} left, and came back"
-            if member is not None and synced is not None:
+            if (before := _member_before(group.rebalances, client, d.at)) is not None:
+                member, synced = before
                 text += f", {in_seconds((d.at - synced) / MILLISECOND_NS)} after it had got its assignment"
-            if member is not None and member.rebalance_timeout_ms:
-                limits.add(member.rebalance_timeout_ms)
+                if member.rebalance_timeout_ms:
+                    limits.add(member.rebalance_timeout_ms)
             evidence.append(Observation(text, d.packet, d.at))
         limit = f" ({', '.join(f'{ms:,}' for ms in sorted(limits))} ms)" if limits else ""
         often = counted(len(leaves), "time")
@@ -308,13 +308,14 @@ def _left_in_the_midst(group: Group, leave: Disturbance) -> bool:
     return last is not None and leave.at - last > threshold("last_commit") * SECOND_NS
 
 
-def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tuple[Member | None, int | None]:
+def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tuple[Member, int] | None:
     """The member of that client in the last generation before a time, and when it had its assignment."""
-    found: tuple[Member | None, int | None] = None, None
+    found: tuple[Member, int] | None = None
     for rebalance in rebalances:
         for member in rebalance.members:
-            if member.client_id == client and (member.synced or rebalance.stable or at) < at:
-                found = member, member.synced or rebalance.stable
+            synced = member.synced or rebalance.stable
+            if member.client_id == client and synced is not None and synced < at:
+                found = member, synced
     return found
 
 
@@ -323,8 +324,8 @@ def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
     protocols = {r.to_generation: r.protocol for r in group.rebalances}
     for d in disturbances(group.rebalances):
         if d.kind == Trigger.REBALANCE_TIMEOUT:
-            member, _ = _member_before(group.rebalances, d.client_id or "?", d.at)
-            timeout = member.rebalance_timeout_ms if member is not None else None
+            before = _member_before(group.rebalances, d.client_id or "?", d.at)
+            timeout = before[0].rebalance_timeout_ms if before is not None else None
             by_client[d.client_id or "?", protocols[d.generation] in _GENERATIONS].append((d, timeout))
     for (client, joins), timeouts in sorted(by_client.items()):
         limits = sorted({timeout for _, timeout in timeouts if timeout})
@@ -384,7 +385,7 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
             member = message.response.get("memberId")
             if member and message.request.get("sessionTimeoutMs"):
                 asked[member] = message.request["sessionTimeoutMs"], message.client_id
-        elif message.api == "Heartbeat" and message.error is None and message.request_text:
+        elif message.api == "Heartbeat" and message.error is None:
             beats[message.request.get("memberId") or "", message.connection].append(message)
     by_client: dict[tuple[int, str], list[list[Message]]] = defaultdict(list)
     for (member, _), messages in sorted(beats.items()):
@@ -461,13 +462,13 @@ def _instance_ids(group: Group) -> Iterator[Finding]:
         by_instance[instance].append(message)
     for instance, messages in sorted(by_instance.items()):
         used = [m for m in group.log.messages if _instance(m) == instance]
-        users = sorted({f"{m.client_id} ({m.client})" for m in used})
+        users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
         yield _finding(
             group,
             Severity.CRITICAL,
             "instance_id_shared",
             f"Instance id {instance} is used by more than one process: {', '.join(users)}",
-            [_seen(m, f"{m.api} of {m.client_id} ({m.client}) answered {m.error}") for m in messages],
+            [_seen(m, f"{m.api} of {m.client_id or '?'} ({m.client}) answered {m.error}") for m in messages],
             "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
             "ends; in a KIP-848 group the newer one is refused until the older has gone.",
             0.8,
@@ -493,7 +494,7 @@ def _joins_refused(group: Group) -> Iterator[Finding]:
             group,
             Severity.CRITICAL,
             kind,
-            f"{client} cannot join: it {what}",
+            f"{client or '?'} cannot join: it {what}",
             [_seen(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
             advice,
             0.7,
@@ -548,7 +549,7 @@ def _uneven(group: Group) -> Iterator[Finding]:
         owned = sorted((len(m.assignment or []), m.client_id or m.member_id) for m in members)
         (fewest, poor), (most, rich) = owned[0], owned[-1]
         total = sum(n for n, _ in owned)
-        if len(members) < 2 or most - fewest < 2 or most < threshold("uneven_factor") * fewest:
+        if most - fewest < 2 or most < threshold("uneven_factor") * fewest:
             continue
         idle = [name for n, name in owned if n == 0]
         yield _finding(

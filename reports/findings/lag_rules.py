@@ -85,14 +85,9 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
         growing: dict[int, tuple[Row, Row]] = {}
         for partition, rows in _by_partition(found).items():
             first, last = rows[0], rows[-1]
-            seconds = (last["at"] - first["at"]) / SECOND_NS
-            third = max(1, len(rows) // 3)
+            third = len(rows) // 3  # of fewer than three nothing is said
             least = [min(row["lag"] for row in rows[k * third : (k + 1) * third] or [last]) for k in range(3)]
-            if (
-                seconds >= threshold("lag_growing_for")
-                and last["lag"] - first["lag"] >= threshold("lag_growing_by")
-                and least[0] < least[1] < least[2]
-            ):
+            if least[0] < least[1] < least[2]:
                 growing[partition] = first, last
         if not growing:
             continue
@@ -108,7 +103,7 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
             max(last["at"] for _, last in growing.values()),
             [
                 Observation(
-                    f"{topic}-{partition}: lag {first['lag']:,}, then {last['lag']:,} ({last['client_id']})",
+                    f"{topic}-{partition}: lag {first['lag']:,}, then {last['lag']:,} ({last['client_id'] or '?'})",
                     None,
                     last["at"],
                 )
@@ -138,8 +133,8 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
             found[-1]["at"],
             [
                 Observation(
-                    f"{row['topic']}-{row['partition']}: {row['client_id']} was sent {row['records']:,} records from "
-                    f"offset {row['from_offset']} on that the group had had",
+                    f"{row['topic']}-{row['partition']}: {row['client_id'] or '?'} was sent {row['records']:,} records "
+                    f"from offset {row['from_offset']} on that the group had had",
                     None,
                     row["at"],
                 )

@@ -216,6 +216,7 @@ def _of_connections(connections: pa.Table) -> Iterator[pa.Table]:
     base = {
         "client": _client_names(kafka["client_id"], kafka["client"]),
         "what": kafka["how_closed"],
+        "number": kafka["connection"],  # what waits on one is judged by its end
         "broker": _broker_names(kafka["broker"], kafka["broker_port"]),
         "at": opened,
         "packet": kafka["connection"],

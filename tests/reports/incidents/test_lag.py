@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.incidents.incident import Weighed
 from tests.reports.incidents.tables_of import (
     CLIENT,
     H1,
@@ -46,7 +47,61 @@ def test_a_group_that_falls_behind() -> None:
     assert (one.kind, one.severity, one.certainty) == ("consumer_lagging", "warning", "certain")
     assert names(one) == ["shop", "orders", "c1", H1]
     assert "the lag grew by 960 to 960 records in 120 s; 20 records a second are written, 12 are read" in one.headline
-    assert (seconds(one.started), one.ended) == (0, None)
+    assert (seconds(one.started), one.ended, one.cost_ms) == (0, None, 48_000)
+    assert one.evidence[1] == Weighed("in the span that begins here it was 80 records behind", None, at(10), 0.7)
+
+
+@pytest.mark.parametrize(("spans", "told"), [(15, 15), (16, 8), (21, 11)])
+def test_evidence_is_spread_over_the_time(spans: int, told: int) -> None:
+    assert len(only(lag=lags(spans)).evidence) == told
+
+
+def behind(*of_spans: int, writes: float = 100) -> list[Row]:
+    """Spans of ten seconds in which each of two partitions is so far behind; it was written before, and read."""
+    rows = lags(len(of_spans), writes=writes)
+    return [
+        one | {"lag": 7 + of_spans[place // 2], "end_offset": 5_000 + one["end_offset"]}
+        for place, one in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (behind(0, 30, 60, 100), True),
+        (behind(0, 30, 60, 99), False),  # ten seconds of writing
+        (behind(0, 5, 9, 13, writes=5), True),  # a record a second
+        (behind(0, 100, 50, 150, 200), True),  # it grows in three steps of four
+        (behind(0, 100, 50, 40, 200), False),
+        (behind(0, 100, 100, 100, 200), False),
+        (behind(0, 100, 50, 40, 140, 200), False),
+    ],
+)
+def test_lag_that_grows_from_span_to_span_by_ten_seconds_of_writing(rows: list[Row], told: bool) -> None:
+    assert [one.kind for one in found(lag=rows)] == ["consumer_lagging"] * told
+
+
+def test_a_group_that_was_behind_before_falls_further_behind() -> None:
+    headline = only(lag=behind(0, 30, 60, 100)).headline
+    assert "the lag grew by 200 to 214 records in 30 s; 20 records a second are written, 13 are read" in headline
+
+
+@pytest.mark.parametrize(("spans", "told"), [(6, True), (5, False)])
+def test_it_commits_in_three_spans_of_four(spans: int, told: bool) -> None:
+    """One of the two partitions at least."""
+    rows = [
+        one | {"commits": int(place < 2 * spans and one["partition"] == 0)} for place, one in enumerate(lags(spans=8))
+    ]
+    assert len(found(lag=rows)) == told
+
+
+@pytest.mark.parametrize(("started", "told"), [(10, True), (10.1, False), (80, False), (80.1, True), (None, True)])
+def test_a_rebalance_after_the_first_span_and_before_the_last_is_another_reason(
+    started: float | None, told: bool
+) -> None:
+    left = rebalance("member_left", 2, started)
+    kinds = [one.kind for one in found(lag=lags(spans=9), rebalances=[left])]
+    assert ("consumer_lagging" in kinds) == told
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
@@ -15,6 +16,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     H2,
     Row,
+    at,
     connection,
     finding,
     found,
@@ -178,6 +180,15 @@ def test_members_are_told_apart_by_their_ids_where_client_ids_are_the_same() -> 
     assert names(one) == ["c1", H1, "shop"]
 
 
+def test_without_member_ids_it_is_told_by_a_client_id_that_one_host_has() -> None:
+    nameless = LOST | {"trigger_member": None}
+    events = [SILENT, group_event("silence_begun", 31, member_id="c2-id", client_id="c2", client=H2)]
+    (one,) = lost(nameless, group_events=events, connections=[LIVES, connection(2, H2, client_id="c2", opened=1)])
+    assert (names(one), seconds(one.started)) == (["c1", H1, "shop"], 30)
+    (one,) = lost(nameless, group_events=events, connections=[LIVES, connection(2, H2, opened=1)])
+    assert (names(one), seconds(one.started)) == (["c1", "shop"], 40)
+
+
 # --- what belongs together -------------------------------------------------------------------------------------------
 
 
@@ -191,6 +202,23 @@ def test_what_befalls_a_host_within_a_minute_is_one_incident(later: float) -> No
     if later <= 60:
         assert names(incidents[0]) == ["c1", "c2", H1, "other", "shop"]
         assert incidents[0].rebalances == {("shop", 5), ("other", 2)}
+
+
+def test_what_befalls_a_host_again_and_again_is_one_incident_up_to_the_last_time() -> None:
+    again = [
+        rebalance("session_timeout", generation, time, trigger_member="c1-id", trigger_client_id="c1")
+        for generation, time in ((6, 90), (7, 140))
+    ]
+    (one,) = lost(LOST, *again, tcp_health=[])
+    assert one.rebalances == {("shop", 5), ("shop", 6), ("shop", 7)}
+    assert (seconds(one.started), seconds(one.ended)) == (30, 141)
+
+
+def test_one_that_comes_back_twice_was_back_the_first_time_and_it_is_over_the_last() -> None:
+    back = [rebalance("member_rejoined", number, time, trigger_client_id="c1") for number, time in ((6, 50), (7, 55))]
+    (one,) = lost(LOST, *back)
+    assert f"; it was back at {clock(at(50))}" in one.headline
+    assert seconds(one.ended) == 55
 
 
 def test_of_one_host_a_client_that_ends_and_one_that_freezes_are_two_incidents() -> None:
@@ -219,6 +247,8 @@ def test_a_session_that_ends_as_its_coordinator_is_gone_is_the_brokers_incident(
     assert {one.kind for one in lost(**tables)} == {"broker_down", "client_unreachable"}
     (one,) = lost(**tables, group_events=[SILENT, moved])
     assert one.kind == "broker_down"
+    of_another = lost(**tables, group_events=[SILENT, moved | {"group_id": "other"}])
+    assert {one.kind for one in of_another} == {"broker_down", "client_unreachable"}
 
 
 def test_what_it_cost_is_told() -> None:
