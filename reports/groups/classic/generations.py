@@ -70,6 +70,11 @@ class Generation:
         return member
 
     @property
+    def begun(self) -> int:
+        """When the first of its members joined, as far as that is seen."""
+        return min((join.at for join in self.joins.values()), default=self.formed)
+
+    @property
     def stable(self) -> int | None:
         """When the broker had the leader's assignment, or the first member its own."""
         if self.leader_sync is not None:

@@ -37,11 +37,15 @@ def classic(log: GroupLog) -> GroupHistory:
     reader = OpeningReader(facts, index, profiles)
     last_seen = max(message.answered or message.at for message in log.messages)
     history = GroupHistory(events=events_of(log, facts, profiles))
-    for life in generations_of(facts):
-        generations = with_inferred(life, facts, index, reader, last_seen)
+    lives = generations_of(facts)
+    begin: int | None = None
+    for place, life in enumerate(lives):
+        end = lives[place + 1][0].begun - 1 if place + 1 < len(lives) else last_seen
+        generations = with_inferred(life, facts, index, reader, end)
         if _LOG.isEnabledFor(logging.DEBUG):
             _log_generations(log.group_id, generations)
-        history.rebalances += _rebalances(log, facts, profiles, index, reader, generations)
+        history.rebalances += _rebalances(log, facts, profiles, index, reader, generations, begin)
+        begin = end
     return history
 
 
@@ -77,11 +81,12 @@ def _rebalances(
     index: Index,
     reader: OpeningReader,
     generations: list[Generation],
+    begin: int | None,
 ) -> list[Rebalance]:
+    """The rebalances of one life of a group, which began after a moment, where one was before it."""
     found: list[Rebalance] = []
     before: Generation | None = None
     held: Generation | None = None  # the last one whose assignment members got
-    begin: int | None = None
     for generation in generations:
         if generation.only_named and before is None:
             before, begin = generation, generation.formed - 1  # it was formed before the capture

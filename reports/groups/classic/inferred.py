@@ -29,8 +29,7 @@ def with_inferred(
         if following is None or missing is None or missing > MOST_INFERRED:
             continue
         for number in range(result[-1].number + 1, following.number):
-            formed = min([join.at for join in following.joins.values()], default=following.formed)
-            result.append(Generation(number, formed=formed, inferred=True))
+            result.append(Generation(number, formed=following.begun, inferred=True))
     return result
 
 
@@ -40,9 +39,9 @@ def _begun(generation: Generation, facts: GroupFacts, index: Index, last_seen: i
     instances = {facts.instances.get(member) for member in present} - {None}
     left = any(
         leave.error is None and (leave.member_id in present or leave.instance_id in instances)
-        for leave in facts.leaves[bisect_right(index.leaves, generation.formed) :]
+        for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, last_seen)]
     )
-    joins = facts.joins[bisect_right(index.joins, generation.formed) :]
+    joins = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, last_seen)]
     joining = any(
         join.generation is None and join.error is None and join.answered is None and not join.id_given
         for join in joins
@@ -65,27 +64,24 @@ def _emptied(
     present = generation.present()
     if not present or generation.inferred:
         return None
-    until = last_seen
-    if following is not None:
-        until = min([join.at for join in following.joins.values()], default=following.formed) - 1
+    until = following.begun - 1 if following is not None else last_seen
     gone: dict[str, int] = {}
     leaves: list[Leave] = []
-    high = until if following is not None else last_seen
-    joined = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, high)]
+    joined = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, until)]
     joining = {join.member_id for join in joined if not join.error and join.generation is None and join.member_id}
     instances = {facts.instances.get(member): member for member in present if facts.instances.get(member)}
-    for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, high)]:
+    for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, until)]:
         member = leave.member_id or instances.get(leave.instance_id, "")
         if leave.error is None and (member in present or member in joining):
             gone[member] = leave.at
             leaves.append(leave)
     all_left = set(gone) >= present
     for member in sorted((present | joining) - set(gone)):
-        ends = reader.session_end(generation, member, high)
+        ends = reader.session_end(generation, member, until)
         passed_over = following is not None and following.number > generation.number + 1
         if (member in joining and member not in present) or (ends is None and not passed_over):
             return None
-        if not passed_over and (ends is None or ends > last_seen or _asked_in_vain(facts, member, high)):
+        if not passed_over and (ends is None or ends > last_seen or _asked_in_vain(facts, member, until)):
             return None  # it may still be there
         gone[member] = min(ends, until) if ends is not None else until
     if not generation.complete and (not leaves or following is not None):

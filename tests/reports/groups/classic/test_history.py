@@ -557,7 +557,20 @@ def test_group_that_was_deleted_begins_anew() -> None:
     said.formed(60_000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
     history = classic(said.log())
     assert [each.to_generation for each in history.rebalances] == [1, 2, 1]
-    assert [member.client_id for member in history.rebalances[2].members] == ["c"]
+    anew = history.rebalances[2]
+    assert [member.client_id for member in anew.members] == ["c"]
+    assert (anew.trigger, anew.trigger_client_id, anew.certainty) == ("member_joined", "c", Certainty.CERTAIN)
+    assert (anew.started, anew.contributing) == (START + 60_005 * MS, [])
+
+
+def test_who_asks_a_group_that_began_anew_had_nothing_to_do_with_the_one_that_was_deleted() -> None:
+    said = two_members()
+    said.formed(15_000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
+    said.join(20_000, "d~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(20_005, "d~1")
+    history = classic(said.log())
+    told = [(each.to_generation, each.trigger_client_id, each.inferred) for each in history.rebalances]
+    assert told == [(1, "a", False), (1, "c", False), (2, "d", True)]
 
 
 def test_heartbeats_before_the_capture_make_no_generation_of_their_own() -> None:
