@@ -19,9 +19,9 @@ from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
 
 
-def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles) -> list[Event]:
-    """The events of members, in order of time."""
-    writer = _Writer(log, facts, profiles)
+def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles, lives: list[int]) -> list[Event]:
+    """The events of members, in order of time; lives are when the group began, and began anew."""
+    writer = _Writer(log, facts, profiles, lives)
     found = [
         *writer.joins(),
         *writer.syncs(),
@@ -34,10 +34,11 @@ def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles) -> list[Even
 
 
 class _Writer:
-    def __init__(self, log: GroupLog, facts: GroupFacts, profiles: Profiles) -> None:
+    def __init__(self, log: GroupLog, facts: GroupFacts, profiles: Profiles, lives: list[int]) -> None:
         self._log = log
         self._facts = facts
         self._profiles = profiles
+        self._lives = lives
         # Members by instance id, by their first word; 0: others spoke of it.
         self._held: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for member, instance in facts.instances.items():
@@ -74,7 +75,7 @@ class _Writer:
         )
 
     def joins(self) -> Iterator[Event]:
-        seen: set[int] = set()
+        seen: set[tuple[int, int]] = set()
         for join in self._facts.joins:
             if join.has_request and not (join.asked_id and join.id_given):
                 yield self._event(
@@ -87,8 +88,9 @@ class _Writer:
                 kind = refused_as(join.error, EventKind.JOIN_REFUSED)
                 yield self._event(kind, at, join.message, join.member_id, join.error, answer=True)
             elif join.generation is not None:
-                if join.generation not in seen:
-                    seen.add(join.generation)
+                formed = bisect_right(self._lives, join.at), join.generation
+                if formed not in seen:
+                    seen.add(formed)
                     yield self._event(
                         EventKind.GENERATION_FORMED, at, join.message, "", _formed(join), join.generation, True
                     )

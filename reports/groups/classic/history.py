@@ -36,11 +36,11 @@ def classic(log: GroupLog) -> GroupHistory:
     index = Index.of(facts)
     reader = OpeningReader(facts, index, profiles)
     last_seen = max(message.answered or message.at for message in log.messages)
-    history = GroupHistory(events=events_of(log, facts, profiles))
     lives = generations_of(facts)
+    begun = [life[0].begun for life in lives]
+    history = GroupHistory(events=events_of(log, facts, profiles, begun))
     begin: int | None = None
-    for place, life in enumerate(lives):
-        end = lives[place + 1][0].begun - 1 if place + 1 < len(lives) else last_seen
+    for life, end in zip(lives, [*(at - 1 for at in begun[1:]), last_seen], strict=False):
         generations = with_inferred(life, facts, index, reader, end)
         if _LOG.isEnabledFor(logging.DEBUG):
             _log_generations(log.group_id, generations)

@@ -49,6 +49,13 @@ def test_a_generation_is_not_known_whole_without_the_leader() -> None:
     assert (found.assigned, found.leader_sync) == ({"b~1": ["t-0"]}, None)
 
 
+def test_who_gives_out_the_assignment_leads() -> None:
+    said = Conversation()
+    said.sync(0, "a~1", 1, gives=SHARES)
+    found = only_one(said)
+    assert (found.leader, found.members, found.complete) == ("a~1", ["a~1", "b~1"], True)
+
+
 def test_what_heartbeats_alone_name_nobody_joined() -> None:
     said = Conversation()
     said.heartbeat(0, "a~1", 4)

@@ -561,6 +561,8 @@ def test_group_that_was_deleted_begins_anew() -> None:
     assert [member.client_id for member in anew.members] == ["c"]
     assert (anew.trigger, anew.trigger_client_id, anew.certainty) == ("member_joined", "c", Certainty.CERTAIN)
     assert (anew.started, anew.contributing) == (START + 60_005 * MS, [])
+    formed = [(each.generation, each.at) for each in history.events if each.event == "generation_formed"]
+    assert formed == [(1, START + 3_005 * MS), (1, START + 63_005 * MS)]
 
 
 def test_who_asks_a_group_that_began_anew_had_nothing_to_do_with_the_one_that_was_deleted() -> None:
