@@ -18,15 +18,14 @@ def with_inferred(
     for place, generation in enumerate(life):
         result.append(generation)
         following = life[place + 1] if place + 1 < len(life) else None
-        missing = following.number - generation.number - 1 if following is not None else None
-        if missing == 0:
+        if following is not None and following.number == generation.number + 1:
             continue
         emptied = _emptied(generation, following, facts, index, reader, last_seen)
         if emptied is not None:
             result.append(emptied)
         elif following is None and (begun := _begun(generation, facts, index, last_seen)) is not None:
             result.append(begun)
-        if following is None or missing is None or missing > MOST_INFERRED:
+        if following is None or following.number - generation.number - 1 > MOST_INFERRED:
             continue
         for number in range(result[-1].number + 1, following.number):
             result.append(Generation(number, formed=following.begun, inferred=True))
@@ -47,7 +46,7 @@ def _begun(generation: Generation, facts: GroupFacts, index: Index, last_seen: i
         for join in joins
         if join.member_id and join.member_id not in present
     )
-    if not (left or joining) or generation.inferred:
+    if not (left or joining):
         return None
     return Generation(generation.number + 1, formed=last_seen, inferred=True)
 
@@ -62,7 +61,7 @@ def _emptied(
 ) -> Generation | None:
     """The generation that a group enters when its last member is gone."""
     present = generation.present()
-    if not present or generation.inferred:
+    if not present:
         return None
     until = following.begun - 1 if following is not None else last_seen
     gone: dict[str, int] = {}
@@ -77,11 +76,10 @@ def _emptied(
             leaves.append(leave)
     all_left = set(gone) >= present
     for member in sorted((present | joining) - set(gone)):
+        if member not in present:
+            return None  # it waits for the others
         ends = reader.session_end(generation, member, until)
-        passed_over = following is not None and following.number > generation.number + 1
-        if (member in joining and member not in present) or (ends is None and not passed_over):
-            return None
-        if not passed_over and (ends is None or ends > last_seen or _asked_in_vain(facts, member, until)):
+        if following is None and (ends is None or ends > until or _asked_in_vain(facts, member, until)):
             return None  # it may still be there
         gone[member] = min(ends, until) if ends is not None else until
     if not generation.complete and (not leaves or following is not None):
