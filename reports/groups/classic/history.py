@@ -130,7 +130,7 @@ def _rebalances(
             if generation.assigned or not generation.members:
                 held = generation
         else:
-            begin = max(begin or 0, (rebalance.started or begin or 0) + 1)
+            begin = max(begin or 0, rebalance.started or 0)
     return found
 
 

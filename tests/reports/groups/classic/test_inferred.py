@@ -53,6 +53,12 @@ def test_generations_between_two_are_inferred_unless_the_group_was_out_of_sight_
     assert [each.to_generation for each in inferred(said)] == list(range(2, 2 + missing))
 
 
+def test_nothing_is_inferred_between_generations_that_follow_each_other() -> None:
+    said = two_members()
+    said.again(12_000, 2, SHARES)
+    assert inferred(said) == []
+
+
 Says = Callable[[Conversation], object]
 begins: list[tuple[Says, str | None]] = [
     (lambda said: said.leave(12_000, "b~1"), "member_left"),
@@ -96,6 +102,8 @@ def test_a_group_is_empty_when_its_last_member_has_left() -> None:
     said = two_members()
     said.leave(12_000, "a~1", "the consumer is being closed")
     said.leave(12_400, "b~1", "the consumer is being closed")
+    said.join(12_500, "c~1", error="GROUP_MAX_SIZE_REACHED")
+    said.leave(12_600, "d~1")  # it was no member
     (found,) = inferred(until(said, 60_000))
     assert (found.trigger, found.trigger_client_id, found.certainty) == ("member_left", "a", Certainty.CERTAIN)
     assert (found.started, found.stable, found.members) == (START + 12_000 * MS, START + 12_400 * MS, [])
@@ -105,6 +113,7 @@ def test_a_group_is_empty_when_its_last_member_has_left() -> None:
 @pytest.mark.parametrize(("ends", "is_empty"), [(SESSION_ENDS, True), (SESSION_ENDS - 0.5, False)])
 def test_a_group_is_empty_when_the_session_of_its_last_member_has_ended(ends: float, is_empty: bool) -> None:
     said = two_members()
+    said.leave(11_000, "a~1", error="UNKNOWN_MEMBER_ID")
     said.leave(12_000, "b~1", "the consumer is being closed")
     (found,) = inferred(until(said, ends))
     assert (found.trigger, found.trigger_client_id) == ("member_left", "b")
@@ -180,6 +189,7 @@ def test_sessions_of_members_that_seek_their_coordinator_are_not_counted(
     said = Conversation()
     said.join(0, "a~1", generation=1, members={"a~1": {}}, took=3_000)
     said.heartbeat(LAST_WORD, "a~1", 1)
+    said.heartbeat(20_000, "b~1", 1, "NOT_COORDINATOR")  # another one
     if told_at is not None:
         said.heartbeat(told_at - 1, "a~1", 1, "NOT_COORDINATOR", broker="10.0.0.2:9092")
     if heard_at is not None:
