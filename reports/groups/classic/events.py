@@ -105,14 +105,14 @@ class _Writer:
         """The member whose instance id a new process brings, of those that spoke before."""
         if not join.asked_id or not join.instance_id:
             return None
-        member = self._of_instance(join.instance_id, join.at - 1, join.member_id)
+        member = self._of_instance(join.instance_id, join.at - 1)
         return member if member in self._facts.words else None
 
-    def _of_instance(self, instance: str | None, until: int, besides: str = "") -> str:
+    def _of_instance(self, instance: str | None, until: int) -> str:
         """The member that had an instance id: of those that spoke until then, the one that began last."""
         held = self._held.get(instance or "", [])
         place = bisect_right(held, until, key=lambda each: each[0])
-        return next((held[i][1] for i in range(place - 1, -1, -1) if held[i][1] != besides), "")
+        return held[place - 1][1] if place else ""
 
     def syncs(self) -> Iterator[Event]:
         for sync in self._facts.syncs:

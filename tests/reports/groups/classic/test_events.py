@@ -132,6 +132,20 @@ def test_a_process_came_in_place_of_the_one_that_had_its_instance_id_last() -> N
     )
 
 
+def test_the_last_that_had_an_instance_id_is_the_last_that_began() -> None:
+    said = Conversation()
+    listed: Members = {"x~1": {}, "b~2": {"groupInstanceId": "one"}}
+    said.join(0, "x~1", generation=1, members=listed, took=3_000)  # whose answer tells of b before anything else
+    said.join(500, "c~1", instance="one")
+    said.join(2_000, "b~2", new=True, instance="one", generation=1, leader="x~1", took=1_000)
+    said.heartbeat(4_000, "c~1", 1, broker="10.0.0.2:9092")  # the old process is not dead yet
+    said.say(5_000, "Heartbeat", "d", {"memberId": "d~1", "generationId": 1, "groupInstanceId": "four"}, {})
+    said.join(9_000, "a~3", new=True, instance="one", generation=1, leader="x~1")
+    assert [each[3] for each in told(said) if each[:3] == ("replaced", 9_001, "a~3")] == [
+        "its instance id was that of b~2"
+    ]
+
+
 @pytest.mark.parametrize(
     ("new", "instance"), [(True, None), (False, "one"), (True, "two")], ids=["dynamic", "with its id", "another"]
 )
@@ -239,3 +253,26 @@ def test_a_connection_that_is_open_has_not_ended() -> None:
     said = lonely()
     closed(said, "a", None, "open")
     assert [each[0] for each in ends_of_a(said)] == ["silence_begun"]
+
+
+@pytest.mark.parametrize(
+    ("comes_at", "is_let_in", "until"),
+    [
+        (20_000, True, "5.000 s"),
+        (20_000, False, "at least 45.000 s"),
+        (10_000, True, "at least 45.000 s"),  # a was heard after that
+    ],
+)
+def test_a_static_member_is_silent_until_another_process_is_let_in_in_its_place(
+    comes_at: int, is_let_in: bool, until: str
+) -> None:
+    said = lonely()
+    said.messages = [message for message in said.messages if message.client_id != "a"]
+    said.join(0, "a~1", new=True, instance="one", generation=1, leader="b~1", session=4_000)
+    said.heartbeat(3_000, "a~1", 1)
+    for at in range(6_000, 15_001, 3_000):
+        said.heartbeat(at, "a~1", 1, took=0)
+    generation = 1 if is_let_in else None
+    said.join(comes_at, "a~2", new=True, instance="one", generation=generation, leader="b~1", client="z")
+    (silence,) = ends_of_a(said)
+    assert silence == ("silence_begun", 15_000, "a~1", f"{until}; its session timeout is 4000 ms")
