@@ -196,7 +196,9 @@ def ends_of_a(said: Conversation) -> list[tuple[Any, ...]]:
 )
 def test_a_silence_ends_when_the_member_is_heard_again(error: str | None, at: float, length: str | None) -> None:
     said = lonely(at, error)
-    expected = [] if length is None else [("silence_begun", 0, "a~1", f"{length}; its session timeout is 10000 ms")]
+    expected: list[tuple[Any, ...]] = (
+        [] if length is None else [("silence_begun", 0, "a~1", f"{length}; its session timeout is 10000 ms")]
+    )
     if error == "REBALANCE_IN_PROGRESS":
         expected.append(("silence_begun", at, "a~1", "at least 35.000 s; its session timeout is 10000 ms"))
     assert ends_of_a(said) == expected

@@ -219,20 +219,58 @@ def test_of_two_that_leave_within_two_milliseconds_answers_tell_who_was_first(
     assert (found.trigger, found.trigger_client_id, found.certainty) == ("member_left", who, certainty)
 
 
-@pytest.mark.parametrize(("heard_before", "trigger"), [(True, "member_rejoined"), (False, "member_joined")])
+@pytest.mark.parametrize(
+    ("heard_before", "trigger"),
+    [
+        ("as a member", "member_rejoined"),
+        ("as it was given its id", "member_joined"),
+        ("as it asked in vain", "member_rejoined"),
+        ("as it asked in vain, and says that its id is new", "member_joined"),
+        (None, "member_joined"),
+    ],
+)
 def test_who_was_heard_before_a_generation_that_is_not_known_whole_was_a_member_already(
-    heard_before: bool, trigger: str
+    heard_before: str | None, trigger: str
 ) -> None:
     said = Conversation()
-    if heard_before:
+    if heard_before == "as a member":
         said.heartbeat(0, "b~1", 4)
+    elif heard_before == "as it was given its id":
+        said.join(0, "b~1", new=True, error="MEMBER_ID_REQUIRED")
+    elif heard_before is not None:
+        said.join(0, "b~1")
     said.heartbeat(100, "a~1", 4)
     said.join(1_000, "a~1", generation=5, leader="c~1", took=10)
-    said.join(9_000, "b~1", generation=6, leader="c~1", took=100)
+    reason = "rebalance failed: re-join with the given member-id" if heard_before and "says" in heard_before else None
+    said.join(9_000, "b~1", generation=6, leader="c~1", reason=reason, took=100)
     said.heartbeat(9_050, "a~1", 5, "REBALANCE_IN_PROGRESS")
     said.join(9_060, "a~1", generation=6, leader="c~1", took=40)
     found = {each.to_generation: each for each in classic(said.log()).rebalances}
     assert (found[6].trigger, found[6].trigger_client_id) == (trigger, "b")
+
+
+def test_who_comes_again_after_a_generation_without_it_that_is_known_whole_is_new() -> None:
+    said = two_members()
+    said.leave(12_000, "b~1")
+    said.again(12_480, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    said.join(20_000, "b~1", generation=3, leader="a~1", took=500)
+    found = {each.to_generation: each for each in classic(said.log()).rebalances}
+    assert (found[3].trigger, found[3].trigger_client_id) == ("member_joined", "b")
+
+
+def test_a_session_timeout_is_that_of_the_last_join_group_whose_request_is_known() -> None:
+    said = two_members()
+    said.again(12_000, 2, SHARES)
+    said.messages = [
+        changed(message, request_text=None, request_packet=None)
+        if (message.client_id, message.api) == ("b", "JoinGroup") and message.at > START + 10_000 * MS
+        else message
+        for message in said.messages
+    ]
+    said.again(30_000, 3, {"a~1": {"t": [0, 1, 2, 3]}})
+    found = {each.to_generation: each for each in classic(said.log()).rebalances}
+    text = "b said nothing more: the broker drops it 10,000 ms (session timeout) after its last word"
+    assert (found[3].trigger, about(found[3], "b said").text) == ("session_timeout", text)
 
 
 def test_a_session_ended_before_the_first_that_was_told_of_the_rebalance() -> None:
@@ -549,6 +587,24 @@ SINK = [{"connector": "sink", "tasks": [0]}]
             "work that the last assignment took away is to be given out",
         ),
         (
+            None,
+            None,
+            {"member": "b~1", "allocation": worker_assignment()},
+            12_000,
+            "member_rejoined",
+            Strength.VAGUE,
+            "the worker came again, with nothing changed that the wire shows",
+        ),
+        (
+            None,
+            None,
+            {"member": "b~1", "allocation": worker_assignment(configOffset=4)},
+            12_000,
+            "connect_config_changed",
+            Strength.CHANGED,
+            "it has read the configuration up to offset 5, the last assignment was made at 4",
+        ),
+        (
             {"scheduledDelay": 10_000},
             {},
             {"member": "b~1"},
@@ -674,6 +730,16 @@ def test_a_member_without_a_client_id_is_called_by_its_member_id(reason: str | N
     assert found.evidence[1].text == "c~1 is the first that is told of the rebalance (REBALANCE_IN_PROGRESS)"
 
 
+def test_a_static_member_is_not_called_by_its_instance_id() -> None:
+    said = Conversation()
+    member = "instance-11111111-2222-3333-4444-555555555555"
+    listed: Members = {"a~1": {}, member: {"groupInstanceId": "instance"}}
+    said.join(0, "a~1", new=True, generation=1, members=listed, took=3_000)
+    said.leave(6_000, member, client="x").client_id = None
+    said.again(6_500, 2, {"a~1": {"t": [0]}})
+    assert second_generation(said).evidence[0].text == f"LeaveGroup of {member}, without a reason"
+
+
 @pytest.mark.parametrize(
     ("topics", "broker", "is_doubted"),
     [
@@ -723,6 +789,15 @@ def test_whose_session_ended_is_told_where_not_all_members_are_known(
     assert (found.trigger, found.trigger_client_id, found.certainty) == ("session_timeout", "c", Certainty.LIKELY)
     assert found.started == START + int(started * MS)
     assert found.evidence[0].text == "c said nothing more, and its session of 10000 ms ran out"
+
+
+def test_who_is_heard_in_the_next_generation_did_not_lose_its_session() -> None:
+    said = three_members()
+    told = SESSION_ENDS + 500
+    said.heartbeat(told - 1, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(told + 10, "b~1", generation=2, leader="a~1", took=500)
+    said.heartbeat(told + 2_000, "c~1", 2)
+    assert second_generation(without(said, "a")).trigger == "unknown"
 
 
 @pytest.mark.parametrize(("leader", "name"), [("a~1", "its leader"), ("a-11111111-2222-3333-4444-555555555555", "a")])
