@@ -666,8 +666,8 @@ class OpeningReader:
             return self._unknown(gap, fit, evidence)
         others = [each for each in fit if each is not chosen]
         certainty = self._certainty(gap, chosen, others, rejected)
-        evidence.insert(0, Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger))
-        evidence[1:1] = chosen.about
+        first = Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger)
+        evidence = [first, *chosen.about, *evidence]
         if told is not None and told[0] >= (chosen.at or 0):
             client = self._client(told[1], self._facts.instances.get(told[1])) or told[1]
             text = f"{client} is the first that is told of the rebalance ({Error.REBALANCE_IN_PROGRESS})"
@@ -778,7 +778,7 @@ class OpeningReader:
             missing = f"somebody whose traffic is not in this capture began it; it has none of {listed(names)}"
         elif gap.before is None:
             missing = "the generation before it is not in the capture, so what it changed is not known"
-        evidence.insert(0, Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN))
+        evidence = [Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN), *evidence]
         contributing = [
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]

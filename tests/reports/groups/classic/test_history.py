@@ -564,14 +564,21 @@ def test_group_that_was_deleted_begins_anew() -> None:
     said.leave(12_000, "a~1")
     said.leave(12_400, "b~1")
     said.formed(60_000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
+    said.join(70_000, "d~1", new=True, generation=2, leader="c~1", took=500)
+    said.again(70_400, 2, {"c~1": {"t": [0, 1, 2, 3]}})
     history = classic(said.log())
-    assert [each.to_generation for each in history.rebalances] == [1, 2, 1]
+    assert [(each.to_generation, each.inferred) for each in history.rebalances] == [
+        (1, False),
+        (2, True),
+        (1, False),
+        (2, False),
+    ]
     anew = history.rebalances[2]
     assert [member.client_id for member in anew.members] == ["c"]
     assert (anew.trigger, anew.trigger_client_id, anew.certainty) == ("member_joined", "c", Certainty.CERTAIN)
     assert (anew.started, anew.contributing) == (START + 60_005 * MS, [])
     formed = [(each.generation, each.at) for each in history.events if each.event == "generation_formed"]
-    assert formed == [(1, START + 3_005 * MS), (1, START + 63_005 * MS)]
+    assert formed == [(1, START + 3_005 * MS), (1, START + 63_005 * MS), (2, START + 70_500 * MS)]
 
 
 def test_who_asks_a_group_that_began_anew_had_nothing_to_do_with_the_one_that_was_deleted() -> None:
@@ -866,5 +873,29 @@ def test_a_group_of_which_little_was_said_has_events() -> None:
     history, found = history_of(said)
     assert ([each.event for each in history.events], found) == (["connection_ended"], {})
     said = Conversation()
+    said.leave(0, "a~1")
+    assert [each.event for each in history_of(said)[0].events] == ["left"]
+    said = Conversation()
     said.sync(0, "a~1", 4, {"t": [0]}, broker="10.0.0.2:9092")
     assert [(each.event, each.detail) for each in history_of(said)[0].events] == [("synced", "t 0")]
+
+
+def test_what_a_member_keeps_somebody_owned_though_another_had_it_before() -> None:
+    said = Conversation()
+    both: Members = {"a~1": {}, "b~1": {}}
+    said.join(0, "a~1", generation=1, members=both, took=1_000)
+    said.join(10, "b~1", generation=1, leader="a~1", owned={"t": [1]}, took=990)
+    said.synced(1_010, 1, {"a~1": {"t": [0, 1]}, "b~1": {}})
+    said.join(5_000, "a~1", generation=2, members=both, owned={"t": [0, 1]}, took=1_000)
+    said.heartbeat(5_100, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(5_200, "b~1", generation=2, leader="a~1", took=800)
+    said.synced(6_010, 2, {"a~1": {"t": [0, 1]}, "b~1": {}})
+    _, found = history_of(said)
+    assert (found[2].unowned, found[2].moved) == ([], [])
+
+
+def test_the_instance_id_of_a_member_is_known_without_the_leaders_list() -> None:
+    said = Conversation()
+    said.join(0, "b~1", new=True, instance="two", generation=1, leader="a~1")
+    _, found = history_of(said)
+    assert [(each.member_id, each.instance_id) for each in found[1].members] == [("b~1", "two")]

@@ -138,6 +138,7 @@ def test_a_group_is_empty_when_who_asked_to_join_has_left_as_well() -> None:
     said.leave(12_300, "c~1", broker="10.0.0.2:9092")
     (found,) = inferred(until(said, 60_000))
     assert (found.stable, found.members) == (START + 12_300 * MS, [])
+    assert (found.trigger, found.trigger_client_id, found.certainty) == ("member_left", "a", Certainty.CERTAIN)
 
 
 @pytest.mark.parametrize(("leaves", "stable"), [(True, 12_000), (False, None)])

@@ -171,6 +171,8 @@ def test_of_a_member_that_is_gone_without_a_word_nothing_is_guessed() -> None:
     found = second_generation(without(said, "b"))
     assert (found.trigger, found.trigger_client_id) == ("unknown", None)
     assert found.evidence[0].text.startswith("somebody whose traffic is not in this capture began it")
+    gone = "b~1 is not in the new generation, and its traffic is not in this capture: it may have left, or have been"
+    assert found.evidence[1].text == f"{gone} taken out"
 
 
 @pytest.mark.parametrize(("in_sight", "certainty"), [(True, Certainty.CERTAIN), (False, Certainty.GUESSED)])
@@ -732,12 +734,15 @@ def test_a_member_without_a_client_id_is_called_by_its_member_id(reason: str | N
 
 def test_a_static_member_is_not_called_by_its_instance_id() -> None:
     said = Conversation()
-    member = "instance-11111111-2222-3333-4444-555555555555"
-    listed: Members = {"a~1": {}, member: {"groupInstanceId": "instance"}}
+    leaves, told = (f"{each}-11111111-2222-3333-4444-555555555555" for each in ("one", "two"))
+    listed: Members = {"a~1": {}, leaves: {"groupInstanceId": "one"}, told: {"groupInstanceId": "two"}}
     said.join(0, "a~1", new=True, generation=1, members=listed, took=3_000)
-    said.leave(6_000, member, client="x").client_id = None
+    said.leave(6_000, leaves, client="x").client_id = None
+    said.heartbeat(6_100, told, 1, "REBALANCE_IN_PROGRESS", client="y").client_id = None
     said.again(6_500, 2, {"a~1": {"t": [0]}})
-    assert second_generation(said).evidence[0].text == f"LeaveGroup of {member}, without a reason"
+    found = second_generation(said)
+    assert found.evidence[0].text == f"LeaveGroup of {leaves}, without a reason"
+    assert about(found, "is the first").text.startswith(f"{told} is the first that is told")
 
 
 @pytest.mark.parametrize(
