@@ -154,10 +154,11 @@ class GroupFacts:
     instances: dict[str, str] = field(default_factory=dict)  # instance id by member id
     spoke: dict[str, Message] = field(default_factory=dict)  # the first message of a member, by its id
 
-    def content_between(self, generation: int, low: int, high: int) -> list[int]:
-        """When heartbeats of a generation were good, later than one moment and not after another."""
+    def last_content(self, generation: int, low: int, high: int) -> int | None:
+        """When a heartbeat of a generation was good for the last time later than one moment and not after another."""
         times = self.content.get(generation, [])
-        return times[bisect_right(times, low) : bisect_right(times, high)]
+        place = bisect_right(times, high)
+        return times[place - 1] if place and times[place - 1] > low else None
 
     def leaves_between(self, low: int, high: int) -> list[Leave]:
         """Leaves that succeeded, later than one moment and not after another."""

@@ -13,7 +13,7 @@ from kafkascope.reports.groups.leaving import NOT_HERE
 def with_inferred(
     life: list[Generation], facts: GroupFacts, index: Index, reader: OpeningReader, last_seen: int
 ) -> list[Generation]:
-    """The generations of one life of a group, and between and after them those that must have been."""
+    """The generations of one life of a group, which is seen until a moment, and those that must have been besides."""
     result: list[Generation] = []
     for place, generation in enumerate(life):
         result.append(generation)

@@ -131,8 +131,7 @@ def opening(
             message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
             told.append((min(message.answered or refusal.at, end), refusal.member_id, message.packet))
     told.sort(key=lambda each: each[0])
-    content = facts.content_between(before.number, low, end) if before is not None else []
-    content_until = content[-1] if content else None
+    content_until = facts.last_content(before.number, low, end) if before is not None else None
     return Opening(before, after, begin, end, joins, leaves, told, content_until)
 
 
@@ -621,7 +620,8 @@ class OpeningReader:
         # What was not answered before it fell silent may never have got to the broker: a link was down. Then the
         # session ended sooner, unless the group went on undisturbed.
         sooner = words.heard[heard - 1] + session * MILLISECOND_NS
-        return ends if self._facts.content_between(generation.number, sooner + _LATE_NS, until) else sooner
+        went_on = self._facts.last_content(generation.number, sooner + _LATE_NS, until) is not None
+        return ends if went_on else sooner
 
     def _rebalance_timeout(self, generation: Generation) -> int | None:
         known = [join.rebalance_timeout_ms for join in generation.joins.values() if join.rebalance_timeout_ms]
@@ -855,7 +855,10 @@ def _who_left(facts: GroupFacts, before: Generation | None, leave: Leave) -> str
 
 
 def _next_streams_rebalance(allocation: Any) -> int | None:
-    """When Streams' assignment (AssignmentInfo, since version 7) asks for the next rebalance; none: in 2^63 ms."""
+    """When Streams' assignment (AssignmentInfo, since version 7) asks for the next rebalance.
+
+    It writes the greatest long where none is to come.
+    """
     info = allocation.get("userData") if isinstance(allocation, dict) else None
     due = info.get("nextRebalanceMs") if isinstance(info, dict) else None
     return due * MILLISECOND_NS if isinstance(due, int) else None

@@ -101,8 +101,15 @@ def test_a_request_is_taken_up_when_the_one_before_it_on_its_connection_is_answe
     times = [START + 200 * MS, START + 3_000 * MS + 1, at_once.at]
     assert found.content[1] == times  # in order of when, not of when they were sent
     assert [seen.at for seen in found.named] == times[:2]
-    assert found.content_between(1, times[0], times[1]) == [times[1]]
-    assert found.content_between(2, 0, times[2]) == []
+    for low, high, last in (
+        (0, times[2], times[2]),
+        (0, times[2] - 1, times[1]),
+        (times[1] - 1, times[1], times[1]),
+        (times[1], times[2] - 1, None),
+        (0, times[0] - 1, None),
+    ):
+        assert found.last_content(1, low, high) == last
+    assert found.last_content(2, 0, times[2]) is None
 
 
 @pytest.mark.parametrize(
