@@ -19,9 +19,9 @@ from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
 
 
-def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles) -> list[Event]:
-    """The events of members, in order of time."""
-    writer = _Writer(log, facts, profiles)
+def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles, lives: list[int]) -> list[Event]:
+    """The events of members, in order of time; lives are when the group began, and began anew."""
+    writer = _Writer(log, facts, profiles, lives)
     found = [
         *writer.joins(),
         *writer.syncs(),
@@ -34,10 +34,11 @@ def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles) -> list[Even
 
 
 class _Writer:
-    def __init__(self, log: GroupLog, facts: GroupFacts, profiles: Profiles) -> None:
+    def __init__(self, log: GroupLog, facts: GroupFacts, profiles: Profiles, lives: list[int]) -> None:
         self._log = log
         self._facts = facts
         self._profiles = profiles
+        self._lives = lives
         # Members by instance id, by their first word; 0: others spoke of it.
         self._held: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for member, instance in facts.instances.items():
@@ -74,7 +75,7 @@ class _Writer:
         )
 
     def joins(self) -> Iterator[Event]:
-        seen: set[int] = set()
+        seen: set[tuple[int, int]] = set()
         for join in self._facts.joins:
             if join.has_request and not (join.asked_id and join.id_given):
                 yield self._event(
@@ -87,8 +88,9 @@ class _Writer:
                 kind = refused_as(join.error, EventKind.JOIN_REFUSED)
                 yield self._event(kind, at, join.message, join.member_id, join.error, answer=True)
             elif join.generation is not None:
-                if join.generation not in seen:
-                    seen.add(join.generation)
+                formed = bisect_right(self._lives, join.at), join.generation
+                if formed not in seen:
+                    seen.add(formed)
                     yield self._event(
                         EventKind.GENERATION_FORMED, at, join.message, "", _formed(join), join.generation, True
                     )
@@ -103,14 +105,14 @@ class _Writer:
         """The member whose instance id a new process brings, of those that spoke before."""
         if not join.asked_id or not join.instance_id:
             return None
-        member = self._of_instance(join.instance_id, join.at - 1, join.member_id)
+        member = self._of_instance(join.instance_id, join.at - 1)
         return member if member in self._facts.words else None
 
-    def _of_instance(self, instance: str | None, until: int, besides: str = "") -> str:
+    def _of_instance(self, instance: str | None, until: int) -> str:
         """The member that had an instance id: of those that spoke until then, the one that began last."""
         held = self._held.get(instance or "", [])
         place = bisect_right(held, until, key=lambda each: each[0])
-        return next((held[i][1] for i in range(place - 1, -1, -1) if held[i][1] != besides), "")
+        return held[place - 1][1] if place else ""
 
     def syncs(self) -> Iterator[Event]:
         for sync in self._facts.syncs:

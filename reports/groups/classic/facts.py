@@ -145,14 +145,20 @@ class GroupFacts:
     syncs: list[Sync] = field(default_factory=list)
     leaves: list[Leave] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    content: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # (at, generation) of heartbeats answered without error
+    content: dict[int, list[int]] = field(  # by generation: when heartbeats of it were good
+        default_factory=lambda: defaultdict(list)
+    )
     words: dict[str, Words] = field(default_factory=lambda: defaultdict(Words))
     named: list[Seen] = field(default_factory=list)  # first request of each member in each generation
     described: list[Message] = field(default_factory=list)
     instances: dict[str, str] = field(default_factory=dict)  # instance id by member id
     spoke: dict[str, Message] = field(default_factory=dict)  # the first message of a member, by its id
+
+    def last_content(self, generation: int, low: int, high: int) -> int | None:
+        """When a heartbeat of a generation was good for the last time later than one moment and not after another."""
+        times = self.content.get(generation, [])
+        place = bisect_right(times, high)
+        return times[place - 1] if place and times[place - 1] > low else None
 
     def leaves_between(self, low: int, high: int) -> list[Leave]:
         """Leaves that succeeded, later than one moment and not after another."""
@@ -177,7 +183,8 @@ def facts_of(log: GroupLog) -> GroupFacts:
     facts.syncs.sort(key=_sent)
     facts.refusals.sort(key=_sent)
     facts.named.sort(key=_sent)
-    facts.content.sort()
+    for times in facts.content.values():
+        times.sort()
     _only_of_members(facts)
     for words in facts.words.values():
         said = sorted(zip(words.times, words.packets, strict=True), key=lambda each: each[0])
@@ -284,7 +291,7 @@ class _FactReader:
         member, generation, instance = known
         self._spoke(message, at, member, generation, instance)
         if message.outcome == "answered" and not message.error:
-            self.facts.content.append((at, generation))
+            self.facts.content[generation].append(at)
 
     def commit(self, message: Message, at: int) -> None:
         request = message.request

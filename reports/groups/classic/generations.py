@@ -70,6 +70,11 @@ class Generation:
         return member
 
     @property
+    def begun(self) -> int:
+        """When the first of its members joined, as far as that is seen."""
+        return min((join.at for join in self.joins.values()), default=self.formed)
+
+    @property
     def stable(self) -> int | None:
         """When the broker had the leader's assignment, or the first member its own."""
         if self.leader_sync is not None:
@@ -98,7 +103,7 @@ def generations_of(facts: GroupFacts) -> list[list[Generation]]:
         insort(lives[-1], generation, key=_number)
         return generation
 
-    for at, _, kind, fact in _named(facts):
+    for at, kind, fact in _named(facts):
         generation = place(fact.generation, at, fact if kind == "join" else None)
         if generation is not None:
             _ADD[kind](facts, generation, fact)
@@ -119,16 +124,15 @@ def _anew(newest: Generation, number: int, join: Join) -> bool:
     return join.instance_id is None and join.member_id not in known and newest.answered
 
 
-def _named(facts: GroupFacts) -> list[tuple[int, int, str, Any]]:
+def _named(facts: GroupFacts) -> list[tuple[int, str, Any]]:
     """All that names a generation, in order of when the broker had formed it at the latest."""
-    found: list[tuple[int, int, str, Any]] = []
+    found: list[tuple[int, str, Any]] = []
     for join in facts.joins:
         if join.generation is not None:
-            found.append((join.answered or join.at, 0, "join", join))
-    found += [(sync.at, 1, "sync", sync) for sync in facts.syncs]
-    found += [(seen.at, 2, "seen", seen) for seen in facts.named]
-    found.sort(key=lambda each: (each[0], each[1], each[3].message.packet or 0))
-    return found
+            found.append((join.answered or join.at, "join", join))
+    found += [(sync.at, "sync", sync) for sync in facts.syncs]
+    found += [(seen.at, "seen", seen) for seen in facts.named]
+    return sorted(found, key=lambda each: each[0])
 
 
 def _add_join(facts: GroupFacts, generation: Generation, join: Join) -> None:

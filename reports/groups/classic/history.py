@@ -36,12 +36,16 @@ def classic(log: GroupLog) -> GroupHistory:
     index = Index.of(facts)
     reader = OpeningReader(facts, index, profiles)
     last_seen = max(message.answered or message.at for message in log.messages)
-    history = GroupHistory(events=events_of(log, facts, profiles))
-    for life in generations_of(facts):
-        generations = with_inferred(life, facts, index, reader, last_seen)
+    lives = generations_of(facts)
+    begun = [life[0].begun for life in lives]
+    history = GroupHistory(events=events_of(log, facts, profiles, begun))
+    begin: int | None = None
+    for life, end in zip(lives, [*(at - 1 for at in begun[1:]), last_seen], strict=False):
+        generations = with_inferred(life, facts, index, reader, end)
         if _LOG.isEnabledFor(logging.DEBUG):
             _log_generations(log.group_id, generations)
-        history.rebalances += _rebalances(log, facts, profiles, index, reader, generations)
+        history.rebalances += _rebalances(log, facts, profiles, index, reader, generations, begin)
+        begin = end
     return history
 
 
@@ -77,11 +81,12 @@ def _rebalances(
     index: Index,
     reader: OpeningReader,
     generations: list[Generation],
+    begin: int | None,
 ) -> list[Rebalance]:
+    """The rebalances of one life of a group, which began after a moment, where one was before it."""
     found: list[Rebalance] = []
     before: Generation | None = None
     held: Generation | None = None  # the last one whose assignment members got
-    begin: int | None = None
     for generation in generations:
         if generation.only_named and before is None:
             before, begin = generation, generation.formed - 1  # it was formed before the capture
@@ -125,7 +130,7 @@ def _rebalances(
             if generation.assigned or not generation.members:
                 held = generation
         else:
-            begin = max(begin or 0, (rebalance.started or begin or 0) + 1)
+            begin = max(begin or 0, rebalance.started or 0)
     return found
 
 

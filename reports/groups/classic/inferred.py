@@ -13,24 +13,22 @@ from kafkascope.reports.groups.leaving import NOT_HERE
 def with_inferred(
     life: list[Generation], facts: GroupFacts, index: Index, reader: OpeningReader, last_seen: int
 ) -> list[Generation]:
-    """The generations of one life of a group, and between and after them those that must have been."""
+    """The generations of one life of a group, which is seen until a moment, and those that must have been besides."""
     result: list[Generation] = []
     for place, generation in enumerate(life):
         result.append(generation)
         following = life[place + 1] if place + 1 < len(life) else None
-        missing = following.number - generation.number - 1 if following is not None else None
-        if missing == 0:
+        if following is not None and following.number == generation.number + 1:
             continue
         emptied = _emptied(generation, following, facts, index, reader, last_seen)
         if emptied is not None:
             result.append(emptied)
         elif following is None and (begun := _begun(generation, facts, index, last_seen)) is not None:
             result.append(begun)
-        if following is None or missing is None or missing > MOST_INFERRED:
+        if following is None or following.number - generation.number - 1 > MOST_INFERRED:
             continue
         for number in range(result[-1].number + 1, following.number):
-            formed = min([join.at for join in following.joins.values()], default=following.formed)
-            result.append(Generation(number, formed=formed, inferred=True))
+            result.append(Generation(number, formed=following.begun, inferred=True))
     return result
 
 
@@ -40,15 +38,15 @@ def _begun(generation: Generation, facts: GroupFacts, index: Index, last_seen: i
     instances = {facts.instances.get(member) for member in present} - {None}
     left = any(
         leave.error is None and (leave.member_id in present or leave.instance_id in instances)
-        for leave in facts.leaves[bisect_right(index.leaves, generation.formed) :]
+        for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, last_seen)]
     )
-    joins = facts.joins[bisect_right(index.joins, generation.formed) :]
+    joins = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, last_seen)]
     joining = any(
         join.generation is None and join.error is None and join.answered is None and not join.id_given
         for join in joins
         if join.member_id and join.member_id not in present
     )
-    if not (left or joining) or generation.inferred:
+    if not (left or joining):
         return None
     return Generation(generation.number + 1, formed=last_seen, inferred=True)
 
@@ -63,29 +61,25 @@ def _emptied(
 ) -> Generation | None:
     """The generation that a group enters when its last member is gone."""
     present = generation.present()
-    if not present or generation.inferred:
+    if not present:
         return None
-    until = last_seen
-    if following is not None:
-        until = min([join.at for join in following.joins.values()], default=following.formed) - 1
+    until = following.begun - 1 if following is not None else last_seen
     gone: dict[str, int] = {}
     leaves: list[Leave] = []
-    high = until if following is not None else last_seen
-    joined = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, high)]
+    joined = facts.joins[bisect_right(index.joins, generation.formed) : bisect_right(index.joins, until)]
     joining = {join.member_id for join in joined if not join.error and join.generation is None and join.member_id}
     instances = {facts.instances.get(member): member for member in present if facts.instances.get(member)}
-    for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, high)]:
+    for leave in facts.leaves[bisect_right(index.leaves, generation.formed) : bisect_right(index.leaves, until)]:
         member = leave.member_id or instances.get(leave.instance_id, "")
         if leave.error is None and (member in present or member in joining):
             gone[member] = leave.at
             leaves.append(leave)
     all_left = set(gone) >= present
     for member in sorted((present | joining) - set(gone)):
-        ends = reader.session_end(generation, member, high)
-        passed_over = following is not None and following.number > generation.number + 1
-        if (member in joining and member not in present) or (ends is None and not passed_over):
-            return None
-        if not passed_over and (ends is None or ends > last_seen or _asked_in_vain(facts, member, high)):
+        if member not in present:
+            return None  # it waits for the others
+        ends = reader.session_end(generation, member, until)
+        if following is None and (ends is None or ends > until or _asked_in_vain(facts, member, until)):
             return None  # it may still be there
         gone[member] = min(ends, until) if ends is not None else until
     if not generation.complete and (not leaves or following is not None):
@@ -102,6 +96,7 @@ def _emptied(
 def _asked_in_vain(facts: GroupFacts, member: str, until: int) -> bool:
     """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session then?"""
     heard = facts.words[member].heard if member in facts.words else []
-    last = heard[bisect_right(heard, until) - 1] if heard and heard[0] <= until else 0
+    place = bisect_right(heard, until)
+    last = heard[place - 1] if place else 0
     told = (each for each in facts.refusals if each.member_id == member and each.error in NOT_HERE)
     return any(last <= (each.message.answered or each.at) <= until for each in told)

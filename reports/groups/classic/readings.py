@@ -62,9 +62,6 @@ _TIMER_NS = 2_000 * MILLISECOND_NS
 _WAITED = 0.9
 """Part of a rebalance timeout after which it is what ended the wait, if a member is missing."""
 
-_NO_NEXT_REBALANCE = 2**62
-"""Streams writes the greatest long where no rebalance is scheduled."""
-
 _EVERY_NEW_MEMBERS_REASON = "need to re-join with the given member-id"
 """What every Java client says when it joins with the id that it was given: no reason of its own."""
 
@@ -123,7 +120,6 @@ def opening(
         unanswered = join.generation is None and not join.error and not join.id_given and join.member_id
         if unanswered and join.member_id not in after.joins and (not after.complete or join.member_id in after.members):
             joins.append(join)
-    joins.sort(key=lambda join: (join.at, join.packet or 0))
     leaves = []
     for leave in facts.leaves[bisect_right(index.leaves, low) : bisect_right(index.leaves, end)]:
         if leave.error is None:
@@ -135,14 +131,7 @@ def opening(
             message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
             told.append((min(message.answered or refusal.at, end), refusal.member_id, message.packet))
     told.sort(key=lambda each: each[0])
-    content_until = None
-    for place in range(bisect_right(facts.content, (end, 2**31)) - 1, -1, -1):
-        at, generation = facts.content[place]
-        if at <= low:
-            break
-        if generation == number:
-            content_until = at
-            break
+    content_until = facts.last_content(before.number, low, end) if before is not None else None
     return Opening(before, after, begin, end, joins, leaves, told, content_until)
 
 
@@ -626,23 +615,13 @@ class OpeningReader:
             return None
         ends = last[0] + session * MILLISECOND_NS
         heard = bisect_right(words.heard, until)
-        if not heard or words.heard[heard - 1] == last[0]:
+        if not heard:
             return ends
         # What was not answered before it fell silent may never have got to the broker: a link was down. Then the
         # session ended sooner, unless the group went on undisturbed.
         sooner = words.heard[heard - 1] + session * MILLISECOND_NS
-        return ends if self._went_on(generation, sooner + _LATE_NS, until) else sooner
-
-    def _went_on(self, generation: Generation, low: int, high: int) -> bool:
-        """Whether a heartbeat of the generation was good later than one moment and not after another."""
-        content = self._facts.content
-        for place in range(bisect_right(content, (low, 2**31)), len(content)):
-            at, number = content[place]
-            if at > high:
-                return False
-            if number == generation.number:
-                return True
-        return False
+        went_on = self._facts.last_content(generation.number, sooner + _LATE_NS, until) is not None
+        return ends if went_on else sooner
 
     def _rebalance_timeout(self, generation: Generation) -> int | None:
         known = [join.rebalance_timeout_ms for join in generation.joins.values() if join.rebalance_timeout_ms]
@@ -687,8 +666,8 @@ class OpeningReader:
             return self._unknown(gap, fit, evidence)
         others = [each for each in fit if each is not chosen]
         certainty = self._certainty(gap, chosen, others, rejected)
-        evidence.insert(0, Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger))
-        evidence[1:1] = chosen.about
+        first = Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger)
+        evidence = [first, *chosen.about, *evidence]
         if told is not None and told[0] >= (chosen.at or 0):
             client = self._client(told[1], self._facts.instances.get(told[1])) or told[1]
             text = f"{client} is the first that is told of the rebalance ({Error.REBALANCE_IN_PROGRESS})"
@@ -799,7 +778,7 @@ class OpeningReader:
             missing = f"somebody whose traffic is not in this capture began it; it has none of {listed(names)}"
         elif gap.before is None:
             missing = "the generation before it is not in the capture, so what it changed is not known"
-        evidence.insert(0, Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN))
+        evidence = [Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN), *evidence]
         contributing = [
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]
@@ -876,10 +855,13 @@ def _who_left(facts: GroupFacts, before: Generation | None, leave: Leave) -> str
 
 
 def _next_streams_rebalance(allocation: Any) -> int | None:
-    """When Streams' assignment (AssignmentInfo, since version 7) asks for the next rebalance; None if it does not."""
+    """When Streams' assignment (AssignmentInfo, since version 7) asks for the next rebalance.
+
+    It writes the greatest long where none is to come.
+    """
     info = allocation.get("userData") if isinstance(allocation, dict) else None
     due = info.get("nextRebalanceMs") if isinstance(info, dict) else None
-    return due * MILLISECOND_NS if isinstance(due, int) and due < _NO_NEXT_REBALANCE // MILLISECOND_NS else None
+    return due * MILLISECOND_NS if isinstance(due, int) else None
 
 
 def _all(generation: Generation) -> set[str]:

@@ -31,6 +31,12 @@ def test_only_spans_that_end_in_the_window_count() -> None:
     owned = [Ownership("t-0", "a", 0, 10 * MS), Ownership("t-0", "b", 25 * MS)]
     assert unowned_spans(owned, 0, 20 * MS) == []
     assert unowned_spans(owned, 25 * MS, 30 * MS) == []
+    assert len(unowned_spans(owned, 24 * MS, 25 * MS)) == 1
+
+
+def test_of_spans_that_are_as_long_the_first_counts() -> None:
+    owned = [Ownership("t-0", "a", 0, 10), Ownership("t-0", "b", 12, 20), Ownership("t-0", "c", 22)]
+    assert [span.since for span in unowned_spans(owned, 0, 30)] == [10]
 
 
 def test_longest_of_several_spans() -> None:
@@ -47,3 +53,5 @@ def test_who_was_last() -> None:
     assert last_of({}) is None
     assert last_of({"a": 5 * MS}) == ("a", None)
     assert last_of({"a": 5 * MS, "b": 7 * MS, "c": MS}) == ("b", 2.0)
+    assert last_of({"a": 5 * MS, "b": 7 * MS}) == ("b", 2.0)
+    assert last_of({"b": 7 * MS, "a": 7 * MS}) == ("b", 0.0)  # always the same one

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.history import GroupHistory
-from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, refused_as
+from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, by_heartbeats, by_session, refused_as
 from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.migration import by_protocol
 from kafkascope.reports.vocabulary.events import EventKind
@@ -184,3 +184,17 @@ def test_a_member_that_is_not_heard_since_its_group_changed_its_protocol_is_told
 
 def test_other_errors_are_what_they_are_anyway() -> None:
     assert refused_as("INVALID_SESSION_TIMEOUT", EventKind.JOIN_REFUSED) == "join_refused"
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_silence_is_told_of_if_it_is_longer_than_is_allowed(is_over: bool) -> None:
+    allowed = by_session(12_345)
+    end = START + 12_345 * MS
+    assert allowed.remark(START, end, is_over=is_over) is None
+    told = "12.346 s; its session timeout is 12345 ms"
+    assert allowed.remark(START, end + MS, is_over=is_over) == (told if is_over else f"at least {told}")
+
+
+def test_of_three_heartbeats_one_may_be_late_and_one_lost() -> None:
+    allowed = by_heartbeats(3_000, "heartbeats are due")
+    assert (allowed.ns, allowed.why) == (7_500 * MS, "heartbeats are due")

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.classic.history import classic
-from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
+from kafkascope.reports.groups.history import (
+    GroupHistory,
+    GroupLog,
+    Member,
+    Rebalance,
+    event_table,
+    rebalance_table,
+)
+from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.group_logs import (
     MS,
@@ -19,6 +27,7 @@ from tests.reports.groups.group_logs import (
     changed,
     fit_the_tables,
     of,
+    subscription,
     truth_of,
     unanswered,
 )
@@ -555,9 +564,31 @@ def test_group_that_was_deleted_begins_anew() -> None:
     said.leave(12_000, "a~1")
     said.leave(12_400, "b~1")
     said.formed(60_000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
+    said.join(70_000, "d~1", new=True, generation=2, leader="c~1", took=500)
+    said.again(70_400, 2, {"c~1": {"t": [0, 1, 2, 3]}})
     history = classic(said.log())
-    assert [each.to_generation for each in history.rebalances] == [1, 2, 1]
-    assert [member.client_id for member in history.rebalances[2].members] == ["c"]
+    assert [(each.to_generation, each.inferred) for each in history.rebalances] == [
+        (1, False),
+        (2, True),
+        (1, False),
+        (2, False),
+    ]
+    anew = history.rebalances[2]
+    assert [member.client_id for member in anew.members] == ["c"]
+    assert (anew.trigger, anew.trigger_client_id, anew.certainty) == ("member_joined", "c", Certainty.CERTAIN)
+    assert (anew.started, anew.contributing) == (START + 60_005 * MS, [])
+    formed = [(each.generation, each.at) for each in history.events if each.event == "generation_formed"]
+    assert formed == [(1, START + 3_005 * MS), (1, START + 63_005 * MS), (2, START + 70_500 * MS)]
+
+
+def test_who_asks_a_group_that_began_anew_had_nothing_to_do_with_the_one_that_was_deleted() -> None:
+    said = two_members()
+    said.formed(15_000, 1, {"c~1": {"t": [0, 1, 2, 3]}})
+    said.join(20_000, "d~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(20_005, "d~1")
+    history = classic(said.log())
+    told = [(each.to_generation, each.trigger_client_id, each.inferred) for each in history.rebalances]
+    assert told == [(1, "a", False), (1, "c", False), (2, "d", True)]
 
 
 def test_heartbeats_before_the_capture_make_no_generation_of_their_own() -> None:
@@ -658,3 +689,213 @@ def test_leader_whose_assignment_the_broker_never_took() -> None:
     assert found[2].stable is None
     assert len(found[2].members) == 3
     assert (found[3].trigger, found[3].trigger_client_id, found[3].certainty) == ("member_left", "c", Certainty.CERTAIN)
+
+
+def test_what_is_told_of_each_member() -> None:
+    said = Conversation()
+    told_by_b = subscription(("u",), {"u": [0]}, None)
+    listed: Members = {"a~1": {}, "b~1": {"groupInstanceId": "two", "metadata": told_by_b}, "c~1": {}}
+    listed["d~1"] = {"metadata": None}
+    said.join(5, "a~1", generation=1, members=listed, took=3000)
+    said.join(6, "c~1", generation=1, leader="a~1", took=2999, session=6_000, rebalance=20_000)
+    said.join(7, "d~1", session=7_000, topics=("v",))  # the capture lacks the answer
+    shares = {"a~1": {"t": [0]}, "b~1": {"u": [0]}, "c~1": {"t": [1]}}
+    said.sync(3_100, "a~1", 1, {"t": [0]}, shares)
+    said.sync(3_110, "c~1", 1, error="REBALANCE_IN_PROGRESS")
+    wrong = {"memberId": "b~1", "clientId": "wrong", "clientHost": "/wrong"}
+    right = {"memberId": "b~1", "clientId": "b", "clientHost": "/10.0.0.9"}
+    described = [{"groupId": "other", "members": [wrong]}, {"groupId": "g", "members": [right]}]
+    said.say(3_200, "DescribeGroups", "admin", {"groups": ["g"]}, {"groups": described})
+    _, found = history_of(said)
+    assert found[1].members == [
+        Member(
+            "a~1",
+            "a",
+            "host-of-a",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            assignors=["range"],
+            subscription=["t"],
+            joined=START + 5 * MS,
+            synced=START + 3_101 * MS,
+            join_ms=3_000,
+            sync_ms=1,
+            assignment=["t-0"],
+        ),
+        Member(
+            "b~1",
+            "b",
+            "10.0.0.9",
+            "two",
+            assignors=["range"],
+            subscription=["u"],
+            assignment_before=["u-0"],
+            assignment=["u-0"],
+        ),
+        Member(
+            "c~1",
+            "c",
+            "host-of-c",
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=20_000,
+            assignors=["range"],
+            subscription=["t"],
+            joined=START + 6 * MS,
+            join_ms=2_999,
+            assignment=["t-1"],
+        ),
+        Member(
+            "d~1",
+            "d",
+            "host-of-d",
+            session_timeout_ms=7_000,
+            rebalance_timeout_ms=60_000,
+            assignors=["range"],
+            subscription=["v"],
+            assignment=[],
+        ),
+    ]
+    assert (found[1].joined, found[1].stable, found[1].recovered) == tuple(
+        START + at * MS for at in (3_005, 3_100, 3_101)
+    )
+    assert (found[1].duration_ms, found[1].cost_ms) == (3_095, 3_096)
+    assert (found[1].last_client_id, found[1].last_by_ms) == ("c", 1)
+
+
+@pytest.mark.parametrize(
+    ("instance", "others", "before"),
+    [
+        ("two", "a~1", ["t-1"]),  # of the process in whose place it came
+        (None, "a~1", []),  # it was not in the group
+        (None, None, None),  # whether it was is not known
+    ],
+)
+def test_what_a_member_had_before(instance: str | None, others: str | None, before: list[str] | None) -> None:
+    said = Conversation()
+    listed: Members = {"a~1": {}, "b~1": {"groupInstanceId": "two"}}
+    said.join(0, "a~1", generation=1, members=listed if others else None, took=3_000)
+    said.sync(3_010, "a~1", 1, {"t": [0]}, {"a~1": {"t": [0]}, "b~1": {"t": [1]}} if others else None)
+    said.join(9_000, "b~2", new=True, instance=instance, generation=2, leader="a~1", took=500)
+    said.heartbeat(9_300, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    after: Members = {"a~1": {}, "b~2": {"groupInstanceId": instance}}
+    said.join(9_400, "a~1", generation=2, members=after, took=100)
+    _, found = history_of(said)
+    assert {each.member_id: each.assignment_before for each in found[2].members} == {"a~1": ["t-0"], "b~2": before}
+
+
+def unowned(rebalance: Rebalance) -> dict[str, tuple[float, float]]:
+    """Since when and for how many milliseconds nobody owned each partition."""
+    return {each.partition: ((each.since - START) / MS, each.ms) for each in rebalance.unowned}
+
+
+@pytest.mark.parametrize(
+    ("is_in_sight", "since"),
+    [
+        (True, 9_000),  # its last word
+        (False, 21_006),  # as the rebalance began
+    ],
+)
+def test_what_a_member_had_that_is_gone_nobody_owns(is_in_sight: bool, since: float) -> None:
+    said = two_members()
+    said.heartbeat(18_000, "a~1", 1)
+    said.again(21_010, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    if not is_in_sight:
+        said.messages = [message for message in said.messages if message.client_id != "b"]
+    _, found = history_of(said)
+    of_a, of_b = (21_010, 21), (since, 21_031 - since)
+    assert unowned(found[2]) == {"t-0": of_a, "t-1": of_a, "t-2": of_b, "t-3": of_b}
+    assert (found[2].moved, found[2].unowned_ms) == (["t-2", "t-3"], of_b[1])
+
+
+def test_an_eager_member_gives_up_its_partitions_as_it_first_joins_again() -> None:
+    said = two_members()
+    said.leave(12_000, "b~1")
+    said.join(12_500, "a~1")
+    said.again(12_900, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    _, found = history_of(said)
+    of_a, of_b = (12_500, 421), (12_000, 921)
+    assert unowned(found[2]) == {"t-0": of_a, "t-1": of_a, "t-2": of_b, "t-3": of_b}
+
+
+def test_what_the_assignment_before_took_from_a_cooperative_member_it_had_until_it_was_told() -> None:
+    said = Conversation()
+    both: Members = {"a~1": {}, "b~1": {}}
+    said.join(0, "a~1", generation=1, members=both, owned={"t": [0, 1]}, took=1_000)
+    said.join(10, "b~1", generation=1, leader="a~1", took=990)
+    said.sync(1_010, "b~1", 1, {})
+    said.sync(1_020, "a~1", 1, {"t": [0]}, {"a~1": {"t": [0]}, "b~1": {}}, took=80)
+    said.join(1_200, "a~1", generation=2, members=both, owned={"t": [0]}, took=1_000)
+    said.heartbeat(2_000, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(2_100, "b~1", generation=2, leader="a~1", took=100)
+    said.synced(2_210, 2, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    _, found = history_of(said)
+    assert unowned(found[2]) == {"t-1": (1_100, 1_111)}
+
+
+def test_a_generation_whose_assignment_nobody_got_changed_no_owner() -> None:
+    said = two_members()
+    both: Members = {"a~1": {}, "b~1": {}}
+    for number, at in ((2, 12_000), (3, 14_000)):
+        said.heartbeat(at - 10, "b~1", number - 1, "REBALANCE_IN_PROGRESS")
+        said.join(at, "a~1", generation=number, members=both, took=100)
+        said.join(at, "b~1", generation=number, leader="a~1", took=100)
+    said.synced(14_200, 3, {"a~1": {"t": [0]}, "b~1": {"t": [1, 2, 3]}})
+    _, found = history_of(said)
+    had = {"a~1": ["t-0", "t-1"], "b~1": ["t-2", "t-3"]}
+    assert {each.member_id: each.assignment_before for each in found[3].members} == had
+    assert found[3].moved == ["t-1"]
+
+
+@pytest.mark.parametrize("protocol", ["connect", "classic"])
+def test_a_generation_that_is_inferred_is_of_the_protocol_of_the_one_before(protocol: str) -> None:
+    said = Conversation()
+    answer = {"generationId": 1, "memberId": "a~1", "leader": "a~1", "members": [{"memberId": "a~1"}]}
+    answer["protocolType"] = "consumer" if protocol == "classic" else protocol
+    said.say(0, "JoinGroup", "a", {"memberId": "a~1"}, answer)
+    said.leave(5_000, "a~1")
+    _, found = history_of(said)
+    assert {number: each.protocol for number, each in found.items()} == {1: protocol, 2: protocol}
+
+
+def test_one_that_joins_alone_was_not_the_last_to_join() -> None:
+    said = Conversation()
+    said.formed(0, 1, {"a~1": {"t": [0]}})
+    _, found = history_of(said)
+    assert (found[1].last_client_id, found[1].last_by_ms) == (None, None)
+
+
+def test_a_group_of_which_little_was_said_has_events() -> None:
+    said = Conversation()
+    said.heartbeat(0, "a~1", 4)
+    connection = said.messages[0].connection
+    closed = START + 100 * MS
+    said.ended[connection] = ConnectionEnd(connection, "host-of-a", 1, "", "a", None, closed, "rst", None, None)
+    history, found = history_of(said)
+    assert ([each.event for each in history.events], found) == (["connection_ended"], {})
+    said = Conversation()
+    said.leave(0, "a~1")
+    assert [each.event for each in history_of(said)[0].events] == ["left"]
+    said = Conversation()
+    said.sync(0, "a~1", 4, {"t": [0]}, broker="10.0.0.2:9092")
+    assert [(each.event, each.detail) for each in history_of(said)[0].events] == [("synced", "t 0")]
+
+
+def test_what_a_member_keeps_somebody_owned_though_another_had_it_before() -> None:
+    said = Conversation()
+    both: Members = {"a~1": {}, "b~1": {}}
+    said.join(0, "a~1", generation=1, members=both, took=1_000)
+    said.join(10, "b~1", generation=1, leader="a~1", owned={"t": [1]}, took=990)
+    said.synced(1_010, 1, {"a~1": {"t": [0, 1]}, "b~1": {}})
+    said.join(5_000, "a~1", generation=2, members=both, owned={"t": [0, 1]}, took=1_000)
+    said.heartbeat(5_100, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(5_200, "b~1", generation=2, leader="a~1", took=800)
+    said.synced(6_010, 2, {"a~1": {"t": [0, 1]}, "b~1": {}})
+    _, found = history_of(said)
+    assert (found[2].unowned, found[2].moved) == ([], [])
+
+
+def test_the_instance_id_of_a_member_is_known_without_the_leaders_list() -> None:
+    said = Conversation()
+    said.join(0, "b~1", new=True, instance="two", generation=1, leader="a~1")
+    _, found = history_of(said)
+    assert [(each.member_id, each.instance_id) for each in found[1].members] == [("b~1", "two")]
