@@ -27,8 +27,8 @@ _MEMBER_GONE = frozenset({Trigger.MEMBER_LEFT, Trigger.SESSION_TIMEOUT})
 _GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
 _CAUSE_COMES_NS = 5 * SECOND_NS
 """What raised an epoch may be answered after others were told of it: until then it is not without a cause."""
-_USUAL_SESSION_MS = 45_000
 _AFTER_LEAVING_NS = 2 * SECOND_NS  # brokers raise the epoch within a second of a member's leaving
+_USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
 
@@ -102,7 +102,12 @@ def _first_silent_first(verdicts: dict[int, _Verdict]) -> None:
 
 def _expiry(verdict: _Verdict) -> int:
     life = verdict.taken_out
-    return life.silent_since() + (life.session_timeout_ms or 0) * MILLISECOND_NS if life is not None else 0
+    assert life is not None
+    return life.silent_since() + _session_ms(life) * MILLISECOND_NS
+
+
+def _session_ms(life: Life) -> int:
+    return life.session_timeout_ms or _USUAL_SESSION_MS
 
 
 def _joins(lives: list[Life]) -> dict[str, list[int]]:
@@ -278,7 +283,7 @@ class _Search:
             text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
         else:
             text = f"{_who(life)} had said nothing for {silence:.1f} s"
-        expired = self._expired(since, life.session_timeout_ms or _USUAL_SESSION_MS)
+        expired = self._expired(since, _session_ms(life))
         at = self.row.started if expired is None else expired
         return Cause(
             Trigger.SESSION_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, Strength.SAID)

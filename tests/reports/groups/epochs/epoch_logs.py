@@ -6,13 +6,32 @@ import dataclasses
 from typing import Any
 
 from kafkascope.reports.groups.epochs.history import history_of, walks_of
-from kafkascope.reports.groups.history import GroupHistory, GroupLog
-from kafkascope.reports.groups.messages import Message
-from tests.reports.groups.group_logs import Conversation
+from kafkascope.reports.groups.history import Evidence, GroupHistory, GroupLog, Rebalance
+from kafkascope.reports.groups.messages import ConnectionEnd, Message
+from tests.reports.groups.group_logs import MS, START, Conversation, hash_of
 
 
 def epochs(log: GroupLog) -> GroupHistory:
     return history_of(walks_of(log, None), log)
+
+
+def ms(at: int | None) -> float | None:
+    """Milliseconds of a conversation."""
+    return None if at is None else (at - START) / MS
+
+
+def said(rebalance: Rebalance) -> list[tuple[str, float, float | None, str]]:
+    """What speaks for the trigger: which, how strongly, at which millisecond, and in words."""
+    return [_said(each) for each in rebalance.evidence if not each.rejected]
+
+
+def rejected(rebalance: Rebalance) -> list[tuple[str, float, float | None, str]]:
+    """What was thought of besides."""
+    return [_said(each) for each in rebalance.evidence if each.rejected]
+
+
+def _said(each: Evidence) -> tuple[str, float, float | None, str]:
+    return each.trigger, round(float(each.weight), 2), ms(each.at), each.text
 
 
 class Epochs(Conversation):
@@ -56,6 +75,12 @@ class Epochs(Conversation):
         """Heartbeats each second."""
         for at in range(int(begin), int(end), 1000):
             self.beat(at, member, epoch)
+
+    def ends(self, at: float, client: str, how: str = "rst") -> None:
+        """A client's connection ends."""
+        connection = hash_of(client + "10.0.0.1:9092")
+        end = ConnectionEnd(connection, client, 1, "", client, START, START + int(at * MS), how, None, None)
+        self.ended[connection] = end
 
     def two(self) -> None:
         """a has partitions 0 and 1, b has 2 and 3, in epoch 2."""

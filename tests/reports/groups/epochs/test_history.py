@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance
-from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.migration import by_protocol, phases_of
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.captured_tables import captured
@@ -25,7 +24,6 @@ from tests.reports.groups.group_logs import (
     captured_logs,
     changed,
     fit_the_tables,
-    hash_of,
     of,
     truth_of,
     unanswered,
@@ -252,9 +250,7 @@ def test_a_member_that_falls_silent_is_found_by_what_others_are_given() -> None:
     talk.two()
     talk.beats(2100, 12_000, "a", 2)
     talk.beat(12_000, "a", 2, 3, given=[0, 1, 2, 3])
-    talk.ended[hash_of("b" + "10.0.0.1:9092")] = ConnectionEnd(
-        hash_of("b" + "10.0.0.1:9092"), "b", 1, "", "b", START, START + 3000 * MS, "rst", None, None
-    )
+    talk.ends(3000, "b", "rst")
     history = epochs(talk.log())
     third = of(history)[3]
     assert (third.trigger, third.trigger_client_id, third.certainty) == ("session_timeout", "b", "likely")
@@ -283,9 +279,7 @@ def test_a_member_that_comes_anew_on_its_connection_was_silent_until_then() -> N
     talk.beats(13_000, 22_000, "a", 3)
     talk.beat(20_000, "b", 0, 4, given=[])
     talk.beat(21_000, "b", -1)
-    talk.ended[hash_of("b" + "10.0.0.1:9092")] = ConnectionEnd(
-        hash_of("b" + "10.0.0.1:9092"), "b", 1, "", "b", START, START + 22_000 * MS, "fin", None, None
-    )
+    talk.ends(22_000, "b", "fin")
     history = epochs(talk.log())
     told = [(each.event, each.detail) for each in history.events if each.event in ("silence_begun", "connection_ended")]
     assert told == [("silence_begun", "17.990 s; it should be heard every 1000 ms")]
