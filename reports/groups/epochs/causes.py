@@ -149,7 +149,8 @@ def _share_groups_do_it_in_two(rows: list[Row], verdicts: dict[int, _Verdict]) -
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
             cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE)
-            verdicts[row.number] = replace(verdicts[row.number], cause=cause)
+            against = [each for each in verdicts[row.number].evidence if each.rejected]
+            verdicts[row.number] = replace(verdicts[row.number], cause=cause, evidence=against)
 
 
 class _Known:

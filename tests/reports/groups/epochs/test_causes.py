@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkascope.reports.groups.migration import by_protocol
-from tests.reports.groups.epochs.epoch_logs import mixed
+from tests.reports.groups.epochs.epoch_logs import Shares, epochs, mixed, rejected, said
 from tests.reports.groups.group_logs import of
 
 
@@ -19,3 +19,15 @@ def test_sessions_that_ran_out_one_after_the_other_did_so_in_the_order_in_which_
         ("session_timeout", "b"),
         ("session_timeout", "c"),
     ]
+
+
+def test_partitions_of_a_share_group_that_became_ready_came_into_being_before() -> None:
+    talk = Shares()
+    talk.beat(0, "a", 0, 1, given=[])
+    talk.beat(2000, "a", 1, 2)
+    talk.beat(3000, "a", 2, 3, given=[0, 1])
+    found = of(epochs(talk.log()))
+    text = "partitions were made ready in the epoch after this one: they came into being before"
+    assert said(found[2]) == [("topic_partitions_changed", 0.4, 2000, text)]
+    assert found[2].evidence[0].packet == 5
+    assert rejected(found[3]) == []
