@@ -601,7 +601,7 @@ class Walk:
             EventKind.SUBSCRIPTION_CHANGED,
             EventKind.ASSIGNMENT_REPORTED,
         )
-        epoch = beat.epoch if beat.epoch is not None else beat.sent if beat.sent and beat.sent > 0 else None
+        epoch = next((each for each in (beat.epoch, beat.sent) if each is not None and each > 0), None)
         self.events.append(
             Event(
                 group_id=self.group_id,

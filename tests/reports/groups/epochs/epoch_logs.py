@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.groups.epochs.history import history_of, walks_of
 from kafkascope.reports.groups.history import Evidence, GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import ConnectionEnd, Message
@@ -28,6 +29,16 @@ def said(rebalance: Rebalance) -> list[tuple[str, float, float | None, str]]:
 def rejected(rebalance: Rebalance) -> list[tuple[str, float, float | None, str]]:
     """What was thought of besides."""
     return [_said(each) for each in rebalance.evidence if each.rejected]
+
+
+Told = tuple[float | None, str, str | None, int | None, int | None, str | None]
+
+
+def told(history: GroupHistory) -> list[Told]:
+    """Events: at which millisecond, what, of whom, in which epoch, in which packet, and details."""
+    return [
+        (ms(each.at), each.event, each.member_id, each.generation, each.packet, each.detail) for each in history.events
+    ]
 
 
 def _said(each: Evidence) -> tuple[str, float, float | None, str]:
@@ -66,7 +77,7 @@ class Epochs(Conversation):
         response: dict[str, Any] = {"memberId": member, "memberEpoch": sent if epoch is None else epoch}
         response |= {"heartbeatIntervalMs": 1000, "assignment": None}
         if error is not None:
-            response = {"errorCode": 1, "memberEpoch": 0}
+            response = {"errorCode": Error[error].code, "memberEpoch": 0}
         if given is not None:
             response["assignment"] = {"topicPartitions": parts(given)}
         return self.say(at, self.api, member.partition("~")[0], request, response, error=error, version=1, **more)
