@@ -209,7 +209,10 @@ class Walk:
             cause.text += " and asks for other topics"
         elif raised:
             cause.certainty, cause.weight = Certainty.GUESSED, Strength.VAGUE
-        if not same or raised:
+        number: int | None
+        if self.observing:
+            number = None  # the classic group's history tells of it
+        elif not same or raised:
             number = self._bump(cause, beat)
         else:
             number = (self.epoch or 0) + 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kafkascope.reports.groups.migration import by_protocol
 from tests.reports.groups.epochs.epoch_logs import Epochs, epochs, told
-
-# Events
+from tests.reports.groups.group_logs import of
 
 
 def test_what_members_say_and_are_told() -> None:
@@ -66,3 +66,23 @@ def test_what_static_members_say_and_are_told() -> None:
         (2001, "replaced", "a~2", 1, 7, "a~1 before"),
     ]
     assert {each.instance_id for each in history.events} == {"i"}
+
+
+def test_a_static_member_that_is_replaced_in_a_classic_group_raises_no_epoch() -> None:
+    talk = Epochs()
+    talk.join(0, "a~1", generation=1, new=True, instance="i", members={"a~1": {}}, took=3000)
+    talk.sync(3100, "a~1", 1, {"t": [0, 1]}, {"a~1": {"t": [0, 1]}})
+    talk.join(5000, "a~2", generation=2, new=True, instance="i", members={"a~2": {}}, topics=("t", "u"), took=10)
+    talk.sync(5100, "a~2", 2, {"t": [0, 1]}, {"a~2": {"t": [0, 1]}})
+    talk.beat(7000, "c", 0, 3, given=[])
+    history = by_protocol(talk.log())
+    assert [(each.protocol, each.to_generation, each.trigger) for each in history.rebalances] == [
+        ("classic", 1, "member_joined"),
+        ("classic", 2, "static_member_replaced"),
+        ("consumer", 3, "member_joined"),
+    ]
+    third = of(history)[3]
+    assert [(each.member_id, each.assignment_before) for each in third.members] == [
+        ("a~2", ["t-0", "t-1"]),
+        ("c", []),
+    ]
