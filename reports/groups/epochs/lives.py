@@ -135,7 +135,7 @@ class Life(Terms):
         if beat.topics is not None or beat.regex is not None:
             self.topics = beat.topics if beat.topics is not None else self.topics
             self.regex = beat.regex if beat.regex is not None else self.regex
-            self.asked.append((beat.at, [*(self.topics or ()), *([self.regex] if self.regex else ())]))
+            self.asked.append((beat.asked_at, [*(self.topics or ()), *([self.regex] if self.regex else ())]))
         self.topology = beat.topology or self.topology
         self.assignors = beat.assignors or self.assignors
         self.rebalance_timeout_ms = beat.rebalance_timeout_ms or self.rebalance_timeout_ms

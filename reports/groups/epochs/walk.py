@@ -249,11 +249,9 @@ class Walk:
         else:
             how = " (static, no instance of that id was known)" if beat.instance_id else ""
             what = "JoinGroup without a member id" if beat.protocol == CLASSIC else "heartbeat with epoch 0"
-            cause = Cause(Trigger.MEMBER_JOINED, beat.at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
+            cause = Cause(Trigger.MEMBER_JOINED, beat.asked_at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
             if self.epoch is None and (beat.epoch or 0) > 1:  # others may have been there, whom the capture lacks
                 cause.doubt()
-            if beat.regex:
-                cause.at = beat.done  # the coordinator raises the epoch when it has looked which topics that names
             life.begin = self._bump(cause, beat, sure=bool(beat.topics) and not beat.regex)
         self._answer(beat, life)
 
@@ -509,10 +507,9 @@ class Walk:
             return None
         asked = beat.regex or listed(beat.topics or (), 20)
         self._event(beat, EventKind.SUBSCRIPTION_CHANGED, life, asked)
-        at = beat.done if beat.regex else beat.at
         text = f"{_who(life)} asks for other topics: {asked}"
         strength = Strength.SAID if changed else Strength.DIFFERS
-        return Cause.weighed(Trigger.SUBSCRIPTION_CHANGED, at, beat.packet, text, strength, life)
+        return Cause.weighed(Trigger.SUBSCRIPTION_CHANGED, beat.asked_at, beat.packet, text, strength, life)
 
     def _statuses(self, beat: Beat, life: Life, waited: tuple[bool, bool]) -> None:
         """Streams: what a status said of the topics, and does so no more."""
