@@ -150,7 +150,7 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
     ):
         first.trigger, first.certainty = Trigger.SESSION_TIMEOUT, Certainty.LIKELY
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
-        text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
+        text = f"{gone.name}, the last member with epochs, had said nothing more"
         first.evidence = [
             Evidence(text, gone.heard_packet, gone.silent_since(), Strength.DUE, Trigger.SESSION_TIMEOUT),
             *first.evidence,

@@ -69,6 +69,11 @@ class Life(Terms):
         """What stays the same when a static member comes back with another id."""
         return self.instance_id or self.member_id
 
+    @property
+    def name(self) -> str:
+        """What it is called in sentences."""
+        return self.client_id or self.member_id
+
     def allowed_silence(self) -> AllowedSilence:
         """By its session, or by its heartbeats."""
         if self.session_timeout_ms:

@@ -203,7 +203,7 @@ class Walk:
             or (beat.topics, beat.regex or None) == (other.topics, other.regex or None)
         )
         raised = beat.epoch is not None and self.epoch is not None and beat.epoch > self.epoch
-        text = f"{_who(life)} came with the instance id of {other.member_id}"
+        text = f"{life.name} came with the instance id of {other.member_id}"
         cause = Cause(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, life)
         if not same:
             cause.text += " and asks for other topics"
@@ -234,7 +234,7 @@ class Walk:
         life.learn(beat)
         life.joins.append((beat.at, beat.done))
         life.inherits = True
-        text = f"{_who(life)} took the place of a static member that the capture does not have"
+        text = f"{life.name} took the place of a static member that the capture does not have"
         self._besides(Cause.weighed(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, Strength.DIFFERS, life))
         self._event(beat, EventKind.REPLACED, life)
         self._answer(beat, life)
@@ -249,7 +249,7 @@ class Walk:
         else:
             how = " (static, no instance of that id was known)" if beat.instance_id else ""
             what = "JoinGroup without a member id" if beat.protocol == CLASSIC else "heartbeat with epoch 0"
-            cause = Cause(Trigger.MEMBER_JOINED, beat.asked_at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
+            cause = Cause(Trigger.MEMBER_JOINED, beat.asked_at, beat.packet, f"{life.name} joined: {what}{how}", life)
             if self.epoch is None and (beat.epoch or 0) > 1:  # others may have been there, whom the capture lacks
                 cause.doubt()
             life.begin = self._bump(cause, beat, sure=bool(beat.topics) and not beat.regex)
@@ -312,11 +312,11 @@ class Walk:
             reason = f", for the reason “{beat.reason}”" if beat.reason else ""
             said = trigger_by_reason(beat.reason or "")
             trigger = said or (Trigger.MEMBER_LEFT if own else Trigger.REMOVED_BY_ADMIN)
-            text = f"{_who(life)} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
+            text = f"{life.name} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
             certainty = Certainty.CERTAIN if own or said else Certainty.LIKELY
             cause = Cause(trigger, beat.at, beat.packet, text, life, certainty)
         else:
-            text = f"{_who(life)} left: heartbeat with epoch {beat.sent}"
+            text = f"{life.name} left: heartbeat with epoch {beat.sent}"
             cause = Cause(Trigger.MEMBER_LEFT, beat.at, beat.packet, text, life)
         if not beat.answered:
             cause.doubt()
@@ -327,9 +327,8 @@ class Walk:
         life = self.alive.get(beat.member_id)
         error = beat.error or ""
         if beat.sent == 0 and not (beat.protocol == CLASSIC and life is not None):
-            if not beat.quiet or life is None:
-                event = EventKind.MEMBER_ID_GIVEN if error == Error.MEMBER_ID_REQUIRED else EventKind.JOIN_REFUSED
-                self._event(beat, event, None, None if event == EventKind.MEMBER_ID_GIVEN else error)
+            event = EventKind.MEMBER_ID_GIVEN if error == Error.MEMBER_ID_REQUIRED else EventKind.JOIN_REFUSED
+            self._event(beat, event, None, None if event == EventKind.MEMBER_ID_GIVEN else error)
             return
         if error == Error.REBALANCE_IN_PROGRESS:
             if life is not None:
@@ -344,7 +343,7 @@ class Walk:
         if life is None:
             if not beat.member_id or beat.member_id in self._members:
                 return
-            life = self._first_seen(beat) if beat.sent is not None and beat.sent > 0 else self._new_life(beat)
+            life = self._first_seen(beat)
             if error in NOT_A_MEMBER:  # that was before the capture
                 self._event(beat, EventKind.FENCED, life, error)
                 self._end(life)
@@ -507,7 +506,7 @@ class Walk:
             return None
         asked = beat.regex or listed(beat.topics or (), 20)
         self._event(beat, EventKind.SUBSCRIPTION_CHANGED, life, asked)
-        text = f"{_who(life)} asks for other topics: {asked}"
+        text = f"{life.name} asks for other topics: {asked}"
         strength = Strength.SAID if changed else Strength.DIFFERS
         return Cause.weighed(Trigger.SUBSCRIPTION_CHANGED, beat.asked_at, beat.packet, text, strength, life)
 
@@ -525,10 +524,10 @@ class Walk:
         if row is None or row.cause is not None or row.found is not beat:
             return
         if waited[0] and not life.missing_internal_topics:
-            text = f"{_who(life)} was told that internal topics are missing, and is not any more"
+            text = f"{life.name} was told that internal topics are missing, and is not any more"
             row.cause = Cause.weighed(Trigger.INTERNAL_TOPICS_CREATED, beat.at, beat.packet, text, Strength.FITS)
         elif waited[1] and not life.missing_source_topics:
-            text = f"{_who(life)} was told that source topics are missing or badly partitioned, and is not any more"
+            text = f"{life.name} was told that source topics are missing or badly partitioned, and is not any more"
             row.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, beat.at, beat.packet, text, Strength.FITS)
 
     # Members
@@ -618,7 +617,3 @@ class Walk:
                 detail=detail,
             )
         )
-
-
-def _who(life: Life) -> str:
-    return life.client_id or life.member_id

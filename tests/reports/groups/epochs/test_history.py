@@ -455,7 +455,7 @@ def test_a_topic_that_is_deleted_and_made_again() -> None:
     talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=["t", "u"])
     talk.beat(50, "a", 1)
     talk.beat(1000, "a", 1, 2, given=[0, 1])
-    talk.beat(2000, "a", 2)
+    talk.beat(2000, "a", 2, owned=[0, 1])
     talk.beat(9000, "a", 2, 3, given={"t": [0, 1], "u": [0]})
     found = of(epochs(talk.log()))
     assert [found[number].trigger for number in (2, 3)] == ["topic_partitions_changed"] * 2
