@@ -70,7 +70,7 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         rebalance.members = [_member(life, window, software[life.member_id]) for life in window.lives]
         _cost(rebalance, walk, window, gaps)
         end = rebalance.stable if rebalance.stable is not None else until
-        later = [other.cause for other in rows[place + 1 : place + _LATER_ROWS] if other.cause]
+        later = [other.cause for other in rows[place + 1 : place + 1 + _LATER_ROWS] if other.cause]
         rebalance.contributing = [_contributing(cause) for cause in [*row.others, *later] if cause.at <= end]
         whole = members_known and sound[place]
         if not whole and rebalance.certainty == Certainty.CERTAIN and not _named_at_once(row):

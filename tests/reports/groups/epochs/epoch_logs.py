@@ -66,12 +66,14 @@ class Epochs(Conversation):
         regex: str | None = None,
         error: str | None = None,
         instance: str | None = None,
+        assignor: str | None = None,
         **more: Any,
     ) -> Message:
         """A heartbeat; given and owned are partitions of t."""
         request: dict[str, Any] = {"memberId": member, "memberEpoch": sent, "instanceId": instance}
         request["subscribedTopicNames"] = (["t"] if sent == 0 and regex is None else None) if topics is None else topics
         request["subscribedTopicRegex"] = regex
+        request["serverAssignor"] = assignor
         request["rebalanceTimeoutMs"] = 4000 if sent == 0 else -1
         request["topicPartitions"] = parts(owned if owned is not None or sent else [])
         response: dict[str, Any] = {"memberId": member, "memberEpoch": sent if epoch is None else epoch}
@@ -87,10 +89,10 @@ class Epochs(Conversation):
         for at in range(int(begin), int(end), 1000):
             self.beat(at, member, epoch)
 
-    def ends(self, at: float, client: str, how: str = "rst") -> None:
+    def ends(self, at: float, client: str, how: str = "rst", software: str | None = None) -> None:
         """A client's connection ends."""
         connection = hash_of(client + "10.0.0.1:9092")
-        end = ConnectionEnd(connection, client, 1, "", client, START, START + int(at * MS), how, None, None)
+        end = ConnectionEnd(connection, client, 1, "", client, START, START + int(at * MS), how, software, "1.0")
         self.ended[connection] = end
 
     def two(self) -> None:

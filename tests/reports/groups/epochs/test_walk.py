@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.groups.migration import by_protocol
 from kafkascope.reports.vocabulary.triggers import Certainty
-from tests.reports.groups.epochs.epoch_logs import Epochs, epochs, ms, said, told
-from tests.reports.groups.group_logs import of
+from tests.reports.groups.epochs.epoch_logs import Epochs, epochs, join_of, mixed, ms, said, streams, told
+from tests.reports.groups.group_logs import Conversation, changed, of
 
 
 def causes(found: dict[int, Rebalance]) -> dict[int, tuple[str, str | None, str]]:
@@ -396,3 +398,421 @@ def test_an_epoch_without_a_cause_is_that_of_one_member_that_was_taken_out() -> 
         (4, "session_timeout", "c"),
         (5, "session_timeout", "b"),
     ]
+
+
+def test_a_static_member_that_speaks_again_after_it_stepped_out_is_back() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(2500, "b", 2)
+    talk.beat(3000, "b", -2, instance="i")
+    talk.beats(3500, 12_000, "b", 2)
+    talk.beat(12_000, "a", 2, 3, given=[0, 1, 4])
+    assert of(epochs(talk.log()))[3].trigger == "topic_partitions_changed"
+
+
+@pytest.mark.parametrize(
+    ("client", "reason", "expected", "text"),
+    [
+        (None, None, ("member_left", "b~1", Certainty.CERTAIN), "b left: LeaveGroup"),
+        (
+            None,
+            "consumer poll timeout has expired.",
+            ("poll_timeout", "b~1", Certainty.CERTAIN),
+            "b left: LeaveGroup, for the reason “consumer poll timeout has expired.”",
+        ),
+        (
+            "admin",
+            "maintenance",
+            ("removed_by_admin", "b~1", Certainty.LIKELY),
+            "b was taken out by another client: LeaveGroup, for the reason “maintenance”",
+        ),
+        (
+            "admin",
+            "member was removed by an admin: update",
+            ("removed_by_admin", "b~1", Certainty.CERTAIN),
+            "b was taken out by another client: LeaveGroup, for the reason “member was removed by an admin: update”",
+        ),
+    ],
+)
+def test_a_classic_member_says_why_it_leaves_a_group_with_epochs(
+    client: str | None, reason: str | None, expected: tuple[str, str, str], text: str
+) -> None:
+    talk = mixed()
+    talk.leave(8000, "b~1", reason, client=client)
+    talk.beat(9000, "c", 2, 3, given=[2, 3])
+    history = by_protocol(talk.log())
+    third = of(history)[3]
+    assert causes({3: third}) == {3: expected}
+    assert said(third) == [(expected[0], 1.0, 8000, text)]
+    event = "member_removed" if client else "left"
+    assert told(history)[-3] == (8000, event, "b~1", None, 32, reason)
+
+
+def test_what_classic_members_say_and_are_told_in_a_group_with_epochs() -> None:
+    talk = mixed()
+    talk.heartbeat(8000, "b~1", 2)
+    talk.heartbeat(9000, "b~1", 2, "REBALANCE_IN_PROGRESS", took=2)
+    history = by_protocol(talk.log())
+    assert [each for each in told(history) if each[2] == "b~1" and each[0] is not None and each[0] > 6000] == [
+        (6101, "heartbeat_refused", "b~1", 1, 25, "REBALANCE_IN_PROGRESS"),
+        (6110, "joined", "b~1", 2, 26, None),
+        (6111, "epoch_seen", "b~1", 2, 27, None),
+        (6121, "synced", "b~1", 2, 29, "t 2"),
+    ]
+    second = of(history)[2]
+    # An eager member gives up all that it has as it joins again.
+    assert [(each.partition, ms(each.since), each.ms) for each in second.unowned] == [
+        ("t-2", 6110, 11.0),
+        ("t-3", 6110, 891.0),
+    ]
+
+
+def test_a_classic_member_that_joins_a_group_with_epochs() -> None:
+    talk = mixed()
+    talk.join(8000, "d~1", new=True, error="MEMBER_ID_REQUIRED")
+    request = join_of("") | {"memberId": ""}
+    talk.say(8100, "JoinGroup", "d", request, {"generationId": 3, "leader": "", "memberId": "d~1"})
+    talk.beat(9000, "c", 2, 3)
+    history = by_protocol(talk.log())
+    third = of(history)[3]
+    assert causes({3: third}) == {3: ("member_joined", "d~1", Certainty.CERTAIN)}
+    assert said(third)[0][3] == "d joined: JoinGroup without a member id"
+    assert [each for each in told(history) if each[2] == "d~1"][:2] == [
+        (8001, "member_id_given", "d~1", None, 33, None),
+        (8100, "joined", "d~1", 3, 34, None),
+    ]
+
+
+@pytest.mark.parametrize("topics", [("t",), ("t", "u")])
+def test_a_classic_member_that_joins_again_asks_for_other_topics_or_not(topics: tuple[str, ...]) -> None:
+    talk = mixed()
+    talk.say(8000, "JoinGroup", "b", join_of("b~1", topics), {"generationId": 3, "leader": "", "memberId": "b~1"})
+    talk.beat(9000, "c", 2, 3)
+    third = of(by_protocol(talk.log()))[3]
+    changed_them = len(topics) > 1
+    assert third.trigger == ("subscription_changed" if changed_them else "unknown")
+
+
+def test_a_classic_member_that_was_taken_out_before_the_group_got_epochs_is_no_member_of_them() -> None:
+    talk = Epochs()
+    talk.formed(0, 1, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
+    talk.again(15_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    talk.beat(20_000, "c", 0, 3, given=[])
+    third = of(by_protocol(talk.log()))[3]
+    assert [(each.member_id, each.assignment_before) for each in third.members] == [
+        ("a~1", ["t-0", "t-1", "t-2", "t-3"]),
+        ("c", []),
+    ]
+
+
+# Epochs that are seen
+
+
+@pytest.mark.parametrize(("at", "certainty"), [(12_500, Certainty.LIKELY), (12_501, Certainty.CERTAIN)])
+def test_who_is_first_heard_of_long_after_the_capture_began_joined_within_it(at: int, certainty: str) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0])
+    talk.beats(1000, at, "a", 1)
+    talk.beat(at, "b", 1, owned=[1])  # else it would have been there before, as others may have been
+    talk.beat(20_000, "c", 0, 2, given=[])
+    talk.beat(30_000, "c", 2)
+    assert causes(of(epochs(talk.log())))[2] == ("member_joined", "c", certainty)
+
+
+def test_the_first_word_of_a_member_may_be_answered_with_an_epoch_that_is_new_to_it() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 5, 6)
+    found = of(epochs(talk.log()))
+    assert causes(found) == {6: ("unknown", None, Certainty.GUESSED)}
+    assert said(found[6])[0][3].startswith("no member joined, left, fell silent or asked for other topics")
+
+
+@pytest.mark.parametrize(("member", "members"), [("a", ["a", "b"]), (None, ["b"])])
+def test_an_answer_without_its_request_tells_of_a_member_if_it_names_one(
+    member: str | None, members: list[str]
+) -> None:
+    talk = Epochs()
+    talk.say(0, talk.api, "a", None, {"memberId": member, "memberEpoch": 5})
+    talk.messages[0] = changed(talk.messages[0], outcome="orphan", request_packet=None)
+    talk.beat(1000, "b", 0, 6, given=[1])
+    history = epochs(talk.log())
+    assert [each.member_id for each in of(history)[6].members] == members
+    assert [each[2] for each in told(history) if each[3] == 5] == ([member] if member else [])
+
+
+def test_a_member_that_goes_on_after_its_leaving_is_there() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(2500, "b", 2)
+    talk.beat(3000, "b", -1)
+    talk.beats(3500, 6000, "b", 2)
+    third = of(epochs(talk.log()))[3]
+    assert (third.trigger, [each.member_id for each in third.members]) == ("member_left", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("answered", "epochs_told"), [(1, [1, 2, 3, 4, 1]), (2, [1, 2, 3, 4, 2]), (3, [1, 2, 3, 4, 5])]
+)
+def test_an_empty_group_begins_anew_with_its_first_epochs(answered: int, epochs_told: list[int]) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", -1)
+    talk.beat(3100, "b", -1)
+    talk.beat(9000, "c", 0, answered)
+    assert [each.to_generation for each in epochs(talk.log()).rebalances] == epochs_told
+
+
+def test_a_group_that_was_at_its_third_epoch_does_not_begin_anew_with_the_second() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1)
+    talk.beat(1000, "a", 1, 2, topics=["t", "u"])
+    talk.beat(2000, "a", -1)
+    talk.beat(3000, "b", 0, 2)
+    assert [each.to_generation for each in epochs(talk.log()).rebalances] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("jump", "rows"), [(100, 100), (101, 101), (102, 1)])
+def test_a_jump_over_more_than_a_hundred_epochs_is_damage(jump: int, rows: int) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 5)
+    talk.beat(1000, "a", 5, 5 + jump)
+    found = of(epochs(talk.log()))
+    assert len(found) == rows
+    assert max(found) == 5 + jump
+
+
+@pytest.mark.parametrize(
+    ("told_before", "in_request", "given", "shows"),
+    [
+        ([0, 1], None, [0], True),
+        ([0, 1], [0, 1], [0], True),
+        ([0, 1], [0], [0], False),  # it gave that up already
+        ([0], None, [0], False),  # it never had 1
+        ([0, 1], None, [0, 1, 2], False),
+    ],
+)
+def test_an_answer_that_takes_partitions_away_shows_the_next_epoch(
+    told_before: list[int], in_request: list[int] | None, given: list[int], shows: bool
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0, 1])
+    talk.beat(50, "a", 1, owned=told_before)
+    talk.beat(1000, "a", 1, owned=in_request, given=given)
+    found = of(epochs(talk.log()))
+    assert sorted(found) == [1, 2][: 1 + shows]
+    if shows:
+        assert (found[2].inferred, ms(found[2].started), found[2].stable) == (True, 1000, None)
+
+
+def test_members_of_share_groups_need_not_give_up_partitions_before_they_reach_an_epoch() -> None:
+    talk = Epochs()
+    talk.api = "ShareGroupHeartbeat"
+    talk.beat(0, "a", 0, 1, given=[0, 1])
+    talk.beat(50, "a", 1, owned=[0, 1])
+    talk.beat(1000, "a", 1, given=[0])
+    assert sorted(of(epochs(talk.log()))) == [1]
+
+
+@pytest.mark.parametrize(("sent", "told_of"), [(1, [2]), (2, [])])
+def test_an_epoch_that_was_raised_before_the_capture_and_is_reached_within_it(sent: int, told_of: list[int]) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 2, owned=[0])
+    talk.beat(1000, "b", sent, 2, owned=[1])
+    found = of(epochs(talk.log()))
+    assert sorted(found) == told_of
+    if told_of:
+        assert causes(found) == {2: ("unknown", None, Certainty.GUESSED)}
+        assert said(found[2]) == [("unknown", 1.0, None, "it was raised before the capture began")]
+        assert not found[2].inferred
+
+
+def test_who_joined_with_a_pattern_is_shown_by_the_one_that_was_taken_out_after_it() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0])
+    talk.beat(1000, "b", 0, 1, given=[], regex="t.*")
+    talk.beat(5000, "a", 1, error="UNKNOWN_MEMBER_ID")
+    found = of(epochs(talk.log()))
+    assert causes(found) == {
+        1: ("member_joined", "a", Certainty.CERTAIN),
+        2: ("member_joined", "b", Certainty.CERTAIN),
+        3: ("session_timeout", "a", Certainty.LIKELY),
+    }
+    assert ms(found[3].started) == 5000
+
+
+def test_an_epoch_that_was_shown_while_a_request_was_on_its_way_is_named_by_its_answer() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "b", 2, 3, took=10)
+    talk.beat(2995, "a", 2, 3, topics=["u"], took=20)
+    talk.beat(3100, "b", 3)
+    found = of(epochs(talk.log()))
+    assert causes(found)[3] == ("subscription_changed", "a", Certainty.CERTAIN)
+    assert sorted(found) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("began", "took", "same"), [(3010, 20, True), (3011, 20, False), (2990, 20, True), (2990, 19, False)]
+)
+def test_an_epoch_that_was_shown_before_a_request_or_after_its_answer_was_not_raised_by_it(
+    began: int, took: int, same: bool
+) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "b", 2, 3, took=10)
+    talk.beat(began, "a", 2, topics=["u"], took=took)
+    talk.beat(3100, "a", 2, 3 if same else 4)
+    found = of(epochs(talk.log()))
+    assert causes(found)[3 if same or began < 3000 else 4][:2] == ("subscription_changed", "a")
+    assert sorted(found)[-1] == (3 if same else 4)
+
+
+# What members ask for
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "trigger", "certainty"),
+    [
+        ({}, {"topics": ["u"]}, "subscription_changed", Certainty.CERTAIN),
+        ({}, {"topics": ["t"]}, "unknown", Certainty.GUESSED),
+        ({}, {"regex": "u.*"}, "subscription_changed", Certainty.CERTAIN),
+        ({}, {"regex": ""}, "unknown", Certainty.GUESSED),
+        ({"regex": "t.*"}, {"regex": "u.*"}, "subscription_changed", Certainty.CERTAIN),
+        ({"regex": "t.*"}, {"regex": "t.*"}, "unknown", Certainty.GUESSED),
+        ({"regex": "t.*"}, {"regex": ""}, "subscription_changed", Certainty.CERTAIN),
+    ],
+)
+def test_a_member_that_asks_for_other_topics_than_before(
+    before: dict[str, Any], now: dict[str, Any], trigger: str, certainty: str
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0], **before)
+    talk.beat(1000, "a", 1, 2, **now)
+    assert causes(of(epochs(talk.log())))[2][::2] == (trigger, certainty)
+
+
+@pytest.mark.parametrize(
+    ("now", "trigger", "certainty"),
+    [
+        ({"topics": ["u"]}, "subscription_changed", Certainty.LIKELY),
+        ({"regex": "u.*"}, "subscription_changed", Certainty.LIKELY),
+        ({"topics": []}, "unknown", Certainty.GUESSED),
+    ],
+)
+def test_a_member_of_before_the_capture_tells_its_topics_when_they_change(
+    now: dict[str, Any], trigger: str, certainty: str
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 1, owned=[0])
+    talk.beat(1000, "a", 1, 2, **now)
+    second = of(epochs(talk.log()))[2]
+    assert causes({2: second})[2][::2] == (trigger, certainty)
+    if trigger == "subscription_changed":
+        asked = now.get("regex") or ", ".join(now["topics"])
+        assert said(second)[0][3] == f"a asks for other topics: {asked}"
+
+
+def test_a_member_that_tells_all_else_with_its_topics_had_an_error_before() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 1, owned=[0])
+    request = {"memberId": "a", "memberEpoch": 1, "subscribedTopicNames": ["t"], "rebalanceTimeoutMs": 4000}
+    talk.say(1000, talk.api, "a", request, {"memberEpoch": 2})
+    assert of(epochs(talk.log()))[2].trigger == "unknown"
+
+
+# Streams groups
+
+
+def topology(talk: Conversation, at: float, epoch: int, answered: int) -> None:
+    request = {"memberId": "s", "memberEpoch": 1, "topology": {"epoch": epoch, "subtopologies": []}}
+    talk.say(at, "StreamsGroupHeartbeat", "s", request, {"memberEpoch": answered, "status": []}, version=0)
+
+
+@pytest.mark.parametrize(("epoch", "trigger"), [(0, "unknown"), (1, "subscription_changed")])
+def test_another_topology_raises_the_epoch(epoch: int, trigger: str) -> None:
+    talk = Conversation()
+    streams(talk, 0, 0, 1, [0, 1])
+    topology(talk, 1000, epoch, 2)
+    assert of(epochs(talk.log()))[2].trigger == trigger
+
+
+@pytest.mark.parametrize(
+    ("codes", "then", "trigger", "text"),
+    [
+        ([3], [], "internal_topics_created", "s was told that internal topics are missing, and is not any more"),
+        ([3, 1], [1], "internal_topics_created", "s was told that internal topics are missing, and is not any more"),
+        (
+            [1],
+            [],
+            "topic_partitions_changed",
+            "s was told that source topics are missing or badly partitioned, and is not any more",
+        ),
+        (
+            [2],
+            [],
+            "topic_partitions_changed",
+            "s was told that source topics are missing or badly partitioned, and is not any more",
+        ),
+        ([3], [3], "unknown", None),
+        ([4], [], "unknown", None),
+    ],
+)
+def test_topics_that_a_streams_group_waited_for(
+    codes: list[int], then: list[int], trigger: str, text: str | None
+) -> None:
+    talk = Conversation()
+    streams(talk, 0, 0, 1, [0], *codes)
+    streams(talk, 1000, 1, 2, [0], *then)
+    history = epochs(talk.log())
+    second = of(history)[2]
+    assert second.trigger == trigger
+    if text is not None:
+        assert said(second) == [(trigger, 0.9, 1000, text)]
+        assert second.certainty == Certainty.LIKELY
+    statuses = [each for each in told(history) if each[1] == "status_told"]
+    assert statuses[0] == (1, "status_told", "s", 1, 3, "; ".join("…" for _ in codes))
+    assert len(statuses) == 1 + bool(then)
+
+
+# Descriptions
+
+
+def described(talk: Epochs, at: float, epoch: int, *members: dict[str, Any]) -> None:
+    group = {"groupId": "g", "groupEpoch": epoch, "groupState": "STABLE", "members": list(members)}
+    answer = {"groups": [{"groupId": "other", "groupEpoch": 99, "members": []}, group]}
+    talk.say(at, "ConsumerGroupDescribe", "admin", {"groupIds": ["g"]}, answer)
+
+
+def test_members_of_whom_only_descriptions_tell_are_there_until_they_are_not_listed_any_more() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 3, owned=[0])
+    given = {"topicPartitions": [{"topicId": "t-id", "topicName": "t", "partitions": [1]}]}
+    about = {"memberEpoch": 4, "clientId": "client-b", "clientHost": "/10.0.0.9", "instanceId": "i"}
+    described(
+        talk,
+        1000,
+        4,
+        {"memberId": "b", "subscribedTopicNames": ["u", "t"], "assignment": given} | about,
+        {"memberId": "a"},
+    )
+    talk.beat(2000, "a", 3, 4)
+    described(talk, 3000, 5, {"memberId": "a"})
+    talk.beat(4000, "a", 4, 5)
+    found = of(epochs(talk.log()))
+    assert sorted(found) == [4, 5]
+    b = found[4].members[1]
+    assert (b.member_id, b.client_id, b.host, b.instance_id) == ("b", "client-b", "10.0.0.9", "i")
+    assert (b.subscription, b.assignment_before, b.assignment) == (["t", "u"], [], ["t-1"])
+    assert (ms(found[4].started), found[4].inferred) == (1000, False)
+    assert [each.member_id for each in found[5].members] == ["a"]
+
+
+@pytest.mark.parametrize(("epoch", "answered"), [(0, True), (4, False)])
+def test_a_description_without_an_answer_or_an_epoch_tells_nothing(epoch: int, answered: bool) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 3, owned=[0])
+    described(talk, 1000, epoch, {"memberId": "b"})
+    if not answered:
+        talk.messages[-1] = changed(talk.messages[-1], answered=None)
+    talk.beat(2000, "a", 3)
+    assert of(epochs(talk.log())) == {}
