@@ -153,7 +153,7 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
         text = f"{gone.name}, the last member with epochs, had said nothing more"
         first.evidence = [
             Evidence(text, gone.heard_packet, gone.silent_since(), Strength.DUE, Trigger.SESSION_TIMEOUT),
-            *first.evidence,
+            *(dataclasses.replace(each, rejected=True) for each in first.evidence),
         ]
     else:
         return
