@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkascope.reports.groups.history import Evidence, Member, Rebalance, Unowned
@@ -234,3 +236,56 @@ def test_the_answer_that_gives_partitions_in_an_epoch_shows_who_raised_it(
     for epoch in later:
         talk.beat(2000, "a", 5, 6 + epoch)
     assert of(epochs(talk.log()))[6].certainty == certainty
+
+
+@pytest.mark.parametrize(
+    ("says", "certainty"), [({"sent": -1}, Certainty.CERTAIN), ({"sent": 2, "given": [0, 1, 4]}, Certainty.LIKELY)]
+)
+def test_who_joined_is_less_sure_if_the_next_epoch_comes_soon_and_no_member_says_why(
+    says: dict[str, Any], certainty: str
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0, 1, 2])
+    talk.beat(1000, "b", 0, 2, given=[])
+    talk.beat(1100, "a", 1, 2)
+    talk.beat(2000, "a", **says, epoch=None if says["sent"] < 0 else 3)
+    second = of(epochs(talk.log()))[2]
+    assert (second.trigger, second.certainty) == ("member_joined", certainty)
+
+
+def test_a_member_that_begins_again_in_an_epoch_joined_then() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", 2, error="FENCED_MEMBER_EPOCH")
+    talk.beat(3100, "a", 0, 2, given=[0, 1])
+    talk.beat(9000, "c", 0, 3, given=[])
+    found = of(epochs(talk.log()))
+    for number in (2, 3):
+        assert (ms(found[number].members[0].joined), found[number].members[0].join_ms) == (3100, None)
+
+
+def test_what_was_answered_before_the_next_epoch_showed_is_of_this_one() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "b", 2, 3)
+    talk.beat(3000, "c", 0, 4, given=[], took=300)  # raised while a was on its way to epoch 3
+    talk.beat(3100, "a", 2, 3, given=[0, 1, 4])
+    third = of(epochs(talk.log()))[3]
+    assert {each.member_id: each.sync_ms for each in third.members} == {"a": 101.0, "b": 1.0}
+    assert third.members[0].assignment == ["t-0", "t-1", "t-4"]
+
+
+def test_a_partition_that_two_members_have_is_owned_until_both_have_given_it_up() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0])
+    talk.beat(50, "a", 1, owned=[0])
+    talk.beat(1000, "b", 0, 2, given=[0])
+    talk.beat(1100, "b", 2, owned=[0])
+    talk.beat(1400, "a", 1, given=[])
+    talk.beat(1500, "a", 1, 2, owned=[])
+    talk.beat(3000, "b", -1)
+    talk.beat(4000, "a", 2, 3, given=[0])
+    found = of(epochs(talk.log()))
+    assert [(number, ms(each.since), each.ms) for number in (2, 3) for each in found[number].unowned] == [
+        (3, 3000, 1001.0)
+    ]
