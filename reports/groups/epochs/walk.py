@@ -233,7 +233,6 @@ class Walk:
         life = self._new_life(beat)
         life.learn(beat)
         life.joins.append((beat.at, beat.done))
-        life.inherits = True
         text = f"{life.name} took the place of a static member that the capture does not have"
         self._besides(Cause.weighed(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, Strength.DIFFERS, life))
         self._event(beat, EventKind.REPLACED, life)

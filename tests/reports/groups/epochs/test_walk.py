@@ -183,6 +183,9 @@ def test_who_joins_with_a_pattern_and_is_answered_with_the_epoch_before_may_have
     rest = of(epochs(talk.log()))
     assert causes(rest).pop(1)[:2] == ("member_joined", "a")
     assert {number: cause for number, cause in causes(rest).items() if number > 1} == found
+    assert {number: each.inferred for number, each in rest.items()} == {
+        number: number not in (1, *(epoch for _, epoch in then.values())) for number in rest
+    }
     if then.get("c") == (0, 2):
         text = "c joined: heartbeat with epoch 0 (b joined: heartbeat with epoch 0 before)"
         assert said(rest[2])[0][3] == text
@@ -196,6 +199,46 @@ def test_a_member_that_begins_again_with_other_topics() -> None:
     found = of(epochs(talk.log()))
     assert causes(found)[3] == ("subscription_changed", "b", Certainty.CERTAIN)
     assert said(found[3]) == [("subscription_changed", 1.0, 3100, "b asks for other topics: u")]
+
+
+@pytest.mark.parametrize(("regex", "topics"), [("u.*", None), (None, [])])
+def test_who_asks_for_what_may_have_no_partitions_and_is_answered_with_the_epoch_before_may_have_raised_none(
+    regex: str | None, topics: list[str] | None
+) -> None:
+    joins = Epochs()
+    joins.beat(0, "a", 0, 1, given=[0])
+    joins.beat(1000, "b", 0, 1, given=[], regex=regex, topics=topics)
+    assert sorted(of(epochs(joins.log()))) == [1]
+    if regex:
+        begins_again = Epochs()
+        begins_again.two()
+        begins_again.beat(3000, "b", 0, 2, given=[2, 3], regex=regex)
+        assert sorted(of(epochs(begins_again.log()))) == [1, 2]
+
+
+def test_a_member_that_begins_again_and_is_refused_is_a_join_that_is_refused() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "b", 0, error="GROUP_MAX_SIZE_REACHED")
+    assert told(epochs(talk.log()))[-1] == (3001, "join_refused", "b", None, 17, "GROUP_MAX_SIZE_REACHED")
+
+
+def test_one_epoch_without_a_cause_accounts_for_one_of_two_silent_members() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(2500, "c", 0, 3, given=[])
+    talk.beat(2600, "a", 2, 3)
+    talk.beat(2700, "b", 2, 3)
+    talk.beat(2800, "c", 3, given=[4])
+    talk.beats(3600, 14_600, "a", 3)
+    talk.beat(14_600, "a", 3, 4)
+    talk.beat(15_000, "b", 0, 4, given=[2])  # it was taken out, and joined with an epoch that no answer has named yet
+    talk.beat(15_100, "c", 0, 4, given=[3])  # nothing shows that it was
+    history = epochs(talk.log())
+    came = [
+        (each[1], each[2]) for each in told(history) if each[0] and each[0] >= 15_000 and each[1].endswith("joined")
+    ]
+    assert came == [("joined", "b"), ("rejoined", "c")]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +309,15 @@ def test_a_static_member_that_is_replaced_raises_the_epoch_if_it_asks_for_other_
         assert [(each.trigger, ms(each.at)) for each in found[1].contributing] == []
 
 
+@pytest.mark.parametrize(("regex", "epochs_told"), [("t.*", [1]), ("u.*", [1, 2])])
+def test_a_static_member_that_is_replaced_may_ask_for_another_pattern(regex: str, epochs_told: list[int]) -> None:
+    talk = Epochs()
+    talk.beat(0, "a~1", 0, 1, given=[0, 1], instance="i", topics=[], regex="t.*")
+    talk.beat(1000, "a~1", -2, instance="i")
+    talk.beat(2000, "a~2", 0, 1, given=[0, 1], instance="i", topics=[], regex=regex)
+    assert sorted(of(epochs(talk.log()))) == epochs_told
+
+
 def test_a_static_member_that_is_replaced_while_an_epoch_is_open_is_told_with_it() -> None:
     talk = Epochs()
     talk.beat(0, "a~1", 0, 1, given=[0, 1], instance="i")
@@ -327,6 +379,16 @@ def test_a_static_member_that_is_replaced_in_a_classic_group_raises_no_epoch() -
     ]
 
 
+def test_a_static_member_that_was_replaced_within_a_generation_is_no_member_of_the_first_epoch() -> None:
+    talk = Epochs()
+    talk.join(0, "a~1", generation=1, new=True, instance="i", members={"a~1": {}}, took=3000)
+    talk.sync(3100, "a~1", 1, {"t": [0, 1]}, {"a~1": {"t": [0, 1]}})
+    talk.join(5000, "a~2", generation=1, new=True, instance="i", members={"a~2": {}}, took=10)
+    talk.sync(5100, "a~2", 1, {"t": [0, 1]})
+    talk.beat(7000, "c", 0, 2, given=[])
+    assert [each.member_id for each in of(by_protocol(talk.log()))[2].members] == ["a~2", "c"]
+
+
 # Members that go
 
 
@@ -368,6 +430,15 @@ def test_a_leave_that_is_refused() -> None:
     assert [each for each in told(history) if each[1] == "leave_refused"] == [
         (3001, "leave_refused", "b", None, 17, "NOT_COORDINATOR")
     ]
+    assert list(of(history)) == [1, 2]
+
+
+def test_a_leave_of_a_member_of_which_nothing_is_known_and_that_is_none() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "c", -1, error="UNKNOWN_MEMBER_ID")
+    history = epochs(talk.log())
+    assert told(history)[-1] == (3001, "leave_refused", "c", None, 17, "UNKNOWN_MEMBER_ID")
     assert list(of(history)) == [1, 2]
 
 
@@ -643,12 +714,13 @@ def test_who_joined_with_a_pattern_is_shown_by_the_one_that_was_taken_out_after_
 def test_an_epoch_that_was_shown_while_a_request_was_on_its_way_is_named_by_its_answer() -> None:
     talk = Epochs()
     talk.two()
-    talk.beat(3000, "b", 2, 3, took=10)
+    talk.beat(3000, "b", 2, given=[2], took=10)  # it is asked to give up 3: the group is at epoch 3
     talk.beat(2995, "a", 2, 3, topics=["u"], took=20)
-    talk.beat(3100, "b", 3)
+    talk.beat(3100, "b", 2)
     found = of(epochs(talk.log()))
     assert causes(found)[3] == ("subscription_changed", "a", Certainty.CERTAIN)
     assert sorted(found) == [1, 2, 3]
+    assert not found[3].inferred
 
 
 @pytest.mark.parametrize(
@@ -772,6 +844,43 @@ def test_topics_that_a_streams_group_waited_for(
     statuses = [each for each in told(history) if each[1] == "status_told"]
     assert statuses[0] == (1, "status_told", "s", 1, 3, "; ".join("…" for _ in codes))
     assert len(statuses) == 1 + bool(then)
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_an_answer_whose_assignment_is_delayed_shows_the_next_epoch_without_naming_it(sent: int) -> None:
+    talk = Conversation()
+    streams(talk, 0, 0, 1, [0])
+    request: dict[str, Any] = {"memberId": "r" if sent == 0 else "s", "memberEpoch": sent, "activeTasks": None}
+    request["topology"] = {"epoch": 0, "subtopologies": [{"subtopologyId": "0", "sourceTopics": ["lines"]}]}
+    status = [{"statusCode": 5, "statusDetail": "…"}]
+    talk.say(1000, "StreamsGroupHeartbeat", "r", request, {"memberEpoch": 1, "status": status}, version=0)
+    second = of(epochs(talk.log()))[2]
+    assert (second.trigger, second.inferred) == ("member_joined" if sent == 0 else "unknown", True)
+
+
+def test_a_member_that_joins_again_waited_for_nothing_in_its_life_before() -> None:
+    talk = Conversation()
+    streams(talk, 0, 0, 1, [0], 3)
+    streams(talk, 1000, 0, 2, [0], 4)
+    assert of(epochs(talk.log()))[2].trigger == "unknown"
+
+
+def test_of_many_topics_that_a_member_asks_for_twenty_are_told() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0])
+    talk.beat(1000, "a", 1, 2, topics=[f"t{number:02}" for number in range(21)])
+    assert said(of(epochs(talk.log()))[2])[0][3].endswith("t18, t19 and 1 more")
+
+
+def test_a_cooperative_member_keeps_what_it_has_as_it_joins_again() -> None:
+    talk = mixed()
+    request = join_of("b~1")
+    request["protocols"][0]["metadata"]["ownedPartitions"] = [{"topic": "t", "partitions": [2]}]
+    talk.beat(8000, "d", 0, 3, given=[])
+    talk.say(9000, "JoinGroup", "b", request, {"generationId": 3, "leader": "", "memberId": "b~1"})
+    talk.sync(9100, "b~1", 3, {"t": [2]})
+    talk.beat(9200, "c", 2, 3)
+    assert of(by_protocol(talk.log()))[3].unowned == []
 
 
 # Descriptions
