@@ -155,7 +155,10 @@ def test_members_of_share_groups_have_partitions_together() -> None:
     talk.beat(3500, "a", 2, 3, given=[0, 1, 2, 3])
     found = of(epochs(talk.log()))
     assert {(tuple(each.moved), tuple(each.unowned), each.unowned_ms) for each in found.values()} == {((), (), None)}
-    assert [found[number].cost_ms for number in (2, 3)] == [1010.0, 501.0]
+    assert [(found[number].protocol, found[number].cost_ms) for number in (2, 3)] == [
+        ("share", 1010.0),
+        ("share", 501.0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,12 +198,27 @@ def test_an_epoch_with_nobody_in_it_is_stable_at_once() -> None:
 
 def test_an_epoch_is_never_raised_after_one_that_came_later() -> None:
     talk = Epochs()
-    talk.two()
-    talk.beat(3000, "a", 2, 4)
-    talk.beat(2900, "c", 0, 3, given=[], took=200)
+    talk.beat(100, "a", 0, 1, given=[0])
+    talk.beat(60, "b", 0, 2, given=[], took=100)
+    talk.beat(40, "c", 0, 3, given=[], took=200)
     found = of(epochs(talk.log()))
-    starts = [ms(found[number].started) for number in sorted(found)]
-    assert starts == sorted(starts, key=lambda each: each or 0)
+    assert [(number, found[number].from_generation, ms(found[number].started)) for number in sorted(found)] == [
+        (1, None, 40),
+        (2, 1, 40),
+        (3, 2, 40),
+    ]
+
+
+def test_who_keeps_what_it_had_works_on() -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "c", 0, 3, given=[4])
+    talk.beat(3050, "c", 3, owned=[4])
+    talk.beat(3100, "a", 2, 3)
+    talk.beat(3200, "b", 2, 3)
+    talk.beat(5000, "a", 3, owned=[0, 1])
+    third = of(epochs(talk.log()))[3]
+    assert (ms(third.stable), ms(third.recovered), third.cost_ms) == (3201, 3201, 201.0)
 
 
 @pytest.mark.parametrize(
