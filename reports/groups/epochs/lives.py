@@ -165,5 +165,6 @@ class Life(Terms):
         if beat.epoch is not None and beat.epoch > 0:
             self.epoch = beat.epoch
             self.reached.setdefault(beat.epoch, beat.done)
-        if beat.given is not None and (not self.given or self.given[-1][2] != beat.given):
+        gave_up = bool(self.given and self.dropped) and self.dropped[-1] > self.given[-1][0]
+        if beat.given is not None and (not self.given or gave_up or self.given[-1][2] != beat.given):
             self.given.append((beat.done, self.epoch or 0, beat.given))

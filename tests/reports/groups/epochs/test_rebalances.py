@@ -9,7 +9,7 @@ import pytest
 from kafkascope.reports.groups.history import Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.groups.migration import by_protocol
 from kafkascope.reports.vocabulary.triggers import Certainty
-from tests.reports.groups.epochs.epoch_logs import Epochs, epochs, ms
+from tests.reports.groups.epochs.epoch_logs import Epochs, epochs, join_of, mixed, ms
 from tests.reports.groups.group_logs import MS, START, of
 
 
@@ -291,6 +291,33 @@ def test_what_was_answered_before_the_next_epoch_showed_is_of_this_one() -> None
     third = of(epochs(talk.log()))[3]
     assert {each.member_id: each.sync_ms for each in third.members} == {"a": 101.0, "b": 1.0}
     assert third.members[0].assignment == ["t-0", "t-1", "t-4"]
+
+
+def test_of_several_times_without_an_owner_the_longest_is_told() -> None:
+    talk = mixed()  # b joins again at 6,110 ms and has partition 2 back at 6,121 ms
+    for at, synced in ((6500, 6700), (6800, 6850)):
+        answer = {"generationId": 2, "leader": "", "memberId": "b~1"}
+        talk.say(at, "JoinGroup", "b", join_of("b~1"), answer)
+        talk.sync(synced, "b~1", 2, {"t": [2]})
+    second = of(by_protocol(talk.log()))[2]
+    assert [(each.partition, ms(each.since), each.ms) for each in second.unowned] == [
+        ("t-0", 6010, 11.0),
+        ("t-1", 6010, 11.0),
+        ("t-2", 6500, 201.0),
+        ("t-3", 6110, 891.0),
+    ]
+    assert second.unowned_ms == 891.0
+
+
+def test_an_eager_member_that_is_given_again_what_it_gave_up_owns_it_again() -> None:
+    talk = mixed()  # a joins again at 6,010 ms, and has at 6,021 ms what it had before
+    talk.leave(8000, "a~1")
+    talk.beat(9000, "c", 2, 3, given=[0, 1, 3])
+    third = of(by_protocol(talk.log()))[3]
+    assert [(each.partition, ms(each.since), each.ms) for each in third.unowned] == [
+        ("t-0", 8000, 1001.0),
+        ("t-1", 8000, 1001.0),
+    ]
 
 
 def test_a_partition_that_two_members_have_is_owned_until_both_have_given_it_up() -> None:

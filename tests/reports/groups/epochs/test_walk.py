@@ -533,6 +533,8 @@ def test_what_classic_members_say_and_are_told_in_a_group_with_epochs() -> None:
     second = of(history)[2]
     # An eager member gives up all that it has as it joins again.
     assert [(each.partition, ms(each.since), each.ms) for each in second.unowned] == [
+        ("t-0", 6010, 11.0),
+        ("t-1", 6010, 11.0),
         ("t-2", 6110, 11.0),
         ("t-3", 6110, 891.0),
     ]
