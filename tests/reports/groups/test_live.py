@@ -11,7 +11,7 @@ import pytest
 from kafkascope.reports.groups import live
 from kafkascope.reports.groups.history import GroupHistory, GroupLog
 from kafkascope.reports.groups.live import LiveGroups
-from kafkascope.reports.groups.messages import Message, group_rows
+from kafkascope.reports.groups.messages import Message, group_rows, messages_of
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.tables import GROUP_CONNECTIONS, GROUP_MESSAGES
 from tests.reports.groups.epochs.epoch_logs import Epochs, ms
@@ -153,6 +153,14 @@ def test_messages_that_come_late_are_put_in_order() -> None:
     assert (told.events, told.rebalances) == (known.events, known.rebalances)
 
 
+def test_messages_of_two_connections_that_come_one_after_the_other_are_put_in_order() -> None:
+    talk = two()
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages[::2]), TOPICS)
+    groups.feed(rows(talk.messages[1::2]), TOPICS)
+    assert [message.at for message in groups._groups["g"].messages] == [message.at for message in talk.messages]
+
+
 def test_a_file_is_looked_at_when_a_group_has_grown_by_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted(monkeypatch)
     talk = two()
@@ -165,7 +173,7 @@ def test_a_file_is_looked_at_when_a_group_has_grown_by_a_quarter(monkeypatch: py
 
 
 def test_groups_are_analyzed_in_turn_and_no_longer_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
+    now = 100.0
     analyzed: list[str] = []
 
     def slow(log: GroupLog) -> GroupHistory:
@@ -181,10 +189,10 @@ def test_groups_are_analyzed_in_turn_and_no_longer_than_they_may(monkeypatch: py
         groups.feed(rows([talk.heartbeat(place, "m~1", 1)], name), TOPICS)
     groups.feed(None, TOPICS, moment(10_000))
     assert analyzed == ["c", "b"]  # longer than half a second: one more waits as long as that took
-    now = 1.19
+    now = 101.19
     groups.feed(None, TOPICS, moment(10_000))
     assert analyzed == ["c", "b"]
-    now = 1.2
+    now = 101.21
     groups.feed(None, TOPICS, moment(10_000))
     assert analyzed == ["c", "b", "a"]
 
@@ -215,6 +223,38 @@ def test_of_too_many_messages_those_are_kept_that_say_something_new(monkeypatch:
     assert again.events == []
 
 
+def test_errors_and_what_is_new_enough_are_kept_though_they_repeat_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_MESSAGES", 5)
+    monkeypatch.setattr(live, "THINNED_AFTER", 5 * SECOND * MS)
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0])
+    for at in (1000, 2000):
+        talk.beat(at, "a", 1, error="NOT_COORDINATOR")
+    for at in (3000, 4000, 5000, 6000, 7000):
+        talk.beat(at, "a", 1)
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages), TOPICS)
+    groups.feed(None, TOPICS, moment(11_000))
+    assert [ms(message.at) for message in groups._groups["g"].messages] == [3000, 6000, 7000]
+    monkeypatch.setattr(live, "MOST_MESSAGES", 6)
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages), TOPICS)
+    groups.feed(None, TOPICS, moment(11_000))
+    assert [ms(message.at) for message in groups._groups["g"].messages] == [0, 1000, 2000, 3000, 6000, 7000]
+
+
+def test_of_the_time_before_the_half_that_is_left_nothing_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_MESSAGES", 6)
+    talk = two()
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages), TOPICS)
+    groups.feed(None, TOPICS, moment(10_000))
+    group = groups._groups["g"]
+    assert (ms(group.thinned), [ms(message.at) for message in group.messages]) == (1100, [1100, 2000, 2010])
+    assert min(at for at in group.events.values()) == group.thinned
+    assert groups.finish(TOPICS).rebalances == []
+
+
 def test_if_that_is_still_too_much_the_older_half_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MOST_MESSAGES", 6)
     monkeypatch.setattr(live, "THINNED_AFTER", 5 * SECOND * MS)
@@ -228,6 +268,27 @@ def test_if_that_is_still_too_much_the_older_half_goes(monkeypatch: pytest.Monke
     assert ms(group.thinned) == 45_000
     assert [each.to_generation for each in told.rebalances] == [1, 2]
     assert groups.finish(TOPICS) == GroupHistory()
+
+
+def test_groups_are_forgotten_until_a_quarter_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_IN_ALL", 8)
+    groups = LiveGroups(clock=lambda: 0.0)
+    for name in "abcdefghi":
+        groups.feed(rows(two().messages[:1], name), TOPICS)
+    assert "".join(groups._groups) == "defghi"
+
+
+def test_where_all_groups_have_too_much_what_is_repeated_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_IN_ALL", 20)
+    monkeypatch.setattr(live, "THINNED_AFTER", 5 * SECOND * MS)
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=[0])
+    talk.beats(1000, 22_000, "a", 1)
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages[:20]), TOPICS)
+    groups.feed(rows(talk.messages[20:]), TOPICS)
+    kept = [ms(message.at) for message in groups._groups["g"].messages]
+    assert kept == [0, 1000, *range(17_000, 22_000, 1000)]  # of the last five seconds all is there
 
 
 @pytest.mark.parametrize(("most", "kept", "told"), [(21, ["b", "a", "d"], []), (20, ["a", "d"], ["b", "a", "d", "b"])])
@@ -275,3 +336,21 @@ def test_a_fault_of_ours_is_told_once_and_stops_nothing(monkeypatch: pytest.Monk
     assert (issue.connection, issue.packet) == (talk.messages[0].connection, 2)
     groups.finish(TOPICS)
     assert groups.take_issues() == []
+
+
+def test_rows_that_cannot_be_read_are_told_and_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKASCOPE_RAISE_FAULTS", raising=False)
+    talk = two()
+
+    def broken(table: pa.Table) -> Any:
+        if table["group_id"][0].as_py() == "bad":
+            raise ValueError("no")
+        return messages_of(table)
+
+    monkeypatch.setattr(live, "messages_of", broken)
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(pa.concat_tables([rows(talk.messages, "bad"), rows(talk.messages, "good")]), TOPICS)
+    assert list(groups._groups) == ["good"]
+    [issue] = groups.take_issues()
+    assert issue.detail is not None
+    assert issue.detail.startswith("group bad: ValueError at ")

@@ -793,3 +793,24 @@ def test_an_epoch_beyond_reason_costs_nothing() -> None:
 def test_nothing_at_all() -> None:
     assert epochs(GroupLog("g", [], {}, {})) == GroupHistory()
     assert by_protocol(GroupLog("g", [], {}, {})) == GroupHistory()
+
+
+def test_each_epoch_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", -1)
+    for level, lines in (
+        (logging.INFO, []),
+        (
+            logging.DEBUG,
+            [
+                "group g: epoch 1, by the word of packet 2",
+                "group g: epoch 2, by the word of packet 6",
+                "group g: epoch 3, by the word of no answer",
+            ],
+        ),
+    ):
+        caplog.clear()
+        with caplog.at_level(level, "kafkascope.reports.groups.epochs.history"):
+            epochs(talk.log())
+        assert [record.getMessage() for record in caplog.records] == lines
