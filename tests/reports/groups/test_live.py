@@ -82,6 +82,33 @@ def test_a_rebalance_is_told_five_seconds_after_its_members_worked_again(now: fl
     assert [each.to_generation for each in groups.finish(TOPICS).rebalances] == [2][len(told) :]
 
 
+@pytest.mark.parametrize(("now", "told"), [(5_999, []), (6_000, ["left"])])
+def test_an_event_is_told_two_seconds_after_it(now: float, told: list[str]) -> None:
+    talk = two()
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages), TOPICS)
+    groups.feed(rows([talk.beat(4000, "b", -1)]), TOPICS)
+    known = groups.feed(None, TOPICS, moment(4011)).events
+    assert known
+    assert all(each.at <= moment(2011) for each in known)
+    assert [each.event for each in groups.feed(None, TOPICS, moment(now)).events] == told
+
+
+def test_a_group_that_begins_anew_has_its_first_epochs_once_more() -> None:
+    talk = two()
+    talk.beat(3000, "a", -1)
+    talk.beat(3100, "b", -1)
+    groups = LiveGroups(clock=lambda: 0.0)
+    groups.feed(rows(talk.messages), TOPICS)
+    first = groups.feed(None, TOPICS, moment(20_000)).rebalances
+    groups.feed(rows([talk.beat(30_000, "c", 0, 1)]), TOPICS)
+    again = groups.feed(None, TOPICS, moment(50_000)).rebalances
+    assert [[(each.to_generation, ms(each.started)) for each in told] for told in (first, again)] == [
+        [(1, 0), (2, 1000), (3, 3000), (4, 3100)],
+        [(1, 30_000)],
+    ]
+
+
 def test_what_is_not_settled_is_looked_at_again_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted(monkeypatch)
     groups = LiveGroups(clock=lambda: 0.0)
