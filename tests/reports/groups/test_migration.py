@@ -33,6 +33,9 @@ def test_a_group_of_one_protocol_has_one_phase() -> None:
     with_epochs = Epochs()
     with_epochs.two()
     assert phases(with_epochs) == [("epochs", None, None, 7)]
+    refused = Epochs()
+    refused.beat(0, "a", 0, error="GROUP_AUTHORIZATION_FAILED")
+    assert phases(refused) == [("epochs", None, None, 1)]
     assert phases(Conversation()) == [("classic", None, None, 0)]
 
 
