@@ -65,7 +65,14 @@ def test_a_heartbeat_that_tells_nothing_new() -> None:
 
 @pytest.mark.parametrize(
     ("sent", "answered", "joins", "leaves"),
-    [(0, 1, True, False), (1, 1, False, False), (-1, -1, False, True), (-2, -2, False, True), (None, -1, False, True)],
+    [
+        (0, 1, True, False),
+        (1, 1, False, False),
+        (-1, -1, False, True),
+        (-2, -2, False, True),
+        (None, -1, False, True),
+        (None, 0, False, False),
+    ],
 )
 def test_the_epoch_says_who_joins_and_who_leaves(sent: int | None, answered: int, joins: bool, leaves: bool) -> None:
     talk = Conversation()
@@ -148,6 +155,8 @@ def test_a_classic_join_is_a_beat_of_epoch_zero() -> None:
     assert (joined.rebalance_timeout_ms, joined.session_timeout_ms) == (60_000, 10_000)
     assert (joined.instance_id, joined.reason, joined.leader) == ("i", "why", "a~1")
     assert (refused.epoch, refused.leader, refused.reason, refused.joins) == (None, None, None, False)
+    talk.join(200, "a~1", error="ILLEGAL_GENERATION")  # such an answer names nobody
+    assert read(talk)[2].member_id == "a~1"
 
 
 @pytest.mark.parametrize(("generation", "epoch"), [(-1, None), (0, 0), (1, 1)])

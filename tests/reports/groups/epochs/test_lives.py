@@ -7,7 +7,7 @@ import pytest
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CONSUMER, Beat, BeatReader
 from kafkascope.reports.groups.epochs.lives import Life, Roster
 from tests.reports.groups.epochs.epoch_logs import Epochs
-from tests.reports.groups.group_logs import MS, START, Conversation
+from tests.reports.groups.group_logs import MS, START, Conversation, assignment
 
 A, B, AB = frozenset({"t-0"}), frozenset({"t-1"}), frozenset({"t-0", "t-1"})
 
@@ -100,6 +100,8 @@ def test_a_member_has_what_it_was_given_else_what_it_said() -> None:
     [
         ([(10, A)], [], A),
         ([(10, A)], [(10, 3, B)], A),
+        ([(10, A), (30, B)], [(20, 3, B)], A),
+        ([(11, A)], [(10, 3, B), (20, 4, A)], None),
         ([(11, A)], [(10, 3, B)], None),  # that may be of what it was given
         ([], [(10, 3, B)], None),
         ([], [], None),
@@ -177,3 +179,11 @@ def test_an_answer_brings_a_member_back_that_had_stepped_out() -> None:
     member.away = 5
     member.take(beats(talk)[0])
     assert [member.away, member.heard] == [None, START]
+
+
+def test_an_answer_without_an_epoch_gives_partitions_all_the_same() -> None:
+    talk = Conversation()
+    talk.say(0, "SyncGroup", "a", None, {"assignment": assignment({"t": [0]})})
+    member = life("a~1", CLASSIC)
+    member.take(beats(talk)[0])
+    assert (member.epoch, member.reached, member.given) == (None, {}, [(START + MS, 0, A)])

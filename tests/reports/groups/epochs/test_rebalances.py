@@ -147,6 +147,34 @@ def test_when_partitions_had_no_owner() -> None:
     assert [found[number].moved for number in (3, 4, 5)] == [["t-2"], [], []]
 
 
+def test_what_a_member_of_before_the_capture_said_that_it_has_it_owned() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 5, owned=[0, 1])
+    talk.beat(1000, "b", 0, 6, given=[])
+    talk.beat(1100, "a", 5, given=[0])
+    talk.beat(2000, "a", 5, 6, owned=[0])
+    talk.beat(3000, "b", 6, given=[1])
+    sixth = of(epochs(talk.log()))[6]
+    assert [(each.partition, ms(each.since), each.ms) for each in sixth.unowned] == [("t-1", 2000, 1001.0)]
+
+
+def test_a_topic_that_was_made_again_has_owners_from_then_on() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=["t", "u"])
+    talk.beat(50, "a", 1)
+    talk.beat(1000, "a", 1, 2, given=[0, 1])
+    talk.beat(2000, "a", 2, owned=[0, 1])
+    talk.beat(9000, "a", 2, 3, given={"t": [0, 1], "u": [0]})
+    talk.beat(10_000, "b", 0, 4, given=[], topics=["t", "u"])
+    talk.beat(20_000, "a", -1)
+    talk.beat(21_000, "b", 4, 5, given={"t": [0, 1], "u": [0]})
+    found = of(epochs(talk.log()))
+    assert found[3].unowned == []
+    assert [(each.partition, ms(each.since), each.ms) for each in found[5].unowned] == [
+        (partition, 20_000, 1001.0) for partition in ("t-0", "t-1", "u-0")
+    ]
+
+
 def test_members_of_share_groups_have_partitions_together() -> None:
     talk = Epochs()
     talk.api = "ShareGroupHeartbeat"
