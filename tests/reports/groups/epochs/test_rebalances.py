@@ -285,18 +285,24 @@ def test_the_answer_that_gives_partitions_in_an_epoch_shows_who_raised_it(
 
 
 @pytest.mark.parametrize(
-    ("says", "certainty"), [({"sent": -1}, Certainty.CERTAIN), ({"sent": 2, "given": [0, 1, 4]}, Certainty.LIKELY)]
+    ("then", "triggers", "certainty"),
+    [
+        ([("a", 1, {"topics": ["t", "u"]})], ["subscription_changed"], Certainty.CERTAIN),
+        ([("a", 1, {"given": [0, 1, 2, 3]})], ["topic_partitions_changed"], Certainty.LIKELY),
+        ([("a", 1, {"topics": ["t", "u"]}), ("a", 3, {})], ["subscription_changed", "unknown"], Certainty.LIKELY),
+    ],
 )
-def test_who_joined_is_less_sure_if_the_next_epoch_comes_soon_and_no_member_says_why(
-    says: dict[str, Any], certainty: str
+def test_who_joined_is_less_sure_if_the_next_epochs_come_soon_and_not_each_is_a_members_word(
+    then: list[tuple[str, int, dict[str, Any]]], triggers: list[str], certainty: str
 ) -> None:
     talk = Epochs()
     talk.beat(0, "a", 0, 1, given=[0, 1, 2])
     talk.beat(1000, "b", 0, 2, given=[])
-    talk.beat(1100, "a", 1, 2)
-    talk.beat(2000, "a", **says, epoch=None if says["sent"] < 0 else 3)
-    second = of(epochs(talk.log()))[2]
-    assert (second.trigger, second.certainty) == ("member_joined", certainty)
+    for place, (member, sent, says) in enumerate(then):
+        talk.beat(2000 + 1000 * place, member, sent, 3 + place, **says)
+    found = of(epochs(talk.log()))
+    assert [found[3 + place].trigger for place in range(len(then))] == triggers
+    assert (found[2].trigger, found[2].certainty) == ("member_joined", certainty)
 
 
 def test_a_member_that_begins_again_in_an_epoch_joined_then() -> None:
