@@ -410,8 +410,7 @@ class Walk:
         """Whether an answer takes away what the member has, as far as it told: the group is ahead of its epoch then."""
         if beat.given is None or beat.joins or beat.protocol == SHARE or not life.given or not life.owned:
             return False
-        lost = (life.given[-1][2] - beat.given) & life.owned[-1][1]
-        return bool(lost) and (beat.owned is None or bool(lost & beat.owned))
+        return bool((life.given[-1][2] - beat.given) & life.owned[-1][1])
 
     def _see(self, number: int, beat: Beat, named: bool = True) -> None:
         """The group is at least at this epoch."""
@@ -449,8 +448,6 @@ class Walk:
             if shown.found.at < beat.at:  # that request may have been there first
                 cause.doubt()
             shown.cause = cause
-            if beat.epoch == shown.number:
-                shown.seen = shown.seen or beat
             return shown.number
         if self.epoch is None:
             number = max(answered, 1)
@@ -474,8 +471,6 @@ class Walk:
         self.rows[number] = Row(number, cause, before=self.last, tentative=not sure and answered < number)
         if not self.rows[number].tentative:
             self.epoch = number
-        if answered == number and beat.epoch == number:
-            self.rows[number].seen = self.rows[number].found = beat
         return number
 
     def _shown_meanwhile(self, beat: Beat, answered: int) -> Row | None:
