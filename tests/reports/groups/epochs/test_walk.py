@@ -68,6 +68,7 @@ def test_what_members_say_and_are_told() -> None:
 def test_what_static_members_say_and_are_told() -> None:
     talk = Epochs()
     talk.beat(0, "a~1", 0, 1, given=[0, 1], instance="i")
+    talk.beat(500, "a~1", 1, owned=[0, 1])  # its instance id is known
     talk.beat(1000, "a~1", -2, instance="i")
     talk.beat(2000, "a~2", 0, 1, given=[0, 1], instance="i")
     history = epochs(talk.log())
@@ -75,9 +76,10 @@ def test_what_static_members_say_and_are_told() -> None:
         (0, "joined", "a~1", 1, 2, None),
         (1, "assignment_given", "a~1", 1, 3, "t 0-1"),
         (1, "epoch_seen", "a~1", 1, 3, None),
-        (1000, "left", "a~1", None, 4, "static: it may come back within its session"),
-        (2001, "assignment_given", "a~2", 1, 7, "t 0-1"),
-        (2001, "replaced", "a~2", 1, 7, "a~1 before"),
+        (500, "assignment_reported", "a~1", 1, 4, "t 0-1"),
+        (1000, "left", "a~1", None, 6, "static: it may come back within its session"),
+        (2001, "assignment_given", "a~2", 1, 9, "t 0-1"),
+        (2001, "replaced", "a~2", 1, 9, "a~1 before"),
     ]
     assert {each.instance_id for each in history.events} == {"i"}
 
@@ -517,6 +519,7 @@ def test_a_classic_member_says_why_it_leaves_a_group_with_epochs(
     assert said(third) == [(expected[0], 1.0, 8000, text)]
     event = "member_removed" if client else "left"
     assert told(history)[-3] == (8000, event, "b~1", None, 32, reason)
+    assert (history.events[-3].client_id, history.events[-3].client) == ("b", "host-of-b")  # whoever said it
 
 
 def test_what_classic_members_say_and_are_told_in_a_group_with_epochs() -> None:
@@ -916,6 +919,14 @@ def test_members_of_whom_only_descriptions_tell_are_there_until_they_are_not_lis
     assert (b.subscription, b.assignment_before, b.assignment) == (["t", "u"], [], ["t-1"])
     assert (ms(found[4].started), found[4].inferred) == (1000, False)
     assert [each.member_id for each in found[5].members] == ["a"]
+
+
+def test_a_member_that_speaks_is_there_though_a_description_does_not_list_it() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 3, owned=[0])
+    described(talk, 1000, 3, {"memberId": "b"})
+    talk.beat(2000, "a", 3, 4)
+    assert {each.member_id for each in of(epochs(talk.log()))[4].members} == {"a", "b"}
 
 
 @pytest.mark.parametrize(("epoch", "answered"), [(0, True), (4, False)])
