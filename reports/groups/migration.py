@@ -118,7 +118,7 @@ def _kind(message: Message) -> str | None:
         return None
     if message.api in EPOCH_APIS:
         return _EPOCHS if message.answered is not None or (message.request.get("memberEpoch") or 0) < JOINS else None
-    if message.api == "JoinGroup" and (message.response.get("generationId") or -1) > 0:
+    if message.api == "JoinGroup" and (message.response.get("generationId") or 0) > 0:
         return _CLASSIC if message.response.get("leader") else _EPOCHS
     return None
 
