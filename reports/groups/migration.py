@@ -118,7 +118,7 @@ def _kind(message: Message) -> str | None:
         return None
     if message.api in EPOCH_APIS:
         return _EPOCHS if message.answered is not None or (message.request.get("memberEpoch") or 0) < JOINS else None
-    if message.api == "JoinGroup" and (message.response.get("generationId") or -1) > 0:
+    if message.api == "JoinGroup" and (message.response.get("generationId") or 0) > 0:
         return _CLASSIC if message.response.get("leader") else _EPOCHS
     return None
 
@@ -150,10 +150,10 @@ def _downgraded(earlier: list[Rebalance], later: list[Rebalance], walk: Walk, ph
     ):
         first.trigger, first.certainty = Trigger.SESSION_TIMEOUT, Certainty.LIKELY
         first.trigger_member, first.trigger_client_id = gone.member_id, gone.client_id
-        text = f"{gone.client_id or gone.member_id}, the last member with epochs, had said nothing more"
+        text = f"{gone.name}, the last member with epochs, had said nothing more"
         first.evidence = [
             Evidence(text, gone.heard_packet, gone.silent_since(), Strength.DUE, Trigger.SESSION_TIMEOUT),
-            *first.evidence,
+            *(dataclasses.replace(each, rejected=True) for each in first.evidence),
         ]
     else:
         return

@@ -27,8 +27,8 @@ _MEMBER_GONE = frozenset({Trigger.MEMBER_LEFT, Trigger.SESSION_TIMEOUT})
 _GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
 _CAUSE_COMES_NS = 5 * SECOND_NS
 """What raised an epoch may be answered after others were told of it: until then it is not without a cause."""
-_USUAL_SESSION_MS = 45_000
 _AFTER_LEAVING_NS = 2 * SECOND_NS  # brokers raise the epoch within a second of a member's leaving
+_USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
 
@@ -69,7 +69,7 @@ def _search(walk: Walk, rows: list[Row], ended: Mapping[int, ConnectionEnd]) -> 
         if row.cause is not None:
             verdict = _Verdict(row.number, row.cause, _came_back(row.cause, joins))
         else:
-            until = rows[place + 1].started if place + 1 < len(rows) else walk.last + 1
+            until = rows[place + 1].started if place + 1 < len(rows) else walk.last
             members = roster.members(row.number)
             verdict = _Search(walk, row, max(until, row.started), ended, members, known).run()
             if verdict.taken_out is not None:
@@ -102,7 +102,12 @@ def _first_silent_first(verdicts: dict[int, _Verdict]) -> None:
 
 def _expiry(verdict: _Verdict) -> int:
     life = verdict.taken_out
-    return life.silent_since() + (life.session_timeout_ms or 0) * MILLISECOND_NS if life is not None else 0
+    assert life is not None
+    return life.silent_since() + _session_ms(life) * MILLISECOND_NS
+
+
+def _session_ms(life: Life) -> int:
+    return life.session_timeout_ms or _USUAL_SESSION_MS
 
 
 def _joins(lives: list[Life]) -> dict[str, list[int]]:
@@ -116,7 +121,7 @@ def _joins(lives: list[Life]) -> dict[str, list[int]]:
 
 def _came_back(cause: Cause, joins: Mapping[str, list[int]]) -> list[Evidence]:
     """Of a member that left and joined again with its id: it was not closed."""
-    if cause.trigger != Trigger.MEMBER_LEFT or cause.life is None or cause.life.protocol == CLASSIC:
+    if cause.trigger != Trigger.MEMBER_LEFT or cause.life is None:
         return []
     again = next((at for at in joins.get(cause.life.member_id, ()) if at > cause.at), None)
     if again is None:
@@ -130,12 +135,11 @@ def _share_groups_do_it_in_two(rows: list[Row], verdicts: dict[int, _Verdict]) -
     """Some epochs of share groups come in pairs of which only one has a reason of its own."""
     for row, following in pairwise(rows):
         cause, next_cause = verdicts[row.number].cause, verdicts[following.number].cause
-        if cause is None and next_cause is None and row.seen is None and not (row.early or following.early):
+        if cause is None and next_cause is None and row.seen is None:
             # It may be the first of two that were raised for a member that the capture lacks.
             verdicts[following.number].number = verdicts.pop(row.number).number
         elif cause is not None:
-            gone = cause.life is not None and cause.trigger in _MEMBER_GONE
-            if gone and row.seen is None and next_cause is None and not following.early:
+            if cause.trigger in _MEMBER_GONE and row.seen is None and next_cause is None:
                 # Up to Kafka 4.2 the epoch is raised when a member is gone, and again with the next heartbeat, when
                 # what the group asks for is looked at anew. Nobody ever has the first of them.
                 text = f"{cause.text}; the epoch was raised twice, and nothing else speaks for a second reason"
@@ -144,7 +148,8 @@ def _share_groups_do_it_in_two(rows: list[Row], verdicts: dict[int, _Verdict]) -
             # A share group learns of new partitions first, and gives them out when their state is ready.
             text = "partitions were made ready in the epoch after this one: they came into being before"
             cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, row.started, _packet(row), text, Strength.VAGUE)
-            verdicts[row.number] = replace(verdicts[row.number], cause=cause)
+            against = [each for each in verdicts[row.number].evidence if each.rejected]
+            verdicts[row.number] = replace(verdicts[row.number], cause=cause, evidence=against)
 
 
 class _Known:
@@ -213,21 +218,16 @@ class _Search:
 
     def _taken_out(self, *, certain: bool) -> bool:
         """Whether a member fell silent, or was told later that it is none, and what it had went to others."""
-        best: tuple[float, int, Life] | None = None
-        for life in self.members:
-            weight = self._weight(life)
-            if weight is None or (certain and weight < Strength.LEFT_OVER):
-                continue
-            if best is None or (weight, -life.silent_since()) > (best[0], -best[1]):  # the first one to fall silent
-                best = (weight, life.silent_since(), life)
-        if best is None:
+        weighed = [(weight, life) for life in self.members if (weight := self._weight(life)) is not None]
+        found = [each for each in weighed if not certain or each[0] >= Strength.LEFT_OVER]
+        if not found:
             return False
-        weight, since, life = best
-        cause = self._removal(life, since, weight)
+        weight, life = max(found, key=lambda each: (each[0], -each[1].silent_since()))  # the first one to fall silent
+        cause = self._removal(life, weight)
         self.verdict.cause, self.verdict.taken_out = cause, life
         self._connection(life, cause.trigger)
         if life.refused is not None:
-            text = f"{_who(life)} was told later that it is no member any more"
+            text = f"{life.name} was told later that it is no member any more"
             self._say(cause.trigger, text, Strength.SAID, life.refused_packet, life.refused)
         if self.gains.get(life.member_id):
             self._say(
@@ -256,14 +256,15 @@ class _Search:
         end = self.ended.get(next(reversed(life.connections), -1))
         return end is not None and end.closed is not None and life.heard <= end.closed < self.at - _AFTER_LEAVING_NS
 
-    def _removal(self, life: Life, since: int, weight: float) -> Cause:
+    def _removal(self, life: Life, weight: float) -> Cause:
+        since = life.silent_since()
         silence = (self.at - since) / SECOND_NS
         packet = life.left_packet if life.away is not None else life.heard_packet
         certainty = Certainty.LIKELY if weight >= Strength.LEFT_OVER else Certainty.GUESSED
         if self._owes(life):
             expired = self._expired(life.given[-1][0], life.rebalance_timeout_ms)
             if expired is not None or self.at - since <= life.silent_after():
-                text = f"{_who(life)} was asked to give up partitions, and had not when it was taken out"
+                text = f"{life.name} was asked to give up partitions, and had not when it was taken out"
                 at = self.row.started if expired is None else expired
                 return Cause(
                     Trigger.REBALANCE_TIMEOUT,
@@ -275,10 +276,10 @@ class _Search:
                     weight=min(weight, Strength.SAID),
                 )
         if life.away is not None:
-            text = f"{_who(life)} (static) had left {silence:.1f} s before, and had not come back"
+            text = f"{life.name} (static) had left {silence:.1f} s before, and had not come back"
         else:
-            text = f"{_who(life)} had said nothing for {silence:.1f} s"
-        expired = self._expired(since, life.session_timeout_ms or _USUAL_SESSION_MS)
+            text = f"{life.name} had said nothing for {silence:.1f} s"
+        expired = self._expired(since, _session_ms(life))
         at = self.row.started if expired is None else expired
         return Cause(
             Trigger.SESSION_TIMEOUT, at, packet, text, life, certainty=certainty, weight=min(weight, Strength.SAID)
@@ -376,7 +377,7 @@ class _Search:
             had = {topic_of(each) for _, _, given in life.given[:place] for each in given}
             new = {topic_of(each) for at, _, given in life.given[place:] if at <= self.until for each in given} - had
             if new:
-                text = f"{_who(life)}, with the pattern {life.regex}, was given {listed(new)} for the first time"
+                text = f"{life.name}, with the pattern {life.regex}, was given {listed(new)} for the first time"
                 self.verdict.cause = Cause.weighed(
                     Trigger.TOPIC_PARTITIONS_CHANGED, self.row.started, _packet(self.row), text, Strength.VAGUE
                 )
@@ -401,7 +402,7 @@ class _Search:
         for life in self.members:
             silence = self.at - life.silent_since()
             if silence > life.silent_after():
-                text = f"{_who(life)} had said nothing for {silence / SECOND_NS:.1f} s, but nobody got what it had"
+                text = f"{life.name} had said nothing for {silence / SECOND_NS:.1f} s, but nobody got what it had"
                 self._say(
                     Trigger.SESSION_TIMEOUT, text, Strength.UNCHANGED, life.heard_packet, life.heard, rejected=True
                 )
@@ -486,7 +487,3 @@ def _number(partition: str) -> int:
 
 def _packet(row: Row) -> int | None:
     return row.found.message.response_packet if row.found is not None else None
-
-
-def _who(life: Life) -> str:
-    return life.client_id or life.member_id

@@ -70,6 +70,11 @@ class Beat(Terms):
         return self.message.packet
 
     @property
+    def asked_at(self) -> int:
+        """From when on what it asks for counts: the coordinator looks first which topics a pattern names."""
+        return self.done if self.regex else self.at
+
+    @property
     def joins(self) -> bool:
         """A member begins (or begins again) and is taken."""
         return self.sent == JOINS and self.error is None and self.answered

@@ -69,6 +69,11 @@ class Life(Terms):
         """What stays the same when a static member comes back with another id."""
         return self.instance_id or self.member_id
 
+    @property
+    def name(self) -> str:
+        """What it is called in sentences."""
+        return self.client_id or self.member_id
+
     def allowed_silence(self) -> AllowedSilence:
         """By its session, or by its heartbeats."""
         if self.session_timeout_ms:
@@ -135,7 +140,7 @@ class Life(Terms):
         if beat.topics is not None or beat.regex is not None:
             self.topics = beat.topics if beat.topics is not None else self.topics
             self.regex = beat.regex if beat.regex is not None else self.regex
-            self.asked.append((beat.at, [*(self.topics or ()), *([self.regex] if self.regex else ())]))
+            self.asked.append((beat.asked_at, [*(self.topics or ()), *([self.regex] if self.regex else ())]))
         self.topology = beat.topology or self.topology
         self.assignors = beat.assignors or self.assignors
         self.rebalance_timeout_ms = beat.rebalance_timeout_ms or self.rebalance_timeout_ms
@@ -160,5 +165,6 @@ class Life(Terms):
         if beat.epoch is not None and beat.epoch > 0:
             self.epoch = beat.epoch
             self.reached.setdefault(beat.epoch, beat.done)
-        if beat.given is not None and (not self.given or self.given[-1][2] != beat.given):
+        gave_up = bool(self.given and self.dropped) and self.dropped[-1] > self.given[-1][0]
+        if beat.given is not None and (not self.given or gave_up or self.given[-1][2] != beat.given):
             self.given.append((beat.done, self.epoch or 0, beat.given))

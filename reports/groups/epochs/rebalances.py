@@ -54,23 +54,20 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         life.member_id: next((ended[each] for each in life.connections if each in ended), None) for life in walk.lives
     }
     roster = Roster(walk.lives)
-    previous: list[Life] = []
     found = []
     for place, row in enumerate(rows):
         # What was answered before the next one showed, is of this one, though its request came later.
-        ends = max(started[place + 1], rows[place + 1].shown - 1) if place + 1 < len(rows) else walk.last + 1
+        ends = max(started[place + 1], rows[place + 1].shown - 1) if place + 1 < len(rows) else walk.last
         until = max(ends, started[place])
         asked_until = max(started[place], started[place + 1] - 1) if place + 1 < len(rows) else until
-        if place == 0 or rows[place - 1].number != row.number - 1:
-            previous = roster.members(row.number - 1)
+        previous = roster.members(row.number - 1)
         members = roster.members(row.number)
         window = _window(row, started[place], until, asked_until, members, previous)
-        previous = members
         rebalance = _rebalance(walk, window)
         rebalance.members = [_member(life, window, software[life.member_id]) for life in window.lives]
         _cost(rebalance, walk, window, gaps)
         end = rebalance.stable if rebalance.stable is not None else until
-        later = [other.cause for other in rows[place + 1 : place + _LATER_ROWS] if other.cause]
+        later = [other.cause for other in rows[place + 1 : place + 1 + _LATER_ROWS] if other.cause]
         rebalance.contributing = [_contributing(cause) for cause in [*row.others, *later] if cause.at <= end]
         whole = members_known and sound[place]
         if not whole and rebalance.certainty == Certainty.CERTAIN and not _named_at_once(row):

@@ -203,13 +203,16 @@ class Walk:
             or (beat.topics, beat.regex or None) == (other.topics, other.regex or None)
         )
         raised = beat.epoch is not None and self.epoch is not None and beat.epoch > self.epoch
-        text = f"{_who(life)} came with the instance id of {other.member_id}"
+        text = f"{life.name} came with the instance id of {other.member_id}"
         cause = Cause(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, life)
         if not same:
             cause.text += " and asks for other topics"
         elif raised:
             cause.certainty, cause.weight = Certainty.GUESSED, Strength.VAGUE
-        if not same or raised:
+        number: int | None
+        if self.observing:
+            number = None  # the classic group's history tells of it
+        elif not same or raised:
             number = self._bump(cause, beat)
         else:
             number = (self.epoch or 0) + 1
@@ -230,8 +233,7 @@ class Walk:
         life = self._new_life(beat)
         life.learn(beat)
         life.joins.append((beat.at, beat.done))
-        life.inherits = True
-        text = f"{_who(life)} took the place of a static member that the capture does not have"
+        text = f"{life.name} took the place of a static member that the capture does not have"
         self._besides(Cause.weighed(Trigger.STATIC_MEMBER_REPLACED, beat.at, beat.packet, text, Strength.DIFFERS, life))
         self._event(beat, EventKind.REPLACED, life)
         self._answer(beat, life)
@@ -246,11 +248,9 @@ class Walk:
         else:
             how = " (static, no instance of that id was known)" if beat.instance_id else ""
             what = "JoinGroup without a member id" if beat.protocol == CLASSIC else "heartbeat with epoch 0"
-            cause = Cause(Trigger.MEMBER_JOINED, beat.at, beat.packet, f"{_who(life)} joined: {what}{how}", life)
+            cause = Cause(Trigger.MEMBER_JOINED, beat.asked_at, beat.packet, f"{life.name} joined: {what}{how}", life)
             if self.epoch is None and (beat.epoch or 0) > 1:  # others may have been there, whom the capture lacks
                 cause.doubt()
-            if beat.regex:
-                cause.at = beat.done  # the coordinator raises the epoch when it has looked which topics that names
             life.begin = self._bump(cause, beat, sure=bool(beat.topics) and not beat.regex)
         self._answer(beat, life)
 
@@ -311,11 +311,11 @@ class Walk:
             reason = f", for the reason “{beat.reason}”" if beat.reason else ""
             said = trigger_by_reason(beat.reason or "")
             trigger = said or (Trigger.MEMBER_LEFT if own else Trigger.REMOVED_BY_ADMIN)
-            text = f"{_who(life)} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
+            text = f"{life.name} {'left' if own else 'was taken out by another client'}: LeaveGroup{reason}"
             certainty = Certainty.CERTAIN if own or said else Certainty.LIKELY
             cause = Cause(trigger, beat.at, beat.packet, text, life, certainty)
         else:
-            text = f"{_who(life)} left: heartbeat with epoch {beat.sent}"
+            text = f"{life.name} left: heartbeat with epoch {beat.sent}"
             cause = Cause(Trigger.MEMBER_LEFT, beat.at, beat.packet, text, life)
         if not beat.answered:
             cause.doubt()
@@ -326,9 +326,8 @@ class Walk:
         life = self.alive.get(beat.member_id)
         error = beat.error or ""
         if beat.sent == 0 and not (beat.protocol == CLASSIC and life is not None):
-            if not beat.quiet or life is None:
-                event = EventKind.MEMBER_ID_GIVEN if error == Error.MEMBER_ID_REQUIRED else EventKind.JOIN_REFUSED
-                self._event(beat, event, None, None if event == EventKind.MEMBER_ID_GIVEN else error)
+            event = EventKind.MEMBER_ID_GIVEN if error == Error.MEMBER_ID_REQUIRED else EventKind.JOIN_REFUSED
+            self._event(beat, event, None, None if event == EventKind.MEMBER_ID_GIVEN else error)
             return
         if error == Error.REBALANCE_IN_PROGRESS:
             if life is not None:
@@ -343,7 +342,7 @@ class Walk:
         if life is None:
             if not beat.member_id or beat.member_id in self._members:
                 return
-            life = self._first_seen(beat) if beat.sent is not None and beat.sent > 0 else self._new_life(beat)
+            life = self._first_seen(beat)
             if error in NOT_A_MEMBER:  # that was before the capture
                 self._event(beat, EventKind.FENCED, life, error)
                 self._end(life)
@@ -411,8 +410,7 @@ class Walk:
         """Whether an answer takes away what the member has, as far as it told: the group is ahead of its epoch then."""
         if beat.given is None or beat.joins or beat.protocol == SHARE or not life.given or not life.owned:
             return False
-        lost = (life.given[-1][2] - beat.given) & life.owned[-1][1]
-        return bool(lost) and (beat.owned is None or bool(lost & beat.owned))
+        return bool((life.given[-1][2] - beat.given) & life.owned[-1][1])
 
     def _see(self, number: int, beat: Beat, named: bool = True) -> None:
         """The group is at least at this epoch."""
@@ -450,8 +448,6 @@ class Walk:
             if shown.found.at < beat.at:  # that request may have been there first
                 cause.doubt()
             shown.cause = cause
-            if beat.epoch == shown.number:
-                shown.seen = shown.seen or beat
             return shown.number
         if self.epoch is None:
             number = max(answered, 1)
@@ -475,8 +471,6 @@ class Walk:
         self.rows[number] = Row(number, cause, before=self.last, tentative=not sure and answered < number)
         if not self.rows[number].tentative:
             self.epoch = number
-        if answered == number and beat.epoch == number:
-            self.rows[number].seen = self.rows[number].found = beat
         return number
 
     def _shown_meanwhile(self, beat: Beat, answered: int) -> Row | None:
@@ -506,10 +500,9 @@ class Walk:
             return None
         asked = beat.regex or listed(beat.topics or (), 20)
         self._event(beat, EventKind.SUBSCRIPTION_CHANGED, life, asked)
-        at = beat.done if beat.regex else beat.at
-        text = f"{_who(life)} asks for other topics: {asked}"
+        text = f"{life.name} asks for other topics: {asked}"
         strength = Strength.SAID if changed else Strength.DIFFERS
-        return Cause.weighed(Trigger.SUBSCRIPTION_CHANGED, at, beat.packet, text, strength, life)
+        return Cause.weighed(Trigger.SUBSCRIPTION_CHANGED, beat.asked_at, beat.packet, text, strength, life)
 
     def _statuses(self, beat: Beat, life: Life, waited: tuple[bool, bool]) -> None:
         """Streams: what a status said of the topics, and does so no more."""
@@ -525,10 +518,10 @@ class Walk:
         if row is None or row.cause is not None or row.found is not beat:
             return
         if waited[0] and not life.missing_internal_topics:
-            text = f"{_who(life)} was told that internal topics are missing, and is not any more"
+            text = f"{life.name} was told that internal topics are missing, and is not any more"
             row.cause = Cause.weighed(Trigger.INTERNAL_TOPICS_CREATED, beat.at, beat.packet, text, Strength.FITS)
         elif waited[1] and not life.missing_source_topics:
-            text = f"{_who(life)} was told that source topics are missing or badly partitioned, and is not any more"
+            text = f"{life.name} was told that source topics are missing or badly partitioned, and is not any more"
             row.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, beat.at, beat.packet, text, Strength.FITS)
 
     # Members
@@ -601,7 +594,7 @@ class Walk:
             EventKind.SUBSCRIPTION_CHANGED,
             EventKind.ASSIGNMENT_REPORTED,
         )
-        epoch = beat.epoch if beat.epoch is not None else beat.sent if beat.sent and beat.sent > 0 else None
+        epoch = next((each for each in (beat.epoch, beat.sent) if each is not None and each > 0), None)
         self.events.append(
             Event(
                 group_id=self.group_id,
@@ -618,7 +611,3 @@ class Walk:
                 detail=detail,
             )
         )
-
-
-def _who(life: Life) -> str:
-    return life.client_id or life.member_id

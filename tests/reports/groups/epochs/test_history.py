@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.groups.epochs.history import history_of, walks_of
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance
-from kafkascope.reports.groups.messages import ConnectionEnd, Message
 from kafkascope.reports.groups.migration import by_protocol, phases_of
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.captured_tables import captured
+from tests.reports.groups.epochs.epoch_logs import Epochs, Shares, epochs, mixed, streams
 from tests.reports.groups.group_logs import (
     MS,
     START,
@@ -25,7 +24,6 @@ from tests.reports.groups.group_logs import (
     captured_logs,
     changed,
     fit_the_tables,
-    hash_of,
     of,
     truth_of,
     unanswered,
@@ -72,10 +70,6 @@ def rebalances(story: str) -> dict[tuple[str, int], Rebalance]:
     keys = [(each.group_id, each.to_generation) for each in found]
     assert len(keys) == len(set(keys)), "an epoch is told once"
     return dict(zip(keys, found, strict=True))
-
-
-def epochs(log: GroupLog) -> GroupHistory:
-    return history_of(walks_of(log, None), log)
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -196,66 +190,6 @@ def test_a_member_that_left_and_came_back_may_have_been_too_slow() -> None:
     assert not [each for each in found["quiet", 9].evidence if each.rejected]
 
 
-class Epochs(Conversation):
-    """Members that send heartbeats with epochs; a topic id is the topic's name."""
-
-    api = "ConsumerGroupHeartbeat"
-
-    def log(self) -> GroupLog:
-        return dataclasses.replace(super().log(), topics={"t-id": "t", "u-id": "u"})
-
-    def beat(
-        self,
-        at: float,
-        member: str,
-        sent: int,
-        epoch: int | None = None,
-        *,
-        given: list[int] | dict[str, list[int]] | None = None,
-        owned: list[int] | None = None,
-        topics: list[str] | None = None,
-        regex: str | None = None,
-        error: str | None = None,
-        instance: str | None = None,
-        **more: Any,
-    ) -> Message:
-        """A heartbeat; given and owned are partitions of t."""
-        request: dict[str, Any] = {"memberId": member, "memberEpoch": sent, "instanceId": instance}
-        request["subscribedTopicNames"] = (["t"] if sent == 0 and regex is None else None) if topics is None else topics
-        request["subscribedTopicRegex"] = regex
-        request["rebalanceTimeoutMs"] = 4000 if sent == 0 else -1
-        request["topicPartitions"] = parts(owned if owned is not None or sent else [])
-        response: dict[str, Any] = {"memberId": member, "memberEpoch": sent if epoch is None else epoch}
-        response |= {"heartbeatIntervalMs": 1000, "assignment": None}
-        if error is not None:
-            response = {"errorCode": 1, "memberEpoch": 0}
-        if given is not None:
-            response["assignment"] = {"topicPartitions": parts(given)}
-        return self.say(at, self.api, member.partition("~")[0], request, response, error=error, version=1, **more)
-
-    def beats(self, begin: float, end: float, member: str, epoch: int) -> None:
-        """Heartbeats each second."""
-        for at in range(int(begin), int(end), 1000):
-            self.beat(at, member, epoch)
-
-    def two(self) -> None:
-        """a has partitions 0 and 1, b has 2 and 3, in epoch 2."""
-        self.beat(0, "a", 0, 1, given=[0, 1, 2, 3])
-        self.beat(50, "a", 1, owned=[0, 1, 2, 3])
-        self.beat(1000, "b", 0, 2, given=[])
-        self.beat(1050, "a", 1, given=[0, 1])
-        self.beat(1100, "a", 1, 2, owned=[0, 1])
-        self.beat(2000, "b", 2, given=[2, 3])
-        self.beat(2010, "b", 2, owned=[2, 3])
-
-
-def parts(given: list[int] | dict[str, list[int]] | None) -> list[dict[str, Any]] | None:
-    if given is None:
-        return None
-    by_topic = given if isinstance(given, dict) else {"t": given}
-    return [{"topicId": f"{topic}-id", "partitions": which} for topic, which in by_topic.items()]
-
-
 def test_a_member_that_joins_takes_over() -> None:
     talk = Epochs()
     talk.two()
@@ -316,9 +250,7 @@ def test_a_member_that_falls_silent_is_found_by_what_others_are_given() -> None:
     talk.two()
     talk.beats(2100, 12_000, "a", 2)
     talk.beat(12_000, "a", 2, 3, given=[0, 1, 2, 3])
-    talk.ended[hash_of("b" + "10.0.0.1:9092")] = ConnectionEnd(
-        hash_of("b" + "10.0.0.1:9092"), "b", 1, "", "b", START, START + 3000 * MS, "rst", None, None
-    )
+    talk.ends(3000, "b", "rst")
     history = epochs(talk.log())
     third = of(history)[3]
     assert (third.trigger, third.trigger_client_id, third.certainty) == ("session_timeout", "b", "likely")
@@ -347,9 +279,7 @@ def test_a_member_that_comes_anew_on_its_connection_was_silent_until_then() -> N
     talk.beats(13_000, 22_000, "a", 3)
     talk.beat(20_000, "b", 0, 4, given=[])
     talk.beat(21_000, "b", -1)
-    talk.ended[hash_of("b" + "10.0.0.1:9092")] = ConnectionEnd(
-        hash_of("b" + "10.0.0.1:9092"), "b", 1, "", "b", START, START + 22_000 * MS, "fin", None, None
-    )
+    talk.ends(22_000, "b", "fin")
     history = epochs(talk.log())
     told = [(each.event, each.detail) for each in history.events if each.event in ("silence_begun", "connection_ended")]
     assert told == [("silence_begun", "17.990 s; it should be heard every 1000 ms")]
@@ -525,7 +455,7 @@ def test_a_topic_that_is_deleted_and_made_again() -> None:
     talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=["t", "u"])
     talk.beat(50, "a", 1)
     talk.beat(1000, "a", 1, 2, given=[0, 1])
-    talk.beat(2000, "a", 2)
+    talk.beat(2000, "a", 2, owned=[0, 1])
     talk.beat(9000, "a", 2, 3, given={"t": [0, 1], "u": [0]})
     found = of(epochs(talk.log()))
     assert [found[number].trigger for number in (2, 3)] == ["topic_partitions_changed"] * 2
@@ -682,10 +612,6 @@ def test_an_instance_id_that_is_in_use_is_refused() -> None:
     assert [each.detail for each in history.events if each.event == "join_refused"] == ["UNRELEASED_INSTANCE_ID"]
 
 
-class Shares(Epochs):
-    api = "ShareGroupHeartbeat"
-
-
 def test_share_partitions_become_ready() -> None:
     talk = Shares()
     talk.beat(0, "a", 0, 1, given=[])
@@ -733,16 +659,6 @@ def test_a_share_member_with_topics_of_its_own_raises_two_epochs_at_once() -> No
     assert (found[4].trigger, found[4].trigger_client_id, found[4].from_generation) == ("member_left", "a", 2)
 
 
-def streams(talk: Conversation, at: float, sent: int, epoch: int, given: list[int] | None, *codes: int) -> None:
-    active = None if given is None else [{"subtopologyId": "0", "partitions": given}]
-    request = {"memberId": "s", "memberEpoch": sent, "activeTasks": None, "rebalanceTimeoutMs": 4000}
-    if sent == 0:
-        request["topology"] = {"epoch": 0, "subtopologies": [{"subtopologyId": "0", "sourceTopics": ["lines"]}]}
-    status = [{"statusCode": code, "statusDetail": "…"} for code in codes]
-    response = {"memberEpoch": epoch, "status": status, "activeTasks": active, "standbyTasks": None}
-    talk.say(at, "StreamsGroupHeartbeat", "s", request, response, version=0)
-
-
 @pytest.mark.parametrize("delayed", [False, True])
 def test_internal_topics_that_streams_waited_for(delayed: bool) -> None:
     talk = Conversation()
@@ -787,27 +703,6 @@ def test_a_group_of_the_same_name_begins_anew(caplog: pytest.LogCaptureFixture) 
     assert "begins anew at packet " in caplog.text
     assert [each.to_generation for each in found] == [1, 2, 3, 4, 1]
     assert [each.client_id for each in found[-1].members] == ["c"]
-
-
-def mixed() -> Epochs:
-    """A classic group of a and b, to which c comes with a heartbeat: epoch 2."""
-    talk = Epochs()
-    talk.formed(0, 1, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
-    talk.heartbeat(4000, "a~1", 1)
-    talk.beat(5000, "c", 0, 2, given=[])
-    for member, at, kept in (("a~1", 6000, [0, 1]), ("b~1", 6100, [2])):
-        talk.heartbeat(at, member, 1, "REBALANCE_IN_PROGRESS")
-        talk.say(
-            at + 10, "JoinGroup", member[0], join_of(member), {"generationId": 2, "leader": "", "memberId": member}
-        )
-        talk.sync(at + 20, member, 2, {"t": kept})
-    talk.beat(7000, "c", 2, given=[3])
-    return talk
-
-
-def join_of(member: str, topics: tuple[str, ...] = ("t",)) -> dict[str, Any]:
-    metadata = {"_definition": "ConsumerProtocolSubscription", "topics": list(topics), "ownedPartitions": []}
-    return {"memberId": member, "protocols": [{"name": "range", "metadata": metadata}], "sessionTimeoutMs": 10_000}
 
 
 def test_classic_members_in_a_group_with_epochs() -> None:
@@ -898,3 +793,24 @@ def test_an_epoch_beyond_reason_costs_nothing() -> None:
 def test_nothing_at_all() -> None:
     assert epochs(GroupLog("g", [], {}, {})) == GroupHistory()
     assert by_protocol(GroupLog("g", [], {}, {})) == GroupHistory()
+
+
+def test_each_epoch_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(3000, "a", -1)
+    for level, lines in (
+        (logging.INFO, []),
+        (
+            logging.DEBUG,
+            [
+                "group g: epoch 1, by the word of packet 2",
+                "group g: epoch 2, by the word of packet 6",
+                "group g: epoch 3, by the word of no answer",
+            ],
+        ),
+    ):
+        caplog.clear()
+        with caplog.at_level(level, "kafkascope.reports.groups.epochs.history"):
+            epochs(talk.log())
+        assert [record.getMessage() for record in caplog.records] == lines
