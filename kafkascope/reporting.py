@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TextIO
@@ -23,6 +22,7 @@ from kafkascope.reports.show import as_json, markdown
 from kafkascope.reports.show.page.page import page
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT
+from kafkascope.temporary import TemporaryDirectory
 
 Remark = Callable[[str], None]
 
@@ -75,7 +75,7 @@ def run(place: str, form: str, file: str | None, remark: Remark) -> int:
 @contextmanager
 def _analyzed(capture: str, remark: Remark) -> Iterator[Stored]:
     """What `analyze` makes of a capture, as long as it is looked at."""
-    with tempfile.TemporaryDirectory(prefix="kafkascope-") as directory:
+    with TemporaryDirectory() as directory:
         out = os.path.join(directory, os.path.basename(capture) if capture != STANDARD_INPUT else "capture")
         analysis = stoppable(
             lambda stop: in_process.analyze([capture], out, report=False, stop=stop),

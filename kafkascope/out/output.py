@@ -39,7 +39,9 @@ _VIEWS = "views"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
+_STAGING_NAME = re.compile(r"\.staging-[0-9a-f]{32}")
 _OWNER = "owner"  # in a staging directory
+_COUNTED = "counted"  # there too: what is put in place
 _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
@@ -109,10 +111,13 @@ class Output:
         self._lock: int | None = None
         try:
             self._system, self._path = locate(place)
+            self._is_local = self._system.type_name == "local"  # elsewhere directories come with their files
             self._existed = self._check()
         except (OSError, pa.ArrowException) as error:
             raise OutputError(f"{place}: {error}") from error
-        self._staging = posixpath.join(self._path, f"{_STAGING}{uuid.uuid4().hex}")
+        name = f"{_STAGING}{uuid.uuid4().hex}"
+        self._staging = posixpath.join(self._path, name)
+        self._staging_place = posixpath.join(place, name) if "://" in place else self._staging
 
     def _check(self) -> bool:
         """Whether the directory is there; raises OutputError if it has what is not to be replaced."""
@@ -122,7 +127,7 @@ class Output:
         if info.type != fs.FileType.Directory:
             raise OutputError(f"{self.place} is a file; give a directory that can be made")
         found = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
-        names = [name for name in found if name != _LOCK and self._owner(name) is None]
+        names = [name for name in found if name != _LOCK and not self._is_staging(name)]
         if names and not self._overwrite:
             raise OutputError(f"{self.place} exists and is not empty; give another directory, or --overwrite")
         strange = [name for name in names if TABLES not in names or name not in _OWN]
@@ -147,7 +152,7 @@ class Output:
         """
         try:
             self._claim()
-            for name in tables:
+            for name in tables if self._is_local else ():
                 self._system.create_dir(_directory(self._staging, name))
         except OSError as error:
             self.abort()
@@ -157,13 +162,11 @@ class Output:
         except BaseException:
             self.abort()
             raise
-        if "://" not in self.place:
-            return self._staging
-        return posixpath.join(self.place, posixpath.basename(self._staging))
+        return self._staging_place
 
     def _claim(self) -> None:
         owner = this_run()
-        if self._system.type_name == "local":
+        if self._is_local:
             try:
                 self._lock = lock(posixpath.join(self._path, _LOCK), owner)
             except HeldError as error:
@@ -171,14 +174,14 @@ class Output:
                     f"{self.place} is being written by another analysis ({error}); wait for it, "
                     "or give another directory"
                 ) from None
-        self._system.create_dir(self._staging)
+            self._system.create_dir(self._staging)
         self._write(posixpath.join(self._staging, _OWNER), owner)
         # All write first and look then: without locks two that begin at once may both give up, never both go on.
         for entry in self._system.get_file_info(fs.FileSelector(self._path)):
-            other = self._owner(posixpath.basename(entry.path))
-            if other is None or entry.path == self._staging:
+            name = posixpath.basename(entry.path)
+            if not self._is_staging(name) or entry.path == self._staging:
                 continue
-            if self._lock is None:
+            if self._lock is None and (other := self._owner(name)) is not None:
                 raise OutputError(
                     f"{self.place} is being written by another analysis ({other}); wait for it, or, if it has ended, "
                     f"remove {posixpath.join(self.place, posixpath.basename(entry.path))}"
@@ -187,41 +190,45 @@ class Output:
         self._check()
 
     def _owner(self, name: str) -> str | None:
-        """Who made a staging directory; None if it is not one that an analysis made."""
+        """Who made a staging directory; None if its mark is gone, because that run has ended."""
         mark = posixpath.join(self._path, name, _OWNER)
-        if not name.startswith(_STAGING) or self._system.get_file_info(mark).type != fs.FileType.File:
+        if self._system.get_file_info(mark).type != fs.FileType.File:
             return None
         with self._system.open_input_stream(mark) as stream:
             return str(stream.read().decode(errors="replace"))
+
+    def _is_staging(self, name: str) -> bool:
+        """Whether an analysis made a directory for its staging. Of one that has ended there may be files of ours."""
+        if not _STAGING_NAME.fullmatch(name):
+            return False
+        selector = fs.FileSelector(posixpath.join(self._path, name), recursive=True, allow_not_found=True)
+        return self._owner(name) is not None or all(
+            _PART.fullmatch(file := posixpath.basename(entry.path)) or file in _OWN
+            for entry in self._system.get_file_info(selector)
+            if entry.type == fs.FileType.File
+        )
 
     def commit(
         self,
         parts: Iterable[Part],
         tables: Iterable[str],
         summary: Mapping[str, Any] | None = None,
-        report: Callable[[fs.FileSystem, str], str | None] = lambda system, tables: None,
+        report: Callable[[Mapping[str, ds.Dataset]], str | None] = lambda tables: None,
     ) -> None:
-        """Put the parts in place, instead of what was there; files of attempts that did not count are removed.
+        """Put the parts in place, instead of what was there; files of attempts that did not count are left behind.
 
-        report is called with the place of the tables, and gives the report's text, or None for none. The summary comes
-        last: where it is, all is whole. Raises WriteError, and OutputError if meanwhile something came to the directory
-        that is not to be replaced.
+        Such a file may still be written: of a task that Spark took for lost, or that another attempt overtook.
+
+        report is called with the tables, and gives the report's text, or None for none. The summary comes last: where
+        it is, all is whole. Raises WriteError, and OutputError if meanwhile something came to the directory that is
+        not to be replaced.
         """
-        staged = posixpath.join(self._staging, TABLES)
-        kept: dict[str, set[str]] = {name: set() for name in tables}
-        for part in parts:
-            kept[part.table].add(part.file)
+        parts = [*parts]
         with writing(self.place):
-            for name, files in kept.items():
-                directory = posixpath.join(staged, name)
-                for entry in self._system.get_file_info(fs.FileSelector(directory)):
-                    if posixpath.basename(entry.path) not in files:
-                        self._system.delete_file(entry.path)
-                if not files:  # a table without rows has its columns all the same
-                    empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
-                    writer_of(name, empty, self._system).close()
+            # A table without rows has its columns all the same.
+            parts += map(self._empty, sorted({*tables} - {part.table for part in parts}))
             made = [TABLES]
-            if (text := report(self._system, staged)) is not None:
+            if (text := report(datasets_of(self._staging_place, parts))) is not None:
                 self._write(posixpath.join(self._staging, REPORT), text)
                 made.append(REPORT)
             if summary is not None:
@@ -229,18 +236,34 @@ class Output:
                 made.append(SUMMARY)
             self._check()
             if self._system.type_name in _RENAMES_DIRECTORIES:
-                self._exchange(made)
+                self._exchange(parts, made)
             else:
-                self._move_files(made)
+                self._replace(parts, made)
             self._end()
 
-    def _exchange(self, made: Iterable[str]) -> None:
+    def _empty(self, table: str) -> Part:
+        """A part without rows."""
+        file = f"part-00000-{uuid.uuid4().hex}.parquet"
+        writer_of(table, posixpath.join(_directory(self._staging, table), file), self._system).close()
+        return Part(table, file, 0, frozenset())
+
+    def _move_parts(self, parts: Iterable[Part], target: str) -> None:
+        for part in parts:
+            source = posixpath.join(_directory(self._staging, part.table), part.file)
+            self._system.move(source, posixpath.join(_directory(target, part.table), part.file))
+
+    def _exchange(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """Put what was made in the place of what was there; all of it, or nothing."""
-        aside = posixpath.join(self._staging, "replaced")
+        counted, aside = (posixpath.join(self._staging, name) for name in (_COUNTED, "replaced"))
+        for table in sorted({part.table for part in parts}):
+            self._system.create_dir(_directory(counted, table))
+        self._move_parts(parts, counted)
         self._system.create_dir(aside)
         moves = [(posixpath.join(self._path, name), posixpath.join(aside, name)) for name in reversed(_OWN)]
         moves = [move for move in moves if self._system.get_file_info(move[0]).type != fs.FileType.NotFound]
-        moves += [(posixpath.join(self._staging, name), posixpath.join(self._path, name)) for name in made]
+        for name in made:
+            source = posixpath.join(counted if name == TABLES else self._staging, name)
+            moves.append((source, posixpath.join(self._path, name)))
         done: list[tuple[str, str]] = []
         try:
             for source, target in moves:
@@ -251,17 +274,14 @@ class Output:
                 self._system.move(target, source)
             raise
 
-    def _move_files(self, made: Iterable[str]) -> None:
+    def _replace(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """The same where directories cannot be moved, and so not all at once."""
         for name in reversed(_OWN):
             self._remove(posixpath.join(self._path, name))
+        self._move_parts(parts, self._path)
         for name in made:
-            source = posixpath.join(self._staging, name)
-            selector = fs.FileSelector(posixpath.join(self._staging, name), recursive=True)
-            found = self._system.get_file_info(selector) if name == TABLES else self._system.get_file_info([source])
-            for entry in found:
-                if entry.type == fs.FileType.File:
-                    self._system.move(entry.path, self._path + entry.path[len(self._staging) :])
+            if name != TABLES:
+                self._system.move(posixpath.join(self._staging, name), posixpath.join(self._path, name))
 
     def abort(self) -> None:
         """Remove what this run made."""

@@ -15,11 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
+from pyarrow import dataset as ds
 
 from kafkascope.engine import EngineOptions
 from kafkascope.out.output import Output, Part, PartWriter, WriteError, datasets_of, resolve_part, rewrite_part, stored
-from kafkascope.out.stored import datasets
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
 from kafkascope.reports.columns.topics import TopicNames
@@ -251,12 +250,12 @@ class Reporting:
         self.answers: Answers | None = None
         self.failure: str | None = None
 
-    def page(self, system: fs.FileSystem, tables: str) -> str | None:
+    def page(self, tables: Mapping[str, ds.Dataset]) -> str | None:
         """The page, or None if it cannot be made: that is no reason to lose the tables. Raises StoppedError."""
         text: str | None = None
         try:
             if self._wanted:
-                self.answers = answers(datasets(system, tables), self._summary)
+                self.answers = answers(tables, self._summary)
                 text = page(self.answers)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"

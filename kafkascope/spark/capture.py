@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import posixpath
-import tempfile
 import uuid
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.spark.jobs import analyze
 from kafkascope.spark.sessions import is_local
+from kafkascope.temporary import TemporaryDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -101,9 +102,11 @@ def read(
     if directory is None and not is_local(spark):
         raise ValueError("executors run on other machines: give directory=, a place that all of them can reach")
     if directory is None or "://" not in directory:
-        place = tempfile.mkdtemp(prefix="kafkascope-", dir=directory)
+        here = TemporaryDirectory(directory)
+        place, remove = str(here.path), here.remove
     else:
         place = posixpath.join(directory, f"kafkascope-{uuid.uuid4().hex}")
+        remove = partial(_remove, place)
     out = posixpath.join(place, "out")
     try:
         analysis = analyze(paths, out, spark=spark, options=options, report=False)
@@ -111,9 +114,9 @@ def read(
         files = datasets(system, posixpath.join(path, TABLES))
         capture = SparkCapture(read_tables(spark, out), files, analysis, ", ".join(paths))
     except BaseException:
-        _remove(place)
+        remove()
         raise
-    weakref.finalize(capture, _remove, place)
+    weakref.finalize(capture, remove)
     return capture
 
 

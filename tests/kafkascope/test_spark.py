@@ -9,6 +9,7 @@ import gc
 import gzip
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -228,7 +229,23 @@ def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
     return list(table.sort_by([(column, "ascending") for column in flat]).to_pylist())
 
 
+@pytest.mark.parametrize(
+    ("master", "attempts", "expected"),
+    [
+        ("local", None, "local[1,4]"),
+        ("local[2]", None, "local[2,4]"),
+        ("local[*]", "7", "local[*,7]"),
+        ("local[2,1]", None, "local[2,1]"),
+        ("local-cluster[2,1,1024]", None, "local-cluster[2,1,1024]"),
+        ("spark://host:7077", "7", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_tries_a_task_as_often_as_a_cluster(master: str, attempts: str | None, expected: str) -> None:
+    assert sessions._with_attempts(master, attempts) == expected
+
+
 def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its answer is lost, or its worker is killed."""
     once = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "once"), spark=spark, partitions=3)
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -240,9 +257,12 @@ def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monk
             from pyspark import TaskContext
 
             written = list(work(*arguments))
-            mark = marks / f"{name}-{TaskContext.get().partitionId()}"
+            partition = TaskContext.get().partitionId()
+            mark = marks / f"{name}-{partition}"
             if not mark.exists():
                 mark.touch()
+                if partition == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
                 raise RuntimeError("lost")
             yield from written
 
