@@ -255,6 +255,7 @@ def analyze(
     - `kafkascope analyze capture.pcap -o out/ --in-process` : the same without Spark, sooner for small captures
     - `kafkascope analyze /captures --records -o out/ --overwrite`
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
+    - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
     """
     from kafkascope import analyzing
 

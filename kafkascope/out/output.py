@@ -6,7 +6,7 @@
     OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
     OUT/report.html, OUT/summary.json                                 after that, in this order
 
-Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a scheme they are local paths.
+Places may be URIs (``sniffer.sources.places``); without a scheme they are local paths.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.sources.places import above, below, is_uri, locate
 
 TABLES = "tables"
 _VIEWS = "views"
@@ -93,14 +94,6 @@ class Part:
     unresolved: frozenset[str]  # topics in it that are known by id alone
 
 
-def locate(place: str) -> tuple[fs.FileSystem, str]:
-    """File system and path of a place."""
-    if "://" in place:
-        system, path = fs.FileSystem.from_uri(place)
-        return system, path
-    return fs.LocalFileSystem(), str(Path(place).absolute())
-
-
 class Output:
     """One output directory during one run."""
 
@@ -117,7 +110,7 @@ class Output:
             raise OutputError(f"{place}: {error}") from error
         name = f"{_STAGING}{uuid.uuid4().hex}"
         self._staging = posixpath.join(self._path, name)
-        self._staging_place = posixpath.join(place, name) if "://" in place else self._staging
+        self._staging_place = below(place, name) if is_uri(place) else self._staging
 
     def _check(self) -> bool:
         """Whether the directory is there; raises OutputError if it has what is not to be replaced."""
@@ -184,7 +177,7 @@ class Output:
             if self._lock is None and (other := self._owner(name)) is not None:
                 raise OutputError(
                     f"{self.place} is being written by another analysis ({other}); wait for it, or, if it has ended, "
-                    f"remove {posixpath.join(self.place, posixpath.basename(entry.path))}"
+                    f"remove {below(self.place, name)}"
                 )
             self._remove(entry.path)
         self._check()
@@ -329,7 +322,7 @@ class PartWriter:
     def __init__(self, staging: str, partition: int, private: frozenset[str] = frozenset()) -> None:
         """private: tables that only the owner may read, besides `PRIVATE`."""
         self._system, self._staging = locate(staging)
-        self._place = posixpath.dirname(staging)
+        self._place = above(staging)
         self._private = private
         self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -443,7 +436,7 @@ def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table]) -> Part:
     old = Path(directory, part.file)
     private = isinstance(system, fs.LocalFileSystem) and old.stat().st_mode & 0o777 == _OWNER_ALONE
     target = posixpath.join(directory, file)
-    with writing(posixpath.dirname(staging)), writer_of(part.table, target, system, private) as new:
+    with writing(above(staging)), writer_of(part.table, target, system, private) as new:
         for rows in groups:
             new.write_table(rows, row_group_size=max(1, rows.num_rows))
     return replace(part, file=file)

@@ -18,11 +18,12 @@ from pyarrow import fs
 from kafkascope.answering import Answering
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import TABLES, locate
+from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
 from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.sources.places import below, is_uri, locate, split_settings
 from kafkascope.spark.jobs import analyze
 from kafkascope.spark.sessions import is_local
 from kafkascope.temporary import TemporaryDirectory
@@ -101,13 +102,13 @@ def read(
     """
     if directory is None and not is_local(spark):
         raise ValueError("executors run on other machines: give directory=, a place that all of them can reach")
-    if directory is None or "://" not in directory:
+    if directory is None or not is_uri(directory):
         here = TemporaryDirectory(directory)
         place, remove = str(here.path), here.remove
     else:
-        place = posixpath.join(directory, f"kafkascope-{uuid.uuid4().hex}")
+        place = below(directory, f"kafkascope-{uuid.uuid4().hex}")
         remove = partial(_remove, place)
-    out = posixpath.join(place, "out")
+    out = below(place, "out")
     try:
         analysis = analyze(paths, out, spark=spark, options=options, report=False)
         system, path = locate(out)
@@ -134,7 +135,7 @@ def read_tables(spark: Any, out: str) -> dict[str, DataFrame]:
     system, path = locate(out)
     selector = fs.FileSelector(posixpath.join(path, TABLES))
     names = {posixpath.basename(entry.path) for entry in system.get_file_info(selector)}
-    place = out if "://" in out else f"file://{path}"
+    place = split_settings(out)[0] if is_uri(out) else f"file://{path}"
     return {name: _table(spark, name, posixpath.join(place, TABLES, name)) for name in ALL_SCHEMAS if name in names}
 
 

@@ -9,11 +9,12 @@ without settings behind it is of a pattern.
 
 from __future__ import annotations
 
+import errno
 import glob
-import os
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 _SETTINGS = re.compile(r"\?\w+=.*")
@@ -41,12 +42,25 @@ def below(place: str, *names: str) -> str:
     return "/".join([bare.rstrip("/") or bare, *names]) + settings
 
 
+def name_of(place: str) -> str:
+    """The last name in a place."""
+    return split_settings(place)[0].rstrip("/").rpartition("/")[2]
+
+
+def above(place: str) -> str:
+    """The directory that a place is in."""
+    bare, settings = split_settings(place)
+    return bare.rpartition("/")[0] + settings
+
+
 def locate(place: str) -> tuple[Any, str]:
     """File system (pyarrow's) and path there; raises OSError, pyarrow.ArrowException (a ValueError)."""
     from pyarrow import fs  # slow to import, and rarely needed
 
     if not is_uri(place):
-        return fs.LocalFileSystem(), os.path.abspath(place)
+        return fs.LocalFileSystem(), str(Path(place).absolute())
+    if "?" in split_settings(place)[0]:
+        raise FileNotFoundError(errno.ENOENT, "a pattern is no place", place)
     try:
         system, path = fs.FileSystem.from_uri(_HADOOP_S3.sub("s3://", place, count=1))
     except OSError as error:
@@ -57,10 +71,17 @@ def locate(place: str) -> tuple[Any, str]:
 
 def is_directory(place: str) -> bool:
     """Whether there is a directory; raises as `locate`."""
-    from pyarrow import fs
+    return _type(place) == "Directory"
 
+
+def is_file(place: str) -> bool:
+    """Whether there is a file; raises as `locate`."""
+    return _type(place) == "File"
+
+
+def _type(place: str) -> str:
     system, path = locate(place)
-    return bool(system.get_file_info(path).type == fs.FileType.Directory)
+    return str(system.get_file_info(path).type.name)
 
 
 def files_below(place: str) -> list[str]:
@@ -68,19 +89,18 @@ def files_below(place: str) -> list[str]:
     return sorted(name for name, is_file in _entries(place) if is_file)
 
 
-def matches(pattern: str) -> tuple[list[str], list[str]]:
-    """Files and directories that a pattern means (``*``, ``?``, ``[a-z]``, ``**``), in order; raises as `locate`."""
+def matches(pattern: str) -> list[tuple[str, bool]]:
+    """What a pattern means (``*``, ``?``, ``[a-z]``, ``**``), each with whether it is a file; raises as `locate`."""
     bare, settings = split_settings(pattern)
     scheme, _, path = bare.partition("://")
     parts = path.split("/")
     fixed = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     root = f"{scheme}://{'/'.join(parts[:fixed])}"
-    found = [
+    return sorted(
         (name, is_file)
         for name, is_file in _entries(root + settings)
         if _fits(split_settings(name)[0][len(root) + 1 :].split("/"), parts[fixed:])
-    ]
-    return tuple(sorted(name for name, is_file in found if is_file is wanted) for wanted in (True, False))  # type: ignore[return-value]
+    )
 
 
 def _entries(place: str) -> Iterator[tuple[str, bool]]:
