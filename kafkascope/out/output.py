@@ -97,9 +97,13 @@ class Part:
 class Output:
     """One output directory during one run."""
 
-    def __init__(self, place: str, *, overwrite: bool) -> None:
-        """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing."""
+    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False) -> None:
+        """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
+
+        With microseconds, times in tables without rows are of that unit, as they then are in all parts.
+        """
         self.place = place
+        self._microseconds = microseconds
         self._overwrite = overwrite
         self._lock: int | None = None
         try:
@@ -237,7 +241,8 @@ class Output:
     def _empty(self, table: str) -> Part:
         """A part without rows."""
         file = f"part-00000-{uuid.uuid4().hex}.parquet"
-        writer_of(table, posixpath.join(_directory(self._staging, table), file), self._system).close()
+        path = posixpath.join(_directory(self._staging, table), file)
+        writer_of(table, path, self._system, microseconds=self._microseconds).close()
         return Part(table, file, 0, frozenset())
 
     def _move_parts(self, parts: Iterable[Part], target: str) -> None:
@@ -389,7 +394,9 @@ def _directory(staging: str, name: str) -> str:
     return posixpath.join(staging, TABLES if name in ALL_SCHEMAS else _VIEWS, name)
 
 
-def writer_of(table: str, path: str, system: fs.FileSystem, private: bool = False) -> pq.ParquetWriter:
+def writer_of(
+    table: str, path: str, system: fs.FileSystem, private: bool = False, microseconds: bool = False
+) -> pq.ParquetWriter:
     """A Parquet writer with the settings of a table. The file is made by it.
 
     Only the owner may read it, from its first byte on, if private or the table is in ``PRIVATE``. That goes for local
@@ -398,8 +405,25 @@ def writer_of(table: str, path: str, system: fs.FileSystem, private: bool = Fals
     if (private or table in PRIVATE) and isinstance(system, fs.LocalFileSystem):
         Path(path).touch(mode=_OWNER_ALONE, exist_ok=False)
     schema = SCHEMAS_WITH_VIEWS[table]
+    if microseconds:
+        schema = in_microseconds(schema)
     dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
     return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
+
+
+def in_microseconds(schema: pa.Schema) -> pa.Schema:
+    """A schema with times of that unit."""
+    return pa.schema([field.with_type(_in_microseconds(field.type)) for field in schema], schema.metadata)
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
+    return kind
 
 
 def stored(staging: str, part: Part) -> Iterator[pa.Table]:
@@ -428,15 +452,18 @@ def resolve_part(staging: str, part: Part, names: Mapping[str, str]) -> Part:
     return replace(written, unresolved=part.unresolved - names.keys())
 
 
-def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table]) -> Part:
-    """Write a part anew with other row groups of as many rows; the old file stays until the commit."""
+def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table], microseconds: bool = False) -> Part:
+    """Write a part anew with other row groups of as many rows; the old file stays until the commit.
+
+    With microseconds, what is smaller is cut off from times.
+    """
     system, path = locate(staging)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
     directory = _directory(path, part.table)
     old = Path(directory, part.file)
     private = isinstance(system, fs.LocalFileSystem) and old.stat().st_mode & 0o777 == _OWNER_ALONE
     target = posixpath.join(directory, file)
-    with writing(above(staging)), writer_of(part.table, target, system, private) as new:
+    with writing(above(staging)), writer_of(part.table, target, system, private, microseconds) as new:
         for rows in groups:
-            new.write_table(rows, row_group_size=max(1, rows.num_rows))
+            new.write_table(rows.cast(new.schema, safe=False), row_group_size=max(1, rows.num_rows))
     return replace(part, file=file)

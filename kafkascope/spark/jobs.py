@@ -54,11 +54,13 @@ def analyze(
     partitions: int | None = None,
     progress: Progress | None = None,
     report: bool = True,
+    microseconds: bool = False,
     stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
 
-    ``out/report.html`` shows what they say, unless report is False.
+    ``out/report.html`` shows what they say, unless report is False. With microseconds, times in the tables are of that
+    unit, which Spark reads as they are, instead of nanoseconds.
 
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
@@ -74,7 +76,7 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite)
+    output = Output(out, overwrite=overwrite, microseconds=microseconds)
     split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
     stop = stop or threading.Event()
@@ -91,7 +93,7 @@ def analyze(
                     loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(own_session(session), staging, options, work, progress, stop)
+            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds)
             return run.run(out), run.parts
         except Exception as error:
             if stop.is_set() or not is_of_spark(error):
@@ -129,8 +131,9 @@ class _Run(Pipeline):
         work: _Work,
         progress: Progress | None,
         stop: threading.Event,
+        microseconds: bool,
     ) -> None:
-        super().__init__(staging, options, stop)
+        super().__init__(staging, options, stop, microseconds=microseconds)
         self._session = session
         self._work = work
         self._progress = progress
