@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _SETTINGS = re.compile(r"\?\w+=.*")
-_HADOOP_S3 = re.compile(r"s3[an]://")
+_HADOOP_S3 = re.compile(r"^s3[an]://")
 _HADOOP_NEEDS = (
     "hdfs:// needs a Java runtime (JAVA_HOME), Hadoop's native library libhdfs (HADOOP_HOME, or ARROW_LIBHDFS_DIR) and "
     "its classes (CLASSPATH=$(hadoop classpath --glob)), wherever it is read or written"
@@ -62,7 +62,7 @@ def locate(place: str) -> tuple[Any, str]:
     if "?" in split_settings(place)[0]:
         raise FileNotFoundError(errno.ENOENT, "a pattern is no place", place)
     try:
-        system, path = fs.FileSystem.from_uri(_HADOOP_S3.sub("s3://", place, count=1))
+        system, path = fs.FileSystem.from_uri(_HADOOP_S3.sub("s3://", place))
     except OSError as error:
         missing = re.search("libjvm|libhdfs|hdfsBuilderConnect", str(error))
         raise OSError(_HADOOP_NEEDS if missing else str(error).splitlines()[0]) from None
