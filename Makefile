@@ -35,7 +35,8 @@ check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	@$(MAKE) --no-print-directory -j2 lint kernels
 	$(PYTEST) --cov --cov-report=term
 
-check-deep: check  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers
+check-deep: check  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers, clusters
+	@tools/setup.sh s3
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
 

@@ -48,6 +48,7 @@ def run(
     *,
     records: bool,
     overwrite: bool,
+    microseconds: bool,
     spark: SparkOptions | None,
     ports: frozenset[int],
     decode_as: frozenset[int],
@@ -64,7 +65,9 @@ def run(
     )
 
     def here(stop: threading.Event) -> Analysis:
-        return in_process.analyze(captures, out, options=options, overwrite=overwrite, stop=stop)
+        return in_process.analyze(
+            captures, out, options=options, overwrite=overwrite, microseconds=microseconds, stop=stop
+        )
 
     def say(signal: str) -> None:
         remark(f"{signal}: stopping, and leaving {out} as it was; once more ends it at once")
@@ -74,7 +77,7 @@ def run(
             analysis = stoppable(here, say)
         else:
             with ProgressBar("start Spark") as shown:
-                analysis = stoppable(_on_spark(captures, out, options, overwrite, spark, shown), say)
+                analysis = stoppable(_on_spark(captures, out, options, overwrite, microseconds, spark, shown), say)
     except Interrupted as signal:
         return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
@@ -90,7 +93,13 @@ def run(
 
 
 def _on_spark(
-    captures: Sequence[str], out: str, options: EngineOptions, overwrite: bool, spark: SparkOptions, shown: ProgressBar
+    captures: Sequence[str],
+    out: str,
+    options: EngineOptions,
+    overwrite: bool,
+    microseconds: bool,
+    spark: SparkOptions,
+    shown: ProgressBar,
 ) -> Work:
     """Raises SparkUnavailableError if pyspark is not there."""
     from kafkascope.spark import analyze
@@ -102,6 +111,7 @@ def _on_spark(
         settings=spark.settings,
         options=options,
         overwrite=overwrite,
+        microseconds=microseconds,
         split_bytes=spark.split_bytes,
         partitions=spark.partitions,
         progress=shown.update,

@@ -224,6 +224,10 @@ def analyze(
     ],
     records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
+    microseconds: Annotated[
+        bool,
+        typer.Option("--microseconds", help="Times in the tables in microseconds, which Spark reads as they are."),
+    ] = False,
     in_process: Annotated[
         bool,
         typer.Option("--in-process", help="Work in this process, without Spark and Java; the results are the same."),
@@ -255,6 +259,7 @@ def analyze(
     - `kafkascope analyze capture.pcap -o out/ --in-process` : the same without Spark, sooner for small captures
     - `kafkascope analyze /captures --records -o out/ --overwrite`
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
+    - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
     """
     from kafkascope import analyzing
 
@@ -275,6 +280,7 @@ def analyze(
             out,
             records=records,
             overwrite=overwrite,
+            microseconds=microseconds,
             spark=None if in_process else spark,
             ports=_ports(port),
             decode_as=_ports(decode_as),

@@ -30,6 +30,7 @@ def analyze(
     options: EngineOptions | None = None,
     overwrite: bool = False,
     report: bool = True,
+    microseconds: bool = False,
     stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures into tables under ``out/tables/NAME/``, as `kafkascope.spark.analyze` does, in this process.
@@ -40,12 +41,12 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite)
+    output = Output(out, overwrite=overwrite, microseconds=microseconds)
     stop = stop or threading.Event()
     with Reading(paths, options) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-            run = _Run(staging, options, reading, stop)
+            run = _Run(staging, options, reading, stop, microseconds)
             return run.run(out), run.parts
 
         return fill(output, options, produce, report=report, stop=stop)
@@ -54,8 +55,10 @@ def analyze(
 class _Run(Pipeline):
     """The steps of one analysis, one after the other."""
 
-    def __init__(self, staging: str, options: EngineOptions, reading: Reading, stop: threading.Event) -> None:
-        super().__init__(staging, options, stop)
+    def __init__(
+        self, staging: str, options: EngineOptions, reading: Reading, stop: threading.Event, microseconds: bool
+    ) -> None:
+        super().__init__(staging, options, stop, microseconds=microseconds)
         self._reading = reading
 
     def decode(self, summary: Summary) -> Iterator[Written]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TextIO
@@ -23,6 +22,8 @@ from kafkascope.reports.show import as_json, markdown
 from kafkascope.reports.show.page.page import page
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT
+from kafkascope.sniffer.sources.places import is_file, name_of
+from kafkascope.temporary import TemporaryDirectory
 
 Remark = Callable[[str], None]
 
@@ -48,8 +49,8 @@ def run(place: str, form: str, file: str | None, remark: Remark) -> int:
 
     Without a file html goes beside the tables, or, of a capture, beside nothing: into the directory we are in.
     """
-    is_capture = place == STANDARD_INPUT or os.path.isfile(place)
     try:
+        is_capture = place == STANDARD_INPUT or is_file(place)
         with _analyzed(place, remark) if is_capture else nullcontext(stored(place)) as analysis:
             if file is None and form == "html":
                 file = f"{_name(analysis)}.{REPORT}" if is_capture else report_place(place)
@@ -75,8 +76,8 @@ def run(place: str, form: str, file: str | None, remark: Remark) -> int:
 @contextmanager
 def _analyzed(capture: str, remark: Remark) -> Iterator[Stored]:
     """What `analyze` makes of a capture, as long as it is looked at."""
-    with tempfile.TemporaryDirectory(prefix="kafkascope-") as directory:
-        out = os.path.join(directory, os.path.basename(capture) if capture != STANDARD_INPUT else "capture")
+    with TemporaryDirectory() as directory:
+        out = str(directory / (name_of(capture) if capture != STANDARD_INPUT else "capture"))
         analysis = stoppable(
             lambda stop: in_process.analyze([capture], out, report=False, stop=stop),
             lambda signal: remark(f"{signal}: stopping; once more ends it at once"),
@@ -97,4 +98,4 @@ def _writing(file: str | None) -> Iterator[TextIO]:
 
 
 def _name(analysis: Stored) -> str:
-    return analysis.place.rstrip("/").rsplit("/", 1)[-1]
+    return name_of(analysis.place)

@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.sniffer.issues import Issue
+from kafkascope.temporary import TemporaryDirectory
 
 SHARE_OF_FREE_SPACE = 2
 """Without a quota a spool may take one in so many of the bytes that are free when it is made."""
@@ -43,8 +43,8 @@ class Spool:
 
     def __init__(self, quota_bytes: int | None = None) -> None:
         """quota_bytes: what all tables together may take on disk; None: half of what is free there."""
-        self._directory = tempfile.TemporaryDirectory(prefix="kafkascope-")
-        free = shutil.disk_usage(self._directory.name).free
+        self._directory = TemporaryDirectory()
+        free = shutil.disk_usage(self._directory.path).free
         self._quota = free // SHARE_OF_FREE_SPACE if quota_bytes is None else quota_bytes
         self._tables: dict[str, _Written] = {}
 
@@ -106,9 +106,9 @@ class Spool:
         try:
             yield
         except OSError as error:
-            place = self._directory.name
+            place = self._directory.path
             advice = "set TMPDIR to a directory with more room"
             raise OSError(error.errno, f"tables could not be kept in {place}: {error.strerror}; {advice}") from error
 
     def _path(self, name: str) -> str:
-        return str(Path(self._directory.name) / f"{name}.arrow")
+        return str(self._directory.path / f"{name}.arrow")

@@ -21,6 +21,7 @@ from kafkascope.sniffer.link import RAW_IP
 from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.sniffing import JSON, LINES, TREE, Display, SniffOptions, rehearse
 from kafkascope.spark.sessions import JVM_OPTIONS, Java, SparkUnavailableError, find_java, kept_classes
+from kafkascope.temporary import TemporaryDirectory
 
 Remark = Callable[[str], None]
 Write = Callable[[Iterable[tuple[int, bytes]]], bytes]
@@ -36,8 +37,8 @@ _DISPLAYS = (
 
 def run(remark: Remark) -> int:
     """Do what is not done yet; returns the exit status."""
-    with tempfile.TemporaryDirectory(prefix="kafkascope-") as directory:
-        capture, other = Path(directory) / "rehearsal.pcap", Path(directory) / "rehearsal.pcapng"
+    with TemporaryDirectory() as directory:
+        capture, other = directory / "rehearsal.pcap", directory / "rehearsal.pcapng"
         capture.write_bytes(as_pcap(rehearsed()))
         other.write_bytes(as_pcapng(rehearsed()))
         for display in _DISPLAYS:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kafkascope.spark import sessions
+from tests.paths import ROOT
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -31,6 +32,14 @@ def needs_java() -> None:
     """A Java that Spark can use."""
     if reason := sessions.unavailable():
         lacks(reason)
+
+
+def s3_server() -> str:
+    """The program of a server of S3."""
+    program = ROOT / ".venv-s3" / "bin" / "moto_server"
+    if not program.exists():
+        lacks("no server of S3: `make check-deep` sets it up (tools/setup.sh s3)")
+    return str(program)
 
 
 def needs_root() -> None:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Sets the project up: a virtual environment with the locked dependencies, and a Java runtime for Spark.
-# setup.sh [runtime | test | docs]: test also installs the tools that some tests need (tshark, iproute2, tcpdump,
-# chromium); docs sets up .venv-docs alone, for the documentation.
+# setup.sh [runtime | test | docs | s3]: test also installs the tools that some tests need (tshark, iproute2, tcpdump,
+# chromium); docs sets up .venv-docs alone, for the documentation, and s3 .venv-s3, an object store to test against.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-runtime}
@@ -33,13 +33,14 @@ if [ -z "$python" ]; then
 fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "setup: kafkascope needs Python 3.11 or newer" >&2; exit 1; }
 
-if [ "$what" = docs ]; then
-  wanted=$("$python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")')
-  if [ "$(cat .venv-docs/.installed 2>/dev/null)" != "$wanted" ]; then
-    echo "setup: environment for the documentation in .venv-docs"
-    "$python" -m venv .venv-docs
-    .venv-docs/bin/pip install -q --disable-pip-version-check -r /dev/stdin <<<"$wanted"
-    echo "$wanted" >.venv-docs/.installed
+if [ "$what" = docs ] || [ "$what" = s3 ]; then
+  own=.venv-$what
+  wanted=$("$python" -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")' "$what")
+  if [ "$(cat "$own/.installed" 2>/dev/null)" != "$wanted" ]; then
+    echo "setup: environment for $what in $own"
+    "$python" -m venv "$own"
+    "$own/bin/pip" install -q --disable-pip-version-check -r /dev/stdin <<<"$wanted"
+    echo "$wanted" >"$own/.installed"
   fi
   exit
 fi

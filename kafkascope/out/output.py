@@ -6,7 +6,7 @@
     OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
     OUT/report.html, OUT/summary.json                                 after that, in this order
 
-Places may be URIs that Arrow knows (hdfs://, s3://, gs://, file://); without a scheme they are local paths.
+Places may be URIs (``sniffer.sources.places``); without a scheme they are local paths.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.sources.places import above, below, is_uri, locate
 
 TABLES = "tables"
 _VIEWS = "views"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
+_STAGING_NAME = re.compile(r"\.staging-[0-9a-f]{32}")
 _OWNER = "owner"  # in a staging directory
+_COUNTED = "counted"  # there too: what is put in place
 _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
@@ -91,28 +94,27 @@ class Part:
     unresolved: frozenset[str]  # topics in it that are known by id alone
 
 
-def locate(place: str) -> tuple[fs.FileSystem, str]:
-    """File system and path of a place."""
-    if "://" in place:
-        system, path = fs.FileSystem.from_uri(place)
-        return system, path
-    return fs.LocalFileSystem(), str(Path(place).absolute())
-
-
 class Output:
     """One output directory during one run."""
 
-    def __init__(self, place: str, *, overwrite: bool) -> None:
-        """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing."""
+    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False) -> None:
+        """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
+
+        With microseconds, times in tables without rows are of that unit, as they then are in all parts.
+        """
         self.place = place
+        self._microseconds = microseconds
         self._overwrite = overwrite
         self._lock: int | None = None
         try:
             self._system, self._path = locate(place)
+            self._is_local = self._system.type_name == "local"  # elsewhere directories come with their files
             self._existed = self._check()
         except (OSError, pa.ArrowException) as error:
             raise OutputError(f"{place}: {error}") from error
-        self._staging = posixpath.join(self._path, f"{_STAGING}{uuid.uuid4().hex}")
+        name = f"{_STAGING}{uuid.uuid4().hex}"
+        self._staging = posixpath.join(self._path, name)
+        self._staging_place = below(place, name) if is_uri(place) else self._staging
 
     def _check(self) -> bool:
         """Whether the directory is there; raises OutputError if it has what is not to be replaced."""
@@ -122,7 +124,7 @@ class Output:
         if info.type != fs.FileType.Directory:
             raise OutputError(f"{self.place} is a file; give a directory that can be made")
         found = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
-        names = [name for name in found if name != _LOCK and self._owner(name) is None]
+        names = [name for name in found if name != _LOCK and not self._is_staging(name)]
         if names and not self._overwrite:
             raise OutputError(f"{self.place} exists and is not empty; give another directory, or --overwrite")
         strange = [name for name in names if TABLES not in names or name not in _OWN]
@@ -147,7 +149,7 @@ class Output:
         """
         try:
             self._claim()
-            for name in tables:
+            for name in tables if self._is_local else ():
                 self._system.create_dir(_directory(self._staging, name))
         except OSError as error:
             self.abort()
@@ -157,13 +159,11 @@ class Output:
         except BaseException:
             self.abort()
             raise
-        if "://" not in self.place:
-            return self._staging
-        return posixpath.join(self.place, posixpath.basename(self._staging))
+        return self._staging_place
 
     def _claim(self) -> None:
         owner = this_run()
-        if self._system.type_name == "local":
+        if self._is_local:
             try:
                 self._lock = lock(posixpath.join(self._path, _LOCK), owner)
             except HeldError as error:
@@ -171,57 +171,61 @@ class Output:
                     f"{self.place} is being written by another analysis ({error}); wait for it, "
                     "or give another directory"
                 ) from None
-        self._system.create_dir(self._staging)
+            self._system.create_dir(self._staging)
         self._write(posixpath.join(self._staging, _OWNER), owner)
         # All write first and look then: without locks two that begin at once may both give up, never both go on.
         for entry in self._system.get_file_info(fs.FileSelector(self._path)):
-            other = self._owner(posixpath.basename(entry.path))
-            if other is None or entry.path == self._staging:
+            name = posixpath.basename(entry.path)
+            if not self._is_staging(name) or entry.path == self._staging:
                 continue
-            if self._lock is None:
+            if self._lock is None and (other := self._owner(name)) is not None:
                 raise OutputError(
                     f"{self.place} is being written by another analysis ({other}); wait for it, or, if it has ended, "
-                    f"remove {posixpath.join(self.place, posixpath.basename(entry.path))}"
+                    f"remove {below(self.place, name)}"
                 )
             self._remove(entry.path)
         self._check()
 
     def _owner(self, name: str) -> str | None:
-        """Who made a staging directory; None if it is not one that an analysis made."""
+        """Who made a staging directory; None if its mark is gone, because that run has ended."""
         mark = posixpath.join(self._path, name, _OWNER)
-        if not name.startswith(_STAGING) or self._system.get_file_info(mark).type != fs.FileType.File:
+        if self._system.get_file_info(mark).type != fs.FileType.File:
             return None
         with self._system.open_input_stream(mark) as stream:
             return str(stream.read().decode(errors="replace"))
+
+    def _is_staging(self, name: str) -> bool:
+        """Whether an analysis made a directory for its staging. Of one that has ended there may be files of ours."""
+        if not _STAGING_NAME.fullmatch(name):
+            return False
+        selector = fs.FileSelector(posixpath.join(self._path, name), recursive=True, allow_not_found=True)
+        return self._owner(name) is not None or all(
+            _PART.fullmatch(file := posixpath.basename(entry.path)) or file in _OWN
+            for entry in self._system.get_file_info(selector)
+            if entry.type == fs.FileType.File
+        )
 
     def commit(
         self,
         parts: Iterable[Part],
         tables: Iterable[str],
         summary: Mapping[str, Any] | None = None,
-        report: Callable[[fs.FileSystem, str], str | None] = lambda system, tables: None,
+        report: Callable[[Mapping[str, ds.Dataset]], str | None] = lambda tables: None,
     ) -> None:
-        """Put the parts in place, instead of what was there; files of attempts that did not count are removed.
+        """Put the parts in place, instead of what was there; files of attempts that did not count are left behind.
 
-        report is called with the place of the tables, and gives the report's text, or None for none. The summary comes
-        last: where it is, all is whole. Raises WriteError, and OutputError if meanwhile something came to the directory
-        that is not to be replaced.
+        Such a file may still be written: of a task that Spark took for lost, or that another attempt overtook.
+
+        report is called with the tables, and gives the report's text, or None for none. The summary comes last: where
+        it is, all is whole. Raises WriteError, and OutputError if meanwhile something came to the directory that is
+        not to be replaced.
         """
-        staged = posixpath.join(self._staging, TABLES)
-        kept: dict[str, set[str]] = {name: set() for name in tables}
-        for part in parts:
-            kept[part.table].add(part.file)
+        parts = [*parts]
         with writing(self.place):
-            for name, files in kept.items():
-                directory = posixpath.join(staged, name)
-                for entry in self._system.get_file_info(fs.FileSelector(directory)):
-                    if posixpath.basename(entry.path) not in files:
-                        self._system.delete_file(entry.path)
-                if not files:  # a table without rows has its columns all the same
-                    empty = posixpath.join(directory, f"part-00000-{uuid.uuid4().hex}.parquet")
-                    writer_of(name, empty, self._system).close()
+            # A table without rows has its columns all the same.
+            parts += map(self._empty, sorted({*tables} - {part.table for part in parts}))
             made = [TABLES]
-            if (text := report(self._system, staged)) is not None:
+            if (text := report(datasets_of(self._staging_place, parts))) is not None:
                 self._write(posixpath.join(self._staging, REPORT), text)
                 made.append(REPORT)
             if summary is not None:
@@ -229,18 +233,35 @@ class Output:
                 made.append(SUMMARY)
             self._check()
             if self._system.type_name in _RENAMES_DIRECTORIES:
-                self._exchange(made)
+                self._exchange(parts, made)
             else:
-                self._move_files(made)
+                self._replace(parts, made)
             self._end()
 
-    def _exchange(self, made: Iterable[str]) -> None:
+    def _empty(self, table: str) -> Part:
+        """A part without rows."""
+        file = f"part-00000-{uuid.uuid4().hex}.parquet"
+        path = posixpath.join(_directory(self._staging, table), file)
+        writer_of(table, path, self._system, microseconds=self._microseconds).close()
+        return Part(table, file, 0, frozenset())
+
+    def _move_parts(self, parts: Iterable[Part], target: str) -> None:
+        for part in parts:
+            source = posixpath.join(_directory(self._staging, part.table), part.file)
+            self._system.move(source, posixpath.join(_directory(target, part.table), part.file))
+
+    def _exchange(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """Put what was made in the place of what was there; all of it, or nothing."""
-        aside = posixpath.join(self._staging, "replaced")
+        counted, aside = (posixpath.join(self._staging, name) for name in (_COUNTED, "replaced"))
+        for table in sorted({part.table for part in parts}):
+            self._system.create_dir(_directory(counted, table))
+        self._move_parts(parts, counted)
         self._system.create_dir(aside)
         moves = [(posixpath.join(self._path, name), posixpath.join(aside, name)) for name in reversed(_OWN)]
         moves = [move for move in moves if self._system.get_file_info(move[0]).type != fs.FileType.NotFound]
-        moves += [(posixpath.join(self._staging, name), posixpath.join(self._path, name)) for name in made]
+        for name in made:
+            source = posixpath.join(counted if name == TABLES else self._staging, name)
+            moves.append((source, posixpath.join(self._path, name)))
         done: list[tuple[str, str]] = []
         try:
             for source, target in moves:
@@ -251,17 +272,14 @@ class Output:
                 self._system.move(target, source)
             raise
 
-    def _move_files(self, made: Iterable[str]) -> None:
+    def _replace(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """The same where directories cannot be moved, and so not all at once."""
         for name in reversed(_OWN):
             self._remove(posixpath.join(self._path, name))
+        self._move_parts(parts, self._path)
         for name in made:
-            source = posixpath.join(self._staging, name)
-            selector = fs.FileSelector(posixpath.join(self._staging, name), recursive=True)
-            found = self._system.get_file_info(selector) if name == TABLES else self._system.get_file_info([source])
-            for entry in found:
-                if entry.type == fs.FileType.File:
-                    self._system.move(entry.path, self._path + entry.path[len(self._staging) :])
+            if name != TABLES:
+                self._system.move(posixpath.join(self._staging, name), posixpath.join(self._path, name))
 
     def abort(self) -> None:
         """Remove what this run made."""
@@ -309,7 +327,7 @@ class PartWriter:
     def __init__(self, staging: str, partition: int, private: frozenset[str] = frozenset()) -> None:
         """private: tables that only the owner may read, besides `PRIVATE`."""
         self._system, self._staging = locate(staging)
-        self._place = posixpath.dirname(staging)
+        self._place = above(staging)
         self._private = private
         self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -376,7 +394,9 @@ def _directory(staging: str, name: str) -> str:
     return posixpath.join(staging, TABLES if name in ALL_SCHEMAS else _VIEWS, name)
 
 
-def writer_of(table: str, path: str, system: fs.FileSystem, private: bool = False) -> pq.ParquetWriter:
+def writer_of(
+    table: str, path: str, system: fs.FileSystem, private: bool = False, microseconds: bool = False
+) -> pq.ParquetWriter:
     """A Parquet writer with the settings of a table. The file is made by it.
 
     Only the owner may read it, from its first byte on, if private or the table is in ``PRIVATE``. That goes for local
@@ -385,8 +405,25 @@ def writer_of(table: str, path: str, system: fs.FileSystem, private: bool = Fals
     if (private or table in PRIVATE) and isinstance(system, fs.LocalFileSystem):
         Path(path).touch(mode=_OWNER_ALONE, exist_ok=False)
     schema = SCHEMAS_WITH_VIEWS[table]
+    if microseconds:
+        schema = in_microseconds(schema)
     dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
     return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
+
+
+def in_microseconds(schema: pa.Schema) -> pa.Schema:
+    """A schema with times of that unit."""
+    return pa.schema([field.with_type(_in_microseconds(field.type)) for field in schema], schema.metadata)
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
+    return kind
 
 
 def stored(staging: str, part: Part) -> Iterator[pa.Table]:
@@ -415,15 +452,18 @@ def resolve_part(staging: str, part: Part, names: Mapping[str, str]) -> Part:
     return replace(written, unresolved=part.unresolved - names.keys())
 
 
-def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table]) -> Part:
-    """Write a part anew with other row groups of as many rows; the old file stays until the commit."""
+def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table], microseconds: bool = False) -> Part:
+    """Write a part anew with other row groups of as many rows; the old file stays until the commit.
+
+    With microseconds, what is smaller is cut off from times.
+    """
     system, path = locate(staging)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
     directory = _directory(path, part.table)
     old = Path(directory, part.file)
     private = isinstance(system, fs.LocalFileSystem) and old.stat().st_mode & 0o777 == _OWNER_ALONE
     target = posixpath.join(directory, file)
-    with writing(posixpath.dirname(staging)), writer_of(part.table, target, system, private) as new:
+    with writing(above(staging)), writer_of(part.table, target, system, private, microseconds) as new:
         for rows in groups:
-            new.write_table(rows, row_group_size=max(1, rows.num_rows))
+            new.write_table(rows.cast(new.schema, safe=False), row_group_size=max(1, rows.num_rows))
     return replace(part, file=file)

@@ -15,11 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
+from pyarrow import dataset as ds
 
 from kafkascope.engine import EngineOptions
 from kafkascope.out.output import Output, Part, PartWriter, WriteError, datasets_of, resolve_part, rewrite_part, stored
-from kafkascope.out.stored import datasets
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
 from kafkascope.reports.columns.topics import TopicNames
@@ -91,8 +90,10 @@ def check(stop: threading.Event) -> None:
 class Pipeline(ABC):
     """The steps of one analysis, over the parts under staging."""
 
-    def __init__(self, staging: str, options: EngineOptions, stop: threading.Event) -> None:
+    def __init__(self, staging: str, options: EngineOptions, stop: threading.Event, *, microseconds: bool) -> None:
+        """microseconds: cut times to that unit at the end; what is told of the rows goes by their whole times."""
         self.staging = staging
+        self.microseconds = microseconds
         self.options = options
         self.stop = stop
         self.parts: list[Part] = []  # of tables
@@ -119,6 +120,7 @@ class Pipeline(ABC):
 
     def run(self, out: str) -> Analysis:
         """All steps; what they made is in `parts`."""
+        staging = self.staging
         summary = Summary()
         summary.ports = self.options.session.ports
         names = TopicNames()
@@ -148,6 +150,8 @@ class Pipeline(ABC):
         if CONCLUSIONS.keys() <= {*self.options.results}:  # few rows of each table, so that it is done here
             self._write(summary, conclusions(datasets_of(self.staging, self.parts), summary.result()))
         self._bring_together()
+        if self.microseconds:
+            self.parts = self.rewrite("cut times", self.parts, lambda parts: cut_times(parts, staging))
         rows = dict.fromkeys([*sorted(self.options.tables), *self.options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
@@ -194,6 +198,12 @@ def resolve(parts: Iterable[Part], staging: str, names: Mapping[str, str]) -> It
     """Parts written anew with the names of topics that were learned elsewhere."""
     for part in parts:
         yield resolve_part(staging, part, {topic: names[topic] for topic in part.unresolved if topic in names})
+
+
+def cut_times(parts: Iterable[Part], staging: str) -> Iterator[Part]:
+    """Parts written anew with times in microseconds."""
+    for part in parts:
+        yield rewrite_part(staging, part, stored(staging, part), microseconds=True)
 
 
 def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: Sequence[Part]) -> Iterator[Part]:
@@ -251,12 +261,12 @@ class Reporting:
         self.answers: Answers | None = None
         self.failure: str | None = None
 
-    def page(self, system: fs.FileSystem, tables: str) -> str | None:
+    def page(self, tables: Mapping[str, ds.Dataset]) -> str | None:
         """The page, or None if it cannot be made: that is no reason to lose the tables. Raises StoppedError."""
         text: str | None = None
         try:
             if self._wanted:
-                self.answers = answers(datasets(system, tables), self._summary)
+                self.answers = answers(tables, self._summary)
                 text = page(self.answers)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"

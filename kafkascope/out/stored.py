@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 from pyarrow import fs
 
-from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError, locate
+from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.sources.places import below, locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def datasets(system: fs.FileSystem, path: str) -> dict[str, ds.Dataset]:
 
 def report_place(place: str) -> str:
     """Where the report of an analysis is."""
-    return posixpath.join(place, REPORT)
+    return below(place, REPORT)
 
 
 @contextmanager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import posixpath
-import tempfile
 import uuid
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,13 +18,15 @@ from pyarrow import fs
 from kafkascope.answering import Answering, why_not
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import TABLES, locate
+from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
 from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.sources.places import below, is_uri, locate, split_settings
 from kafkascope.spark.jobs import analyze
 from kafkascope.spark.sessions import is_local
+from kafkascope.temporary import TemporaryDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -99,20 +101,22 @@ def read(
     """
     if directory is None and not is_local(spark):
         raise ValueError("executors run on other machines: give directory=, a place that all of them can reach")
-    if directory is None or "://" not in directory:
-        place = tempfile.mkdtemp(prefix="kafkascope-", dir=directory)
+    if directory is None or not is_uri(directory):
+        here = TemporaryDirectory(directory)
+        place, remove = str(here.path), here.remove
     else:
-        place = posixpath.join(directory, f"kafkascope-{uuid.uuid4().hex}")
-    out = posixpath.join(place, "out")
+        place = below(directory, f"kafkascope-{uuid.uuid4().hex}")
+        remove = partial(_remove, place)
+    out = below(place, "out")
     try:
         analysis = analyze(paths, out, spark=spark, options=options, report=False)
         system, path = locate(out)
         files = datasets(system, posixpath.join(path, TABLES))
         capture = SparkCapture(read_tables(spark, out), files, analysis, ", ".join(paths))
     except BaseException:
-        _remove(place)
+        remove()
         raise
-    weakref.finalize(capture, _remove, place)
+    weakref.finalize(capture, remove)
     return capture
 
 
@@ -130,7 +134,7 @@ def read_tables(spark: Any, out: str) -> dict[str, DataFrame]:
     system, path = locate(out)
     selector = fs.FileSelector(posixpath.join(path, TABLES))
     names = {posixpath.basename(entry.path) for entry in system.get_file_info(selector)}
-    place = out if "://" in out else f"file://{path}"
+    place = split_settings(out)[0] if is_uri(out) else f"file://{path}"
     return {name: _table(spark, name, posixpath.join(place, TABLES, name)) for name in ALL_SCHEMAS if name in names}
 
 

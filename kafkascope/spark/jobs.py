@@ -5,8 +5,6 @@ What needs a wider view than one connection is brought together by another key i
 
 from __future__ import annotations
 
-import errno
-import os
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,13 +12,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.out.output import Output, Part, WriteError
+from kafkascope.out.output import Output, Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Pipeline, Progress, Written, check, fill
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.measures.summary import Summary, capture_name
@@ -31,8 +28,9 @@ from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
+from kafkascope.spark.failures import is_of_spark, meaning, told
 from kafkascope.spark.parcels import SPARK_SCHEMA
-from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here, tail
+from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here
 
 _SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
@@ -40,9 +38,6 @@ _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
 _INDEXED_HERE_BYTES = 8 << 20  # of files on this machine: a job of their own would take longer
 _ROWS_READ = 200_000  # of views, that a task reads again
-
-# What tasks raise, as Spark tells it: what they say is a message for people.
-_TOLD = tuple(f"{error.__module__}.{error.__name__}: " for error in (SourceError, WriteError))
 
 
 def analyze(
@@ -59,11 +54,13 @@ def analyze(
     partitions: int | None = None,
     progress: Progress | None = None,
     report: bool = True,
+    microseconds: bool = False,
     stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
 
-    ``out/report.html`` shows what they say, unless report is False.
+    ``out/report.html`` shows what they say, unless report is False. With microseconds, times in the tables are of that
+    unit, which Spark reads as they are, instead of nanoseconds.
 
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
@@ -79,7 +76,7 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite)
+    output = Output(out, overwrite=overwrite, microseconds=microseconds)
     split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
     stop = stop or threading.Event()
@@ -88,8 +85,7 @@ def analyze(
         loading = threading.Thread(target=tasks.rehearse, daemon=True)  # nobody waits for it if Spark does not start
         if spark is None and stays_here(master, settings or {}):
             loading.start()
-        session, log = (spark, None) if spark is not None else open_session(master, settings)
-        failure: AnalysisError | None = None
+        session, scratch = (spark, None) if spark is not None else open_session(master, settings)
         try:
             if is_local(session):
                 # In this process, which tells that it compiles: not in all workers at once, which nobody listens to.
@@ -97,35 +93,21 @@ def analyze(
                     loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(own_session(session), staging, options, work, progress, stop)
+            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds)
             return run.run(out), run.parts
         except Exception as error:
-            failure = _failure(error, log)  # now: what Spark's errors say is known to the JVM
-            if failure is None:
+            if stop.is_set() or not is_of_spark(error):
                 raise
-            raise failure from None
-        finally:  # before its files are removed: what still runs would write others
-            if log is not None:
+            text = told(error)  # now: what Spark's errors say is known to the JVM
+            if text is None:
+                text = meaning(error) + ("" if scratch is None else f"\n(all of it: {scratch.kept_log()})")
+            raise AnalysisError(text) from None
+        finally:  # before the output is removed: what still runs would write more
+            if scratch is not None:
                 close_session(session)
-                if stop.is_set() or str(log) not in str(failure):  # else whoever reads the message will look for it
-                    log.unlink(missing_ok=True)
+                scratch.remove()
 
     return fill(output, options, produce, report=report, stop=stop)
-
-
-def _failure(error: Exception, log: Path | None) -> AnalysisError | None:
-    """What an error of Spark's, or of a task, means; None: it is of another kind."""
-    if not type(error).__module__.startswith(("pyspark", "py4j")):
-        return None
-    text = str(error)
-    for line in text.splitlines():
-        for name in _TOLD:
-            if name in line:
-                return AnalysisError(line.partition(name)[2])
-    if (full := os.strerror(errno.ENOSPC)) in text:
-        advice = "make room there, or name another place with --conf spark.local.dir=DIRECTORY"
-        return AnalysisError(f"Spark's directory for what it puts aside: {full}; {advice}")
-    return AnalysisError("\n".join(filter(None, [f"Spark failed: {error}", tail(log)])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +131,9 @@ class _Run(Pipeline):
         work: _Work,
         progress: Progress | None,
         stop: threading.Event,
+        microseconds: bool,
     ) -> None:
-        super().__init__(staging, options, stop)
+        super().__init__(staging, options, stop, microseconds=microseconds)
         self._session = session
         self._work = work
         self._progress = progress

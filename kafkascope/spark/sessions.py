@@ -1,7 +1,8 @@
 """Spark sessions: the one that there is, or a new one with settings that suit one machine.
 
 Whatever the user set counts first (spark-submit, ``spark-defaults.conf``, a session that runs already); the defaults
-here fill in what nobody set. The chatter of a JVM that is started here goes to a file, which a failure names.
+here fill in what nobody set. The chatter of a JVM that is started here goes to a file, which a failure names. That
+file, and what Spark puts aside, go with the session.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import platformdirs
+
+from kafkascope.spark.failures import reason
+from kafkascope.temporary import TemporaryDirectory
 
 OLDEST_JAVA = 17  # Spark 4 runs on Java 17 and newer
 
@@ -37,6 +41,7 @@ _LOCAL_DEFAULTS = {
 }
 _LONGEST_SOCKET_DIRECTORY = 60  # characters: of 104 that the path of a socket may have on macOS, Spark's names take 43
 _DRIVER_MEMORY = "2g"
+_ATTEMPTS = 4  # at a task, as Spark's default for clusters (spark.task.maxFailures)
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Settings of the queries made here; they are made in a session of their own, which leaves the user's as it is.
@@ -103,8 +108,32 @@ def _java_version(text: str) -> int | None:
     return int(major) if major.isdigit() else None
 
 
-def open_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> tuple[Any, Path | None]:
-    """The active Spark session, else a new one, and the file that has the JVM's log if the JVM was started here.
+class Scratch:
+    """What a JVM that was started here writes to: its log, its sockets to Python, and what it puts aside."""
+
+    def __init__(self) -> None:
+        self._directory = TemporaryDirectory()
+        self.path = self._directory.path
+        self._log = self.path / "log"
+
+    def open_log(self) -> BinaryIO:
+        """The log, for the JVM to write to."""
+        return self._log.open("wb")
+
+    def kept_log(self) -> Path:
+        """The log, moved to where it stays when all else is removed."""
+        kept = self.path.with_name(f"{self.path.name}.log")
+        if self._log.exists():
+            self._log.rename(kept)
+        return kept
+
+    def remove(self) -> None:
+        """Remove all but a log that was kept."""
+        self._directory.remove()
+
+
+def open_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> tuple[Any, Scratch | None]:
+    """The active Spark session, else a new one, and the files of its JVM if that was started here.
 
     A new session runs on master (default: what the configuration says, else ``local[*]``) with these settings, then
     the user's configuration, then defaults for one machine. Raises SparkUnavailableError.
@@ -122,13 +151,13 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
     return _start(master, settings or {})
 
 
-def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path | None]:
+def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratch | None]:
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    log: Path | None = None
+    scratch: Scratch | None = None
     asked = SparkConf(loadDefaults=False)
     gateway = SparkContext._gateway  # of a session that was stopped: pyspark has one JVM for as long as it runs
     if gateway is not None:
@@ -137,6 +166,7 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
         gateway = launch_gateway()
     else:
         java = find_java()
+        scratch = Scratch()
         for name, value in settings.items():
             asked.set(name, value)
         if master:
@@ -152,24 +182,28 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
             kept = kept_classes(java)
             use_kept = f" -XX:SharedArchiveFile={kept}" if kept.exists() and " " not in str(kept) else ""
             os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS + use_kept)
-        handle, name = tempfile.mkstemp(prefix="kafkascope-spark-", suffix=".log")
-        log = Path(name)
-        with open(handle, "wb") as stream:
+            # No configuration file says otherwise: not all that a JVM puts aside goes where spark.local.dir says.
+            asked.setIfMissing("spark.driver.defaultJavaOptions", f'"-Djava.io.tmpdir={scratch.path}"')
+        with scratch.open_log() as stream:
             try:
                 gateway = launch_gateway(asked, {"stdout": stream, "stderr": stream})
             except PySparkException as error:
-                raise SparkUnavailableError(f"Spark did not start: {tail(log)}") from error
+                raise SparkUnavailableError(
+                    f"Spark's JVM did not start; it said:\n{_end(scratch.kept_log())}"
+                ) from error
     conf = SparkConf(_jvm=gateway.jvm)  # what spark-submit and spark-defaults.conf say
     for name, value in settings.items():
         conf.set(name, value)
     if master:
         conf.set("spark.master", master)
-    conf.setIfMissing("spark.master", "local[*]")
+    conf.set("spark.master", _with_attempts(conf.get("spark.master") or "local[*]", conf.get("spark.task.maxFailures")))
     local = conf.get("spark.master", "").startswith("local")
     defaults = _DEFAULTS | (_LOCAL_DEFAULTS if local else {})
     if local and "PYSPARK_GATEWAY_PORT" not in os.environ:
         # Where this process found the package, others that it starts find it; under spark-submit it comes with tasks.
-        defaults |= {"spark.python.daemon.module": "kafkascope.spark.daemon"} | _sockets()
+        defaults |= {"spark.python.daemon.module": "kafkascope.spark.daemon"}
+    if local and scratch is not None:
+        defaults |= {"spark.local.dir": str(scratch.path)} | _sockets(scratch.path)
     for name, value in defaults.items():
         conf.setIfMissing(name, value)
     # Python of the executors: on this machine the one that runs, elsewhere what the configuration names.
@@ -179,23 +213,28 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Path |
     try:
         context = SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
-        raise SparkUnavailableError(
-            f"Spark did not start on {conf.get('spark.master')}: {_first_line(error)}"
-            + (f" (all of it: {log})" if log else "")
-        ) from error
-    return SparkSession(context), log
+        message = f"Spark did not start on {conf.get('spark.master')}: {reason(error)}"
+        if scratch is not None:
+            _end_jvm(gateway)
+            message += f" (all of it: {scratch.kept_log()})"
+        raise SparkUnavailableError(message) from error
+    return SparkSession(context), scratch
 
 
-def _sockets() -> dict[str, str]:
-    """Settings to talk to Python by sockets in a directory of this user alone.
+def _with_attempts(master: str, attempts: str | None) -> str:
+    """The master, which tries a task as often as a cluster does: a local one that is not told tries it once."""
+    cores = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{cores[1] or 1},{attempts or _ATTEMPTS}]" if cores else master
+
+
+def _sockets(directory: Path) -> dict[str, str]:
+    """Settings to talk to Python by sockets in a directory, which must be of this user alone.
 
     Over TCP each task waits for an acknowledgement that is sent 40 ms late.
     """
-    directory = tempfile.mkdtemp(prefix="kafkascope-spark-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    if len(directory) > _LONGEST_SOCKET_DIRECTORY:
+    if len(str(directory)) > _LONGEST_SOCKET_DIRECTORY:
         return {}
-    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": directory}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(directory)}
 
 
 def stays_here(master: str | None, settings: Mapping[str, str]) -> bool:
@@ -218,6 +257,12 @@ def close_session(session: Any) -> None:
     gateway = SparkContext._gateway
     with suppress(Exception):  # a JVM that died cannot stop anything
         session.stop()
+    _end_jvm(gateway)
+
+
+def _end_jvm(gateway: Any) -> None:
+    from pyspark import SparkContext
+
     with suppress(Exception):
         gateway.shutdown()
     gateway.proc.stdin.close()
@@ -227,9 +272,9 @@ def close_session(session: Any) -> None:
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
     """The active Spark session, else a new one as `analyze` makes it; raises SparkUnavailableError."""
-    found, log = open_session(master, settings)
-    if log is not None:
-        atexit.register(log.unlink, missing_ok=True)  # until then it tells what went wrong
+    found, scratch = open_session(master, settings)
+    if scratch is not None:
+        atexit.register(scratch.remove)  # until then its log tells what went wrong
     return found
 
 
@@ -260,13 +305,7 @@ def is_local(session: Any) -> bool:
     return not is_remote(session) and str(session.sparkContext.master).startswith("local")
 
 
-def tail(log: Path | None, lines: int = 15) -> str:
+def _end(log: Path, lines: int = 15) -> str:
     """The end of a log, for a message about a failure."""
-    if log is None or not log.exists():
-        return ""
     text = log.read_text(errors="replace").strip().splitlines()
     return "\n".join([*text[-lines:], f"(all of it: {log})"])
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -17,6 +17,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
 from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION
+from kafkascope.sniffer.sources.places import split_settings
 
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
 
@@ -200,7 +201,9 @@ class Summary:
 
 def capture_name(path: str) -> str:
     """A file with the directory that it is in, which tells apart what is called ``capture.pcap`` everywhere."""
-    return "standard input" if path == "-" else "/".join(PurePath(path).parts[-2:]).replace("//", "/")
+    return (
+        "standard input" if path == "-" else "/".join(PurePath(split_settings(path)[0]).parts[-2:]).replace("//", "/")
+    )
 
 
 def not_taken_note(result: Mapping[str, Any]) -> str:

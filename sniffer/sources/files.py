@@ -27,6 +27,7 @@ from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Context, FormatReader, Interface, Note, Secret
 from kafkascope.sniffer.sources.pcap import FILE_HEADER, is_pcap, parse_header
 from kafkascope.sniffer.sources.pcapng import SECTION_HEADER, is_pcapng, parse_section
+from kafkascope.sniffer.sources.places import files_below, is_directory, is_uri, locate, matches, split_settings
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Window
 
 STANDARD_INPUT = "-"
@@ -206,28 +207,23 @@ def open_file(path: str) -> Any:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
     try:
         if is_uri(path):
-            from pyarrow.fs import FileSystem  # slow to import, and rarely needed
-
-            file_system, inner = FileSystem.from_uri(path)
+            file_system, inner = locate(path)
             return file_system.open_input_file(inner)
         return open(path, "rb", buffering=0)
     except IsADirectoryError:
         raise SourceError(path, None, "no captures are in this directory or below", ADVICE) from None
     except FileNotFoundError:
         message, advice = "no such file", "Check the name"
-        if glob.has_magic(path):
+        if glob.has_magic(split_settings(path)[0]):
             message, advice = "no capture matches this pattern", f"Check the pattern. {ADVICE}"
+        elif is_uri(path) and is_directory(path):
+            message, advice = "no captures are in this directory or below", ADVICE
         raise SourceError(path, None, message, advice) from None
     except PermissionError:
         raise SourceError(path, None, "permission to read it is denied", "Become a user who may read it") from None
     except (OSError, ValueError) as error:
         message = f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
         raise SourceError(path, None, message, "Check the name") from None
-
-
-def is_uri(path: str) -> bool:
-    """Whether a path names another file system (hdfs://, s3://, ...)."""
-    return "://" in path
 
 
 def is_stream(path: str) -> bool:
@@ -276,7 +272,12 @@ def find_files(paths: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
     for path in paths:
         path = os.fspath(path)
-        if path == STANDARD_INPUT or is_uri(path):
+        if path == STANDARD_INPUT:
+            found[path] = None
+        elif is_uri(path):
+            with suppress(OSError, ValueError):  # to open it will say the same
+                found.update(dict.fromkeys(_captures_at(path)))
+                continue
             found[path] = None
         elif os.path.isdir(path):
             found.update(dict.fromkeys(_captures_below(path) or [path]))
@@ -291,6 +292,18 @@ def find_files(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
+def _captures_at(uri: str) -> list[str]:
+    """The same of one place elsewhere; raises as `places.locate`."""
+    taken: list[str] = []
+    if glob.has_magic(split_settings(uri)[0]):
+        found = matches(uri)
+        taken = [name for name, is_file in found if is_file and (len(found) == 1 or looks_like_capture(name))]
+        directories = [name for name, is_file in found if not is_file]
+    else:
+        directories = [uri] if is_directory(uri) else []
+    return taken or [file for name in directories for file in files_below(name) if looks_like_capture(file)] or [uri]
+
+
 def _captures_below(directory: str) -> list[str]:
     return sorted(
         os.path.join(folder, name)
@@ -302,7 +315,7 @@ def _captures_below(directory: str) -> list[str]:
 
 def looks_like_capture(path: str) -> bool:
     """Whether a regular file can be opened as a capture."""
-    if not os.path.isfile(path):
+    if not is_uri(path) and not os.path.isfile(path):
         return False
     try:
         FileReader(path).close()

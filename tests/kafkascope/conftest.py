@@ -19,7 +19,7 @@ Command = Callable[..., "CompletedProcess[str]"]
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     needs_java()
-    session = sessions.session("local[2,3]")  # a task is tried three times
+    session = sessions.session("local[2]")
     yield session
     session.stop()
 

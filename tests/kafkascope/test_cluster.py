@@ -15,18 +15,28 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import kafkascope
 from tests import compiled_kernels
 from tests.needs import needs_java
-from tests.paths import PCAPS, package_files
+from tests.paths import PCAPS, ROOT, package_files
 from tests.patience import PATIENCE_S
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
 DRIVER = """
 import sys
 import kafkascope
@@ -34,6 +44,59 @@ from kafkascope.spark import analyze
 assert ".zip" in kafkascope.__file__, kafkascope.__file__
 done = analyze([sys.argv[1]], sys.argv[2], records=True, split_bytes=50_000, partitions=4)
 print("rows", sum(done.rows.values()))
+"""
+
+FAULTY_DRIVER = """
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from pyspark import TaskContext
+from kafkascope.spark import analyze, tasks, view_rows
+
+capture, out, fault, marks = sys.argv[1:]
+
+
+def parent(pid):
+    return int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(pid)]))
+
+
+def kill_python():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_machine():
+    daemon = parent(os.getpid())
+    executor = parent(daemon)
+    for pid in (parent(executor), executor):  # the worker process that would start another executor, first
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(3600)
+
+
+def hang():
+    time.sleep(3600)
+
+
+def once(work, fault):
+    # The first attempt at the second partition writes all, and does not live to tell.
+    def run(*arguments):
+        answers = list(work(*arguments))
+        mark = Path(marks, work.__name__)
+        if TaskContext.get().partitionId() == 1 and not mark.exists():
+            mark.touch()
+            fault()
+        yield from answers
+
+    return run
+
+
+faults = {"python": kill_python, "machine": kill_machine, "speculation": hang}
+tasks.read_all = once(tasks.read_all, kill_python if fault == "machine" else faults[fault])
+tasks.write_tables = once(tasks.write_tables, faults[fault])
+view_rows.write_results = once(view_rows.write_results, kill_python if fault == "machine" else faults[fault])
+analyze([capture], out, records=True, split_bytes=50_000, partitions=4)
 """
 
 READ = """
@@ -74,9 +137,9 @@ def bare_python() -> str:
     return str(Path(sys._base_executable).resolve())  # type: ignore[attr-defined]
 
 
-def with_path(environment: dict[str, str], archive: Path) -> dict[str, str]:
-    """The environment in which Python finds the package in the archive."""
-    return environment | {"PYTHONPATH": f"{archive}{os.pathsep}{environment['PYTHONPATH']}"}
+def with_path(environment: dict[str, str], package: Path) -> dict[str, str]:
+    """The environment in which Python finds the package there."""
+    return environment | {"PYTHONPATH": f"{package}{os.pathsep}{environment['PYTHONPATH']}"}
 
 
 @contextmanager
@@ -108,9 +171,42 @@ def wait_for(log: Path, text: str, count: int, started: list[subprocess.Popen[by
         time.sleep(0.1)  # polls another process; what is tested does not depend on it
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
-    """URL of a master with two workers of one core each, the environment of a driver, and a directory."""
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A master with two workers of one core each."""
+
+    url: str
+    environment: dict[str, str]  # of a driver
+    directory: Path
+
+    def submit(self, settings: dict[str, str], program: str, *arguments: str, package: Path | None = None) -> None:
+        """Run a driver with the package shipped; without one, with the checkout, whose kernels are compiled."""
+        driver = self.directory / "driver.py"
+        driver.write_text(program)
+        command = [str(self.directory / "libraries" / "pyspark" / "bin" / "spark-submit"), "--master", self.url]
+        environment = self.environment
+        if package:
+            command += ["--py-files", str(package)]
+        else:
+            environment = with_path(environment, ROOT)
+            settings = settings | {"spark.executorEnv.PYTHONPATH": environment["PYTHONPATH"]}
+        for name, value in (SETTINGS | settings).items():
+            command += ["--conf", f"{name}={value}"]
+        done = subprocess.run(
+            [*command, str(driver), *arguments],
+            cwd=self.directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr[-8000:]
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for each test, which may break it."""
     needs_java()
     import pyspark
 
@@ -130,23 +226,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     ]
     opens = ["java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent"]
     java += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in [*opens, "sun.nio.ch", "sun.util.calendar"]]
-    host = ["--host", "127.0.0.1", "--webui-port", "0"]
+    names = ["127.0.0.1", "localhost"]  # of workers: Spark does not try a slow task a second time on the same host
     serving = environment | {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13"}
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
         log = directory / "master.log"
-        master = [*java, "org.apache.spark.deploy.master.Master", *host, "--port", str(port)]
+        master = [*java, "org.apache.spark.deploy.master.Master", "--host", names[0], "--webui-port", "0"]
+        master += ["--port", str(port)]
         started = [stack.enter_context(process(master, serving, directory, log))]
         wait_for(log, "I have been elected leader", 1, started)
-        for number in (1, 2):
+        for number, name in enumerate(names, 1):
             work = directory / f"worker{number}"
             work.mkdir()
+            host = ["--host", name, "--webui-port", "0"]
             limits = ["--cores", "1", "--memory", "768m", "--work-dir", str(work), "--port", "0"]
             worker = [*java, "org.apache.spark.deploy.worker.Worker", *host, *limits, url]
             started.append(stack.enter_context(process(worker, serving, work, directory / f"{work.name}.log")))
         wait_for(log, "Registering worker", 2, started)
-        yield url, environment, directory
+        yield Cluster(url, environment, directory)
 
 
 def rows(out: Path, name: str) -> pa.Table:
@@ -155,9 +253,20 @@ def rows(out: Path, name: str) -> pa.Table:
     return table.sort_by([(column, "ascending") for column in flat]).combine_chunks()
 
 
+def assert_tables_of_one_process(out: Path) -> None:
+    here = kafkascope.read(CAPTURE, records=True)
+    for name in here.tables:
+        expected = here.arrow(name)
+        flat = [f.name for f in expected.schema if not pa.types.is_nested(f.type)]
+        expected = expected.sort_by([(column, "ascending") for column in flat]).combine_chunks()
+        got = rows(out, name)
+        assert got.num_rows == expected.num_rows, name
+        assert got.cast(expected.schema).equals(expected), name
+
+
 @pytest.mark.deep
-def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str, str], Path], tmp_path: Path) -> None:
-    url, environment, directory = cluster
+def test_a_cluster_gives_the_tables_of_one_machine(cluster: Cluster, tmp_path: Path) -> None:
+    directory = cluster.directory
     shipped = package(directory / "kafkascope.zip")
     # Somebody ran it on this machine before: its kernels serve all copies of the zip, wherever they lie.
     of_zip = f"kafkascope-{hashlib.sha256(shipped.read_bytes()).hexdigest()[:16]}"
@@ -165,37 +274,22 @@ def test_a_cluster_gives_the_tables_of_one_machine(cluster: tuple[str, dict[str,
         into = directory / "home/.cache/numba" / of_zip / place.removesuffix(".py").replace("/", ".")
         compiled_kernels.give(source, into)
     before = [bare_python(), "-c", READ, str(CAPTURE)]
-    subprocess.run(before, env=with_path(environment, shipped), cwd=directory, check=True)
+    subprocess.run(before, env=with_path(cluster.environment, shipped), cwd=directory, check=True)
     (kept,) = {path.parent.parent for path in (directory / "home").rglob("*.nbi")}
-    driver = directory / "driver.py"
-    driver.write_text(DRIVER)
-    submit = [str(directory / "libraries" / "pyspark" / "bin" / "spark-submit"), "--master", url]
-    settings = {
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.driver.memory": "512m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-    }
-    for name, value in settings.items():
-        submit += ["--conf", f"{name}={value}"]
-    submit += ["--py-files", str(shipped), str(driver), str(CAPTURE), str(tmp_path / "there")]
-    done = subprocess.run(
-        submit, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
-    assert done.returncode == 0, done.stderr[-8000:]
+    cluster.submit({}, DRIVER, str(CAPTURE), str(tmp_path / "there"), package=shipped)
     executors = sorted(path.parent.parent.parent.name for path in directory.glob("worker*/app-*/*/kafkascope.zip"))
     assert executors == ["worker1", "worker2"], "both workers took part, with the zip"
     assert {path.parent.parent for path in (directory / "home").rglob("*.nbi")} == {kept}
+    assert_tables_of_one_process(tmp_path / "there")
 
-    import kafkascope
 
-    here = kafkascope.read(CAPTURE, records=True)
-    for name in here.tables:
-        expected = here.arrow(name)
-        flat = [f.name for f in expected.schema if not pa.types.is_nested(f.type)]
-        expected = expected.sort_by([(column, "ascending") for column in flat]).combine_chunks()
-        got = rows(tmp_path / "there", name)
-        assert got.num_rows == expected.num_rows, name
-        assert got.cast(expected.schema).equals(expected), name
+@pytest.mark.deep
+@pytest.mark.parametrize("fault", ["python", "machine", "speculation"])
+def test_no_row_is_lost_or_doubled_whatever_becomes_of_a_task(cluster: Cluster, tmp_path: Path, fault: str) -> None:
+    marks, out = tmp_path / "marks", tmp_path / "there"
+    marks.mkdir()
+    settings = {"spark.speculation": "true", "spark.speculation.quantile": "0.5"} if fault == "speculation" else {}
+    cluster.submit(settings, FAULTY_DRIVER, str(CAPTURE), str(out), fault, str(marks))
+    assert {mark.name for mark in marks.iterdir()} == {"read_all", "write_tables", "write_results"}
+    assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
+    assert_tables_of_one_process(out)

@@ -109,9 +109,9 @@ def of_session(leader: int) -> list[str]:
 def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
     """`analyze` in a session of its own, with a temporary directory of its own."""
     needs_java()
-    temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(temporary)}
+    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "kafkascope", "analyze", str(CAPTURE), "-o", str(out), *more]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
@@ -139,11 +139,35 @@ def test_analyze_that_gets_a_signal_leaves_nothing(tmp_path: Path, number: signa
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("killed", ["python", "all"])
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, killed: str) -> None:
+    """Whether its JVM can still clean up or not."""
+    out, temporary = tmp_path / "out", tmp_path / "temporary"
+    process = analyze(out, temporary)
+    while not any(out.glob(".staging-*/tables/*/*.parquet")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)  # polls another process; what is tested does not depend on it
+    (os.killpg if killed == "all" else os.kill)(process.pid, signal.SIGKILL)
+    process.communicate()
+    while of_session(process.pid):
+        time.sleep(0.01)  # the same
+    assert any(out.glob(".staging-*"))
+    (left,) = temporary.iterdir()
+    assert (left / "log").exists()
+    again = analyze(out, temporary)
+    _, said = again.communicate()
+    assert again.returncode == 0, said
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "summary.json", "tables"]
+    assert list(temporary.iterdir()) == []
+
+
 def test_the_log_that_a_failure_names_is_there(tmp_path: Path) -> None:
     out, temporary = tmp_path / "out", tmp_path / "temporary"
     process = analyze(out, temporary, "--conf", "spark.pyspark.python=/bin/false")
     _, said = process.communicate()
     assert process.returncode == 1, said
+    assert said.startswith("kafkascope: Spark failed: the Python for the tasks ended as soon as it was started; ")
     (log,) = re.findall(r"\(all of it: (.*)\)", said)
     assert Path(log).read_text()
     assert [str(path) for path in temporary.iterdir()] == [log]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
+from pyarrow import dataset as ds
 from typer.testing import CliRunner
 
 from kafkascope.cli import app
@@ -101,8 +102,8 @@ def test_without_a_summary_the_tables_are_enough(out: Path) -> None:
 def test_the_report_is_made_of_tables_in_place_and_comes_before_the_summary(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def report(system: fs.FileSystem, tables: str) -> str:
-        assert [entry.base_name for entry in system.get_file_info(fs.FileSelector(tables))] == ["issues"]
+    def report(tables: Mapping[str, ds.Dataset]) -> str:
+        assert [*tables] == ["issues"]
         assert again or not (out / "summary.json").exists()
         return "what the tables say"
 
@@ -118,12 +119,13 @@ def test_a_report_that_cannot_be_made_is_no_reason_to_lose_the_tables(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporting = pipeline.Reporting(SUMMARY, threading.Event(), wanted=True)
-    assert (reporting.page(fs.LocalFileSystem(), str(out / "tables")) or "").startswith("<!doctype html>")
+    tables = stored(str(out)).tables
+    assert (reporting.page(tables) or "").startswith("<!doctype html>")
     assert reporting.answers is not None
 
     def fail(answers: object) -> str:
         raise ValueError("a row like no other")
 
     monkeypatch.setattr(pipeline, "page", fail)
-    assert reporting.page(fs.LocalFileSystem(), str(out / "tables")) is None
+    assert reporting.page(tables) is None
     assert reporting.failure == "ValueError: a row like no other"

@@ -9,6 +9,7 @@ import gc
 import gzip
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -28,10 +29,13 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import kafkascope
+from kafkascope import in_process
 from kafkascope.engine import EngineOptions
+from kafkascope.out.output import in_microseconds
 from kafkascope.out.pipeline import AnalysisError, StoppedError
+from kafkascope.out.stored import stored
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.vocabulary.tables import SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
 from kafkascope.sniffer.columns import NO_TIME, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
@@ -228,7 +232,23 @@ def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
     return list(table.sort_by([(column, "ascending") for column in flat]).to_pylist())
 
 
+@pytest.mark.parametrize(
+    ("master", "attempts", "expected"),
+    [
+        ("local", None, "local[1,4]"),
+        ("local[2]", None, "local[2,4]"),
+        ("local[*]", "7", "local[*,7]"),
+        ("local[2,1]", None, "local[2,1]"),
+        ("local-cluster[2,1,1024]", None, "local-cluster[2,1,1024]"),
+        ("spark://host:7077", "7", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_tries_a_task_as_often_as_a_cluster(master: str, attempts: str | None, expected: str) -> None:
+    assert sessions._with_attempts(master, attempts) == expected
+
+
 def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its answer is lost, or its worker is killed."""
     once = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "once"), spark=spark, partitions=3)
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -240,9 +260,12 @@ def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monk
             from pyspark import TaskContext
 
             written = list(work(*arguments))
-            mark = marks / f"{name}-{TaskContext.get().partitionId()}"
+            partition = TaskContext.get().partitionId()
+            mark = marks / f"{name}-{partition}"
             if not mark.exists():
                 mark.touch()
+                if partition == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
                 raise RuntimeError("lost")
             yield from written
 
@@ -479,6 +502,30 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
         _ = kafkascope.read(CAPTURE, spark=spark).records
     with pytest.raises(AttributeError, match="tables are"):
         _ = there.letters
+
+
+@pytest.mark.parametrize("on_spark", [True, False])
+def test_spark_reads_times_that_are_microseconds_as_they_are(spark: Any, tmp_path: Path, on_spark: bool) -> None:
+    out = str(tmp_path / "out")
+    if on_spark:
+        kafkascope.spark.analyze([str(CAPTURE)], out, spark=spark, partitions=2, microseconds=True)
+    else:
+        in_process.analyze([str(CAPTURE)], out, microseconds=True)
+    here = kafkascope.read(CAPTURE)
+    for name, table in stored(out).tables.items():
+        files = pq.read_table(tmp_path / "out" / "tables" / name)
+        cut = here.arrow(name).cast(in_microseconds(ALL_SCHEMAS[name]), safe=False)
+        order = [(f.name, "ascending") for f in cut.schema if not pa.types.is_nested(f.type)]
+        assert files.sort_by(order).equals(cut.sort_by(order)), name
+        assert files.schema.metadata == ALL_SCHEMAS[name].metadata
+        assert table.schema == ALL_SCHEMAS[name]  # so that all else goes on with nanoseconds
+        there = spark.read.parquet(f"file://{out}/tables/{name}")
+        assert there.count() == cut.num_rows
+        for field in cut.schema:
+            if pa.types.is_timestamp(field.type):
+                assert dict(there.dtypes)[field.name] == "timestamp", (name, field.name)
+    first = spark.read.parquet(f"file://{out}/tables/exchanges").selectExpr("unix_micros(min(requested))").first()[0]
+    assert first == here.arrow("exchanges")["requested"].to_pandas().min().value // 1000
 
 
 @pytest.mark.deep

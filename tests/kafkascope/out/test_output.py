@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset as ds
 
 import kafkascope
 from kafkascope.out.output import (
@@ -57,11 +58,21 @@ def test_tables_are_in_place_as_a_whole_at_commit(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     output = Output(str(out), overwrite=False)
     parts = fill(output, 5)
-    lost = PartWriter(str(next(out.glob(".staging-*"))), 3)  # another attempt, whose answer never came
-    lost.write({"issues": issues_table(9)})
-    lost.finish()
+    staging = str(next(out.glob(".staging-*")))
+
+    def another_attempt() -> None:
+        """Whose answer did not come, or too late."""
+        lost = PartWriter(staging, 3)
+        lost.write({"issues": issues_table(9)})
+        lost.finish()
+
+    def page(tables: Mapping[str, ds.Dataset]) -> None:
+        another_attempt()
+        assert {name: table.count_rows() for name, table in tables.items()} == {"connections": 0, "issues": 5}
+
+    another_attempt()
     assert not (out / "tables").exists()
-    output.commit(parts, NAMES)
+    output.commit(parts, NAMES, None, page)
     assert [p.name for p in out.iterdir()] == ["tables"]
     assert pq.read_table(out / "tables" / "issues").num_rows == 5
     empty = pq.read_table(out / "tables" / "connections")
@@ -139,6 +150,7 @@ FOREIGN = [
     "tables/issues/deep/part-00003-0123456789abcdef0123456789abcdef.parquet",
     "tables/notes.txt",
     ".staging-mine/a.txt",
+    f".staging-{'0' * 32}/a.txt",
 ]
 
 
@@ -202,6 +214,27 @@ os.kill(os.getpid(), 9)
     assert [p.name for p in out.iterdir()] == ["tables"]
 
 
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_tasks_write_that_outlive_their_run_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool
+) -> None:
+    """Object stores and HDFS make the directories of a file with it."""
+    if not locks:
+        monkeypatch.setattr("kafkascope.out.output.lock", lambda path, owner: None)
+    out = tmp_path / "out"
+    output = Output(str(out), overwrite=False)
+    staging = Path(output.begin(NAMES))
+    output.abort()
+    (staging / "tables" / "issues").mkdir(parents=True)
+    writer = PartWriter(str(staging), 0)
+    writer.write({"issues": issues_table(3)})
+    writer.finish()
+    output = Output(str(out), overwrite=False)
+    output.commit(fill(output, 2), NAMES)
+    assert [p.name for p in out.iterdir()] == ["tables"]
+    assert pq.read_table(out / "tables" / "issues").num_rows == 2
+
+
 def test_where_there_are_no_locks_a_run_that_was_killed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +257,7 @@ def test_what_was_there_stays_if_the_new_cannot_be_put_in_place(
 ) -> None:
     out = tmp_path / "out"
     output = Output(str(out), overwrite=False)
-    output.commit(fill(output, 2), NAMES, {"packets": 2}, lambda system, tables: "page")
+    output.commit(fill(output, 2), NAMES, {"packets": 2}, lambda tables: "page")
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
     class Failing:
@@ -246,8 +279,8 @@ def test_what_was_there_stays_if_the_new_cannot_be_put_in_place(
     output = Output(str(out), overwrite=True)
     parts = fill(output, 7)
 
-    def page(system: Any, tables: str) -> str:
-        monkeypatch.setattr(output, "_system", Failing(system))
+    def page(tables: Any) -> str:
+        monkeypatch.setattr(output, "_system", Failing(output._system))
         return "new page"
 
     with pytest.raises(WriteError, match=f"{out} cannot be written: Input/output error"):
