@@ -189,7 +189,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self._depth += 1
         if not sys.stderr.isatty():
             if not self._said:
-                _say("compiling kernels; the first run after installation takes about half a minute longer")
+                _say("compiling kernels; the first run after installation takes up to half a minute longer")
             self._said = True
             return
         if self._bar is None:
