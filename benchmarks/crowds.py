@@ -31,6 +31,12 @@ SIZES = {
     "clients": (25_000, 100_000),
 }
 
+NAMES = {
+    "storm": "storms of one group, 388 messages each",
+    "groups": "quiet groups at once, 47 messages each",
+    "clients": "clients that come and go, with a group each",
+}
+
 
 def storm(times: int, target: Path) -> None:
     """The storm so many times, one after the other."""
@@ -94,7 +100,12 @@ def growth(repeat: int, kinds: Sequence[str] = tuple(SIZES)) -> list[dict[str, A
             runs = [run([sys.executable, "-c", ANSWER, str(file)]) for _ in range(repeat)]
             seconds = statistics.median(one.cpu_seconds for one in runs) - start
             peak = statistics.median(one.peak_megabytes for one in runs)
-            row = {"of": kind, "so many": size, "MB of capture": round(file.stat().st_size / 1e6), "CPU s": seconds}
+            row = {
+                "of": NAMES[kind],
+                "so many": size,
+                "MB of capture": round(file.stat().st_size / 1e6),
+                "CPU s": seconds,
+            }
             row |= {"peak MB": peak, "times the CPU": 1.0, "times the memory": 1.0}
             if size != SIZES[kind][0]:
                 row["times the CPU"], row["times the memory"] = seconds / rows[-1]["CPU s"], peak / rows[-1]["peak MB"]
