@@ -2,7 +2,7 @@
 
     python tools/reference.py DIRECTORY
 
-`make docs` has mkdocs make a site of them, together with README, DESIGN, CONTRIBUTING and CHANGELOG.
+`make docs` has mkdocs make a site of them, together with README, DESIGN, CONTRIBUTING, BENCHMARKS and CHANGELOG.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _TEXTS = {
     "README.md": "index.md",
     "DESIGN.md": "design.md",
     "CONTRIBUTING.md": "contributing.md",
+    "BENCHMARKS.md": "benchmarks.md",
     "CHANGELOG.md": "changelog.md",
 }
 _LINK = re.compile(r"\[([^]]+)\]\((?!https?:|#)([^)#]+)\)")
