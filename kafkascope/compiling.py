@@ -15,6 +15,8 @@ LONGEST = "from kafkascope.sniffer.exchanges import Conversations; Conversations
 
 def start() -> None:
     """Compile it in a process of its own, which ends by itself."""
+    if not sys.executable:  # Python is part of another program
+        return
     with suppress(OSError):
         subprocess.Popen(
             [sys.executable, "-c", LONGEST],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import Any, cast
 
 import pytest
@@ -44,3 +45,11 @@ def test_a_machine_without_room_for_it_goes_on(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(subprocess, "Popen", no_room)
     compiling.start()
+
+
+def test_within_another_program_there_is_no_python_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *command, **_: started.append(command))
+    monkeypatch.setattr(sys, "executable", "")
+    compiling.start()
+    assert started == []
