@@ -241,3 +241,24 @@ def assignment(share: dict[str, list[int]]) -> dict[str, Any]:
 def hash_of(text: str) -> int:
     """A number for a name, the same in every run."""
     return zlib.crc32(text.encode())
+
+
+SHARES: Members = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
+LAST_WORD = 9_000
+SESSION_ENDS = LAST_WORD + 10_000
+
+
+def two_members() -> Conversation:
+    """Generation 1: a and b have two partitions each (`SHARES`), and are heard until `LAST_WORD`."""
+    said = Conversation()
+    said.formed(0, 1, SHARES)
+    for at in (6_000, LAST_WORD):
+        said.heartbeat(at, "a~1", 1)
+        said.heartbeat(at, "b~1", 1)
+    return said
+
+
+def without(said: Conversation, client: str) -> Conversation:
+    """The same, of which the capture lacks a client's traffic."""
+    said.messages = [message for message in said.messages if message.client_id != client]
+    return said

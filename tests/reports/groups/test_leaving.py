@@ -13,9 +13,9 @@ from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.migration import by_protocol
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.triggers import Certainty
-from tests.reports.groups.classic.test_history import two_members, two_static_members
+from tests.reports.groups.classic.test_history import two_static_members
 from tests.reports.groups.epochs.epoch_logs import Epochs, join_of, mixed
-from tests.reports.groups.group_logs import MS, START, Conversation, hash_of
+from tests.reports.groups.group_logs import MS, START, Conversation, hash_of, two_members
 
 ELSEWHERE = {"client": "admin", "host": "elsewhere"}
 

@@ -29,6 +29,7 @@ from tests.reports.groups.group_logs import (
     of,
     subscription,
     truth_of,
+    two_members,
     unanswered,
 )
 
@@ -178,15 +179,6 @@ def two_static_members() -> Conversation:
     said.join(0, "a~1", new=True, instance="one", generation=1, members=listed, took=3000)
     said.join(20, "b~1", new=True, instance="two", generation=1, leader="a~1", took=2980)
     said.synced(3_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
-    return said
-
-
-def two_members() -> Conversation:
-    said = Conversation()
-    said.formed(0, 1, {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}})
-    for at in range(6000, 12_000, 3000):
-        said.heartbeat(at, "a~1", 1)
-        said.heartbeat(at, "b~1", 1)
     return said
 
 

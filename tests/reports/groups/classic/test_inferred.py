@@ -12,25 +12,17 @@ import pytest
 from kafkascope.reports.groups.classic.history import classic
 from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.vocabulary.triggers import Certainty
-from tests.reports.groups.group_logs import MS, START, Conversation, Members
-
-SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
-LAST_WORD = 9_000
-SESSION_ENDS = LAST_WORD + 10_000
-
-
-def two_members() -> Conversation:
-    said = Conversation()
-    said.formed(0, 1, SHARES)
-    for at in (6_000, LAST_WORD):
-        said.heartbeat(at, "a~1", 1)
-        said.heartbeat(at, "b~1", 1)
-    return said
-
-
-def without(said: Conversation, client: str) -> Conversation:
-    said.messages = [message for message in said.messages if message.client_id != client]
-    return said
+from tests.reports.groups.group_logs import (
+    LAST_WORD,
+    MS,
+    SESSION_ENDS,
+    SHARES,
+    START,
+    Conversation,
+    Members,
+    two_members,
+    without,
+)
 
 
 def until(said: Conversation, at: float) -> Conversation:

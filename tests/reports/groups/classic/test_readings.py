@@ -11,25 +11,25 @@ from kafkascope.reports.groups.history import Contributing, Evidence, Rebalance
 from kafkascope.reports.groups.messages import ConnectionEnd
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.triggers import Certainty
-from tests.reports.groups.group_logs import MS, START, Conversation, Members, changed, hash_of, subscription
-
-SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
-LAST_WORD = 9_000
-SESSION_ENDS = LAST_WORD + 10_000
+from tests.reports.groups.group_logs import (
+    LAST_WORD,
+    MS,
+    SESSION_ENDS,
+    SHARES,
+    START,
+    Conversation,
+    Members,
+    changed,
+    hash_of,
+    subscription,
+    two_members,
+    without,
+)
 
 
 def second_generation(said: Conversation) -> Rebalance:
     (found,) = [each for each in classic(said.log()).rebalances if each.to_generation == 2]
     return found
-
-
-def two_members() -> Conversation:
-    said = Conversation()
-    said.formed(0, 1, SHARES)
-    for at in (6_000, LAST_WORD):
-        said.heartbeat(at, "a~1", 1)
-        said.heartbeat(at, "b~1", 1)
-    return said
 
 
 @pytest.mark.parametrize(("later", "trigger"), [(50, "member_left"), (50.5, "unknown")])
@@ -149,11 +149,6 @@ def test_a_word_that_was_not_answered_was_heard_if_the_group_goes_on_without_it(
     found = second_generation(said)
     assert (found.trigger, found.trigger_client_id) == ("session_timeout", "b")
     assert found.started == START + max(ends, still_good) * MS
-
-
-def without(said: Conversation, client: str) -> Conversation:
-    said.messages = [message for message in said.messages if message.client_id != client]
-    return said
 
 
 def test_a_new_group_was_begun_by_who_leads_it_though_its_traffic_is_not_in_the_capture() -> None:

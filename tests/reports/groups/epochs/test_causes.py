@@ -520,6 +520,7 @@ def test_partitions_that_are_given_out_with_the_next_epoch_may_have_raised_the_o
     else:
         text = "partitions that no member had before were given out with the next epoch: t 4-5"
         assert said(third) == [("topic_partitions_changed", weight, 3000, text)]
+        assert (third.trigger, third.certainty) == ("topic_partitions_changed", Certainty.GUESSED)
 
 
 def test_an_epoch_in_which_partitions_are_given_out_without_any_other_cause_has_them_for_its_own() -> None:

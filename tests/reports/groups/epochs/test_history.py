@@ -438,18 +438,6 @@ def test_new_partitions_of_an_epoch_that_the_next_one_overtakes() -> None:
     assert "t 5; the others, t 4, with the next epoch" in third.evidence[0].text
 
 
-def test_new_partitions_that_are_given_out_with_the_next_epoch_only() -> None:
-    talk = Epochs()
-    talk.two()
-    talk.beat(3000, "a", 2, 3)
-    talk.beat(3100, "c", 0, 4, given=[])
-    talk.beat(3200, "b", 2, 4)
-    talk.beat(4000, "c", 4, given=[4, 5])
-    third = of(epochs(talk.log()))[3]
-    assert (third.trigger, third.certainty) == ("topic_partitions_changed", Certainty.GUESSED)
-    assert "with the next epoch: t 4-5" in third.evidence[0].text
-
-
 def test_a_topic_that_is_deleted_and_made_again() -> None:
     talk = Epochs()
     talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=["t", "u"])
