@@ -27,21 +27,15 @@ import platform
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from multiply import multiply
+from commands import ANALYZE, HERE, KINDS, LOOK, READ, SNIFF, STORM, Run, made, ours, run, source_of
+from crowds import growth
 
-HERE = Path(__file__).resolve().parent.parent
-DATA = HERE / "bench-data"
-STORM = HERE / "pcaps" / "rebalance-storm" / "capture.pcap"
-KINDS = {"small frames": "mixed-versions", "large batches": "bench_batches"}
-FIELDS = "requested,client_id,api_key,api_version,correlation_id,request_bytes,response_bytes,latency_ms"
 TSHARK_FIELDS = [
     argument
     for name in (
@@ -50,11 +44,6 @@ TSHARK_FIELDS = [
     )
     for argument in ("-e", name)
 ]
-SNIFF = "from kafkascope.cli import sniff_main; sniff_main()"
-READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True, answers=False)"
-LOOK = READ + "; from kafkascope.reports.vocabulary.tables import SCHEMAS; [cap.arrow(name) for name in SCHEMAS]"
-ANSWER = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1]); [cap.arrow(name) for name in cap.tables]"
-OUT = tempfile.gettempdir() + "/kafkascope-bench-out"
 TASKS = {
     "a": "header fields of every exchange: `sniff --fields`",
     "b": "all tables with every record: `kafkascope.read(records=True, answers=False)`",
@@ -62,7 +51,6 @@ TASKS = {
     "d": "all tables and answers as Parquet by Spark, local[2]: `analyze --records`",
     "e": "all answers: `kafkascope.read()`",
 }
-ANALYZE = ["-m", "kafkascope", "analyze", "--overwrite", "-o", OUT]
 STARTS = {
     "`sniff -r FILE -c 1`": [sys.executable, "-c", SNIFF, "-r", str(STORM), "-c", "1"],
     "`analyze --in-process FILE`": [sys.executable, *ANALYZE, str(STORM), "--in-process"],
@@ -70,43 +58,6 @@ STARTS = {
     "`tshark -r FILE -Y kafka`": ["tshark", "-r", str(STORM), "-Y", "kafka"],
     "`tshark -r FILE -Y kafka -T json`": ["tshark", "-r", str(STORM), "-Y", "kafka", "-T", "json"],
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One finished process."""
-
-    seconds: float
-    cpu_seconds: float
-    peak_megabytes: float
-
-
-def run(command: Sequence[str], tree: Path = HERE) -> Run:
-    """Run to the end with its output thrown away (but read: into /dev/null); tree has the program's sources."""
-    environment = os.environ | {"PYTHONPATH": str(tree)}
-    with tempfile.TemporaryFile() as errors, open(os.devnull, "wb") as nowhere:
-        begun = time.perf_counter()
-        process = subprocess.Popen(command, stdout=nowhere, stderr=errors, cwd=tree, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - begun
-        if os.waitstatus_to_exitcode(status) != 0:
-            errors.seek(0)
-            raise SystemExit(f"{command} failed: {errors.read().decode()[-2000:]}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3)
-
-
-def ours(task: str, file: Path) -> list[str]:
-    """Our command for a task."""
-    return [
-        sys.executable,
-        *{
-            "a": ["-c", SNIFF, "-r", str(file), "--fields", FIELDS],
-            "b": ["-c", LOOK, str(file)],
-            "c": ["-c", SNIFF, "-r", str(file), "--json", "--records"],
-            "d": [*ANALYZE, str(file), "--records", "--master", "local[2]"],
-            "e": ["-c", ANSWER, str(file)],
-        }[task],
-    ]
 
 
 def theirs(task: str, file: Path) -> list[str]:
@@ -201,22 +152,6 @@ def starts(repeat: int) -> list[dict[str, Any]]:
     return rows
 
 
-def source_of(kind: str) -> Path:
-    """The capture that is multiplied."""
-    return next((HERE / "pcaps" / kind).glob("capture.pcap*"))
-
-
-def made(kind: str, megabytes: int) -> Path:
-    """The multiplied file, made if it is not there."""
-    DATA.mkdir(exist_ok=True)
-    file = DATA / f"{kind}-{megabytes}.pcap"
-    if not file.exists():
-        unfinished = file.with_suffix(".part")
-        multiply(source_of(kind), megabytes * 1_000_000, unfinished)
-        unfinished.rename(file)
-    return file
-
-
 def machine() -> dict[str, str]:
     """What the figures were measured on, and with."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
@@ -254,8 +189,6 @@ def markdown(when: str, about: dict[str, str], tables: dict[str, list[dict[str, 
 
 def main() -> None:
     """Measure, print rows as they come, and keep them with --write."""
-    from crowds import growth
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,400", help="megabytes of the two files")
     parser.add_argument("--kinds", default=",".join(KINDS))

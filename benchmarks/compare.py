@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import HERE, KINDS, Run, made, ours, run, source_of
+from commands import HERE, KINDS, Run, made, ours, run, source_of
 
 SLOWER = 1.1
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import ANSWER, DATA, HERE, STORM, run
+from commands import ANSWER, DATA, HERE, STORM, run
 from multiply import multiply
 
 LAGGING = HERE / "pcaps" / "lagging" / "capture.pcap.gz"
@@ -92,6 +92,7 @@ def growth(repeat: int, kinds: Sequence[str] = tuple(SIZES)) -> list[dict[str, A
     start = statistics.median(run(empty).cpu_seconds for _ in range(repeat))
     rows: list[dict[str, Any]] = []
     for kind in kinds:
+        first: tuple[float, float] | None = None
         for size in SIZES[kind]:
             file = DATA / f"{kind}-{size}.pcap"
             if not file.exists():
@@ -100,23 +101,13 @@ def growth(repeat: int, kinds: Sequence[str] = tuple(SIZES)) -> list[dict[str, A
             runs = [run([sys.executable, "-c", ANSWER, str(file)]) for _ in range(repeat)]
             seconds = statistics.median(one.cpu_seconds for one in runs) - start
             peak = statistics.median(one.peak_megabytes for one in runs)
-            row = {
-                "of": NAMES[kind],
-                "so many": size,
-                "MB of capture": round(file.stat().st_size / 1e6),
-                "CPU s": seconds,
-            }
-            row |= {"peak MB": peak, "times the CPU": 1.0, "times the memory": 1.0}
-            if size != SIZES[kind][0]:
-                row["times the CPU"], row["times the memory"] = seconds / rows[-1]["CPU s"], peak / rows[-1]["peak MB"]
+            first = first or (seconds, peak)
+            row = {"of": NAMES[kind], "so many": size, "MB of capture": round(file.stat().st_size / 1e6)}
+            row |= {"CPU s": round(seconds, 2), "peak MB": round(peak)}
+            row |= {"times the CPU": round(seconds / first[0], 2), "times the memory": round(peak / first[1], 2)}
             rows.append(row)
-            print(
-                {name: round(value, 2) if isinstance(value, float) else value for name, value in row.items()},
-                flush=True,
-            )
-    return [
-        {name: round(value, 2) if isinstance(value, float) else value for name, value in row.items()} for row in rows
-    ]
+            print(row, flush=True)
+    return rows
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent.parent
-STORM = HERE / "pcaps" / "rebalance-storm" / "capture.pcap"
+from commands import STORM
+
 WATCHED: dict[str, dict[str, Any]] = {
     "sniff -r FILE -c 1": {
         "modules": ["kafkascope.sniffing"],
