@@ -35,10 +35,12 @@ check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	@$(MAKE) --no-print-directory -j2 lint kernels
 	$(PYTEST) --cov --cov-report=term
 
-check-deep: check  ## check, then kernels with bounds checks, long fuzzing, fresh samples from Kafka, real brokers, clusters
+check-deep: check  ## check, then known faults of dependencies, kernels with bounds checks, two million fuzzed inputs, fresh samples from Kafka, real brokers, clusters
 	@tools/setup.sh s3
+	@tools/setup.sh audit
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
-	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers"
+	$(PY) -m pytest -n 2 -m deep tests/fuzzing
+	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers" --ignore tests/fuzzing
 
 accuracy: setup-test  ## how right the answers are: every recorded story against what its brokers logged
 	$(PY) -m tools.accuracy
@@ -66,4 +68,4 @@ golden: setup-test  ## write the golden files anew (README examples, the noteboo
 	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py tests/reports/vocabulary/test_tables.py tests/kafkascope/test_start.py --golden
 
 lock: setup  ## choose newer dependencies and lock them (needs uv)
-	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock
+	uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --upgrade -q -o requirements.lock

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -34,11 +35,25 @@ def needs_java() -> None:
         lacks(reason)
 
 
+def needs_fuzzer() -> None:
+    """Atheris, for which there is no wheel but for Linux on x86-64."""
+    if find_spec("atheris") is None:
+        lacks("no fuzzer: `make setup-test` installs atheris where there is one (Linux on x86-64)")
+
+
 def s3_server() -> str:
     """The program of a server of S3."""
     program = ROOT / ".venv-s3" / "bin" / "moto_server"
     if not program.exists():
         lacks("no server of S3: `make check-deep` sets it up (tools/setup.sh s3)")
+    return str(program)
+
+
+def auditor() -> str:
+    """The program that looks up known faults of packages."""
+    program = ROOT / ".venv-audit" / "bin" / "pip-audit"
+    if not program.exists():
+        lacks("no pip-audit: `make check-deep` sets it up (tools/setup.sh audit)")
     return str(program)
 
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Sets the project up: a virtual environment with the locked dependencies, and a Java runtime for Spark.
-# setup.sh [runtime | test | docs | s3]: test also installs the tools that some tests need (tshark, iproute2, tcpdump,
-# chromium); docs sets up .venv-docs alone, for the documentation, and s3 .venv-s3, an object store to test against.
+# setup.sh [runtime | test | docs | s3 | audit]: test also installs the tools that some tests need (tshark, iproute2,
+# tcpdump, chromium); docs sets up .venv-docs alone, for the documentation, s3 .venv-s3, an object store to test against,
+# and audit .venv-audit, which looks up the known faults of packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-runtime}
@@ -33,7 +34,7 @@ if [ -z "$python" ]; then
 fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "setup: kafkascope needs Python 3.11 or newer" >&2; exit 1; }
 
-if [ "$what" = docs ] || [ "$what" = s3 ]; then
+if [ "$what" = docs ] || [ "$what" = s3 ] || [ "$what" = audit ]; then
   own=.venv-$what
   wanted=$("$python" -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")' "$what")
   if [ "$(cat "$own/.installed" 2>/dev/null)" != "$wanted" ]; then
