@@ -28,6 +28,7 @@ from tests.fuzzing.targets import LONGEST, MEMORY_BYTES, MEMORY_TIMES, TARGETS, 
 
 FOUND = Path(__file__).parent / "found"
 _OUTCOMES = 512  # branches that stand for outcomes
+_AT_ONCE = 5_000  # executions of a process
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Options:
 def fuzz(targets: Mapping[str, Target], options: Options) -> int:
     """Run each target, one after the other, until an input fails or all its executions are done; how many failed.
 
-    Each has a process of its own, forked from one that has loaded everything: the fuzzer ends the process it is in.
+    Each has processes of its own, forked from one that has loaded everything: the fuzzer ends the process it is in, and
+    takes more and more memory.
     """
     seeds = {name: [*_found(name), *target.seeds()] for name, target in targets.items()}
     for name, target in targets.items():
@@ -55,17 +57,22 @@ def fuzz(targets: Mapping[str, Target], options: Options) -> int:
     failed = 0
     for name, target in targets.items():
         print(f"== {name}", flush=True)
-        if not (child := os.fork()):
-            corpus = options.corpus / name
-            corpus.mkdir(parents=True, exist_ok=True)
-            for number, seed in enumerate(seeds[name]):
-                (corpus / f"seed-{number}").write_bytes(seed[:LONGEST])
-            _fuzz(target, corpus, options)
-        failed += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+        corpus = options.corpus / name
+        corpus.mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(seeds[name]):
+            (corpus / f"seed-{number}").write_bytes(seed[:LONGEST])
+        left = max(1, round(target.share * options.times))
+        status = 0
+        while left > 0 and not status:
+            if not (child := os.fork()):
+                _fuzz(target, corpus, min(left, _AT_ONCE), options.seed + left, options)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            left = 0 if options.inputs else left - _AT_ONCE
+        failed += status != 0
     return failed
 
 
-def _fuzz(target: Target, corpus: Path, options: Options) -> NoReturn:
+def _fuzz(target: Target, corpus: Path, executions: int, seed: int, options: Options) -> NoReturn:
     reached = _branches(_OUTCOMES)
 
     def once(data: bytes) -> None:
@@ -78,13 +85,7 @@ def _fuzz(target: Target, corpus: Path, options: Options) -> NoReturn:
         if (grown := _most_memory() - before) > MEMORY_BYTES + MEMORY_TIMES * len(data):
             raise MemoryError(f"{len(data)} bytes took {grown >> 20} MB")
 
-    executions = max(1, round(target.share * options.times))
-    flags = [
-        f"-runs={executions}",
-        f"-seed={options.seed}",
-        f"-max_len={LONGEST}",
-        f"-artifact_prefix={corpus}.failed-",
-    ]
+    flags = [f"-runs={executions}", f"-seed={seed}", f"-max_len={LONGEST}", f"-artifact_prefix={corpus}.failed-"]
     flags += ["-timeout=120", "-rss_limit_mb=0", "-use_value_profile=1", "-print_final_stats=1"]
     atheris.Setup([sys.argv[0], *flags, *(options.inputs or [str(corpus)])], once)
     atheris.Fuzz()
