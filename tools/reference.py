@@ -31,10 +31,11 @@ _TEXTS = {
     "README.md": "index.md",
     "DESIGN.md": "design.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "BENCHMARKS.md": "benchmarks.md",
     "CHANGELOG.md": "changelog.md",
 }
-_LINK = re.compile(r"\[([^]]+)\]\((?!https?:|#)([^)#]+)\)")
+_LINK = re.compile(r"\[([^]]+)\]\((?!https?:|#)([^)]+)\)")
 
 
 def pages() -> dict[str, str]:
@@ -190,7 +191,8 @@ def _text(text: str) -> str:
     """A text of the repository; links to other texts lead to their pages, those to files are the files' names."""
 
     def target(link: re.Match[str]) -> str:
-        return f"[{link[1]}]({_TEXTS[link[2]]})" if link[2] in _TEXTS else f"`{link[2]}`"
+        name, mark, place = link[2].partition("#")
+        return f"[{link[1]}]({_TEXTS[name]}{mark}{place})" if name in _TEXTS else f"`{link[2]}`"
 
     return _LINK.sub(target, text)
 
