@@ -72,6 +72,7 @@ class _Run(Pipeline):
             parts = writer.finish()
         summary.packets, summary.copies = reading.packets, reading.copies
         summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
+        summary.files = reading.capture.captured()
         summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
         yield Written(parts, reading.topic_names.learned(), writer.summary, Counter(reading.other))
 

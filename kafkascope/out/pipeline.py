@@ -18,7 +18,17 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import Output, Part, PartWriter, WriteError, datasets_of, resolve_part, rewrite_part, stored
+from kafkascope.out.output import (
+    Output,
+    Part,
+    PartWriter,
+    WriteError,
+    datasets_of,
+    resolve_part,
+    rewrite_part,
+    run_of,
+    stored,
+)
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
 from kafkascope.reports.columns.topics import TopicNames
@@ -123,6 +133,7 @@ class Pipeline(ABC):
         staging = self.staging
         summary = Summary()
         summary.ports = self.options.session.ports
+        summary.run = run_of(self.staging)
         names = TopicNames()
         other: Counter[str] = Counter()
         log = IssueLog()
@@ -138,7 +149,7 @@ class Pipeline(ABC):
         for issue in self.late_issues():
             log.add(issue)
         if len(log) and "issues" in self.options.tables:
-            self._write(summary, {"issues": issue_table(log)})
+            self._write(summary, {"issues": issue_table(log, self.options.origins)})
         known = names.learned()
         summary.rename_topics(known)
         self._resolve(known)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +25,10 @@ from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.sniffer.capture_points import FileClock, Joined
 from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.origins import CapturedFile, Origins
 from kafkascope.sniffer.sources import SourceError
-from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
+from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, captured_file, find_files, growth
+from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
@@ -143,6 +146,7 @@ class _Run(Pipeline):
         """Index the files, and decode their packets by connection."""
         self._splits, clocks = self._index()
         summary.captures = sorted(capture_name(ranges[0].path) for ranges in self._work.files)
+        summary.files = captured(self._splits)
         summary.clocks = [clock_row(clock) for clock in clocks]
         yield from self._decode([*self._work.issues, *clock_issues(clocks)])
 
@@ -164,13 +168,16 @@ class _Run(Pipeline):
         indexes = [list(islice(found, len(file))) for file in self._work.files]
         splits = chain_files(indexes)
         joined = self._compare(indexes, splits)
-        if joined is None:
-            return splits, ()
-        splits = chain_files(indexes, joined.points)
+        if joined is not None:
+            splits = chain_files(indexes, joined.points)
         firsts = {split.path: split.first_number for split in reversed(splits)}
-        ranks = joined.ranks(sorted(firsts.items(), key=lambda file: file[1]))
-        self.options = replace(self.options, session=replace(self.options.session, ranks=ranks))
-        return splits, joined.clocks
+        files = list(reversed(firsts.items()))
+        session = self.options.session
+        if joined is not None:
+            session = replace(session, ranks=joined.ranks(files))
+        origins = Origins((origin_name(path) for path, _ in files), (first for _, first in files))
+        self.options = replace(self.options, session=session, origins=origins)
+        return splits, () if joined is None else joined.clocks
 
     def _compare(self, files: Sequence[Sequence[SplitIndex]], splits: Sequence[Split]) -> Joined | None:
         """As ``sniffer.comparison.compare_files`` does it in one process."""
@@ -280,7 +287,16 @@ def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks
             errors.append(error)
     if errors and not found:
         raise errors[0]
-    return found, [Issue("unreadable_file", str(error)) for error in errors]
+    return found, [Issue("unreadable_file", str(error), file=origin_name(error.file)) for error in errors]
+
+
+def captured(splits: Sequence[Split]) -> list[CapturedFile]:
+    """The files that the splits are of, in their order."""
+    of_files = [list(of_file) for _, of_file in groupby(splits, attrgetter("path"))]
+    return [
+        captured_file(one[0].path, one[0].first_number, sum(split.packets for split in one), one[0].content.size)
+        for one in of_files
+    ]
 
 
 def _grown(splits: Sequence[Split]) -> Iterator[Issue]:
