@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.out import hours
 from kafkascope.out.ownership import HeldError, lock, this_run, unlock
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
@@ -113,19 +114,22 @@ class Part:
     file: str  # name in the table's directory
     rows: int
     unresolved: frozenset[str]  # topics in it that are known by id alone
+    row_groups: tuple[hours.RowGroup | None, ...] = ()  # as ``hours.by_hour`` has them
 
 
 class Output:
     """One output directory during one run."""
 
-    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False) -> None:
+    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False, by_hour: bool = False) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
 
-        With microseconds, times in tables without rows are of that unit, as they then are in all parts.
+        With microseconds, times in tables without rows are of that unit, as they then are in all parts; by_hour: such
+        a table is in directories by hour, if it were with rows.
         """
         self.place = place
         self.run = new_run()
         self._microseconds = microseconds
+        self._by_hour = by_hour
         self._overwrite = overwrite
         self._lock: int | None = None
         try:
@@ -154,7 +158,7 @@ class Output:
             tables = posixpath.join(self._path, TABLES)
             for entry in self._system.get_file_info(fs.FileSelector(tables, recursive=True)):
                 name = entry.path[len(tables) + 1 :]
-                if not (name in ALL_SCHEMAS if entry.type == fs.FileType.Directory else _is_part(name)):
+                if not (_is_directory(name) if entry.type == fs.FileType.Directory else _is_part(name)):
                     strange.append(f"{TABLES}/{name}")
         if strange:
             raise OutputError(
@@ -263,7 +267,10 @@ class Output:
     def _empty(self, table: str) -> Part:
         """A part without rows."""
         file = _part_name(0, self.run)
+        if self._by_hour and table in hours.TABLES:
+            file = f"{hours.directory_of(None)}/{file}"
         path = posixpath.join(_directory(self._staging, table), file)
+        self._system.create_dir(posixpath.dirname(path))
         writer_of(table, path, self._system, microseconds=self._microseconds).close()
         return Part(table, file, 0, frozenset())
 
@@ -275,8 +282,9 @@ class Output:
     def _exchange(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """Put what was made in the place of what was there; all of it, or nothing."""
         counted, aside = (posixpath.join(self._staging, name) for name in (_COUNTED, "replaced"))
-        for table in sorted({part.table for part in parts}):
-            self._system.create_dir(_directory(counted, table))
+        parts = list(parts)
+        for place in sorted({posixpath.dirname(posixpath.join(_directory(counted, p.table), p.file)) for p in parts}):
+            self._system.create_dir(place)
         self._move_parts(parts, counted)
         self._system.create_dir(aside)
         moves = [(posixpath.join(self._path, name), posixpath.join(aside, name)) for name in reversed(_OWN)]
@@ -333,10 +341,16 @@ class Output:
             self._system.delete_file(path)
 
 
+def _is_directory(name: str) -> bool:
+    """Whether a directory below the tables has a name that those of tables and hours get."""
+    table, *partitions = name.split("/")
+    return table in ALL_SCHEMAS and (not partitions or hours.is_directory("/".join(partitions)))
+
+
 def _is_part(name: str) -> bool:
     """Whether a file below the tables has a name that parts get."""
-    table, _, file = name.partition("/")
-    return table in ALL_SCHEMAS and _PART.fullmatch(file) is not None
+    directory, _, file = name.rpartition("/")
+    return _is_directory(directory) and _PART.fullmatch(file) is not None
 
 
 class PartWriter:
@@ -357,6 +371,7 @@ class PartWriter:
         self._waiting_bytes: dict[str, int] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._rows: dict[str, int] = {}
+        self._row_groups: dict[str, list[hours.RowGroup | None]] = {}
         self._unresolved: dict[str, set[str]] = {}
         self.summary = Summary()
 
@@ -382,7 +397,8 @@ class PartWriter:
             for writer in self._writers.values():
                 writer.close()
         return [
-            Part(name, self._file, rows, frozenset(self._unresolved.get(name, ()))) for name, rows in self._rows.items()
+            Part(name, self._file, rows, frozenset(self._unresolved.get(name, ())), tuple(self._row_groups[name]))
+            for name, rows in self._rows.items()
         ]
 
     def discard(self) -> None:
@@ -406,7 +422,9 @@ class PartWriter:
         with writing(self._place):
             if name not in self._writers:
                 self._writers[name] = writer_of(name, self._path(name), self._system, name in self._private)
-            write_group(self._writers[name], rows, self._run)
+            for row_group, some in hours.by_hour(name, rows):
+                write_group(self._writers[name], some, self._run)
+                self._row_groups.setdefault(name, []).append(row_group)
         self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
     def _path(self, name: str) -> str:
@@ -495,10 +513,40 @@ def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table], microseco
     run = run_of(staging)
     file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex[:16]}.parquet"
     directory = _directory(path, part.table)
-    old = Path(directory, part.file)
-    private = isinstance(system, fs.LocalFileSystem) and old.stat().st_mode & 0o777 == _OWNER_ALONE
+    private = _is_private(system, posixpath.join(directory, part.file))
     target = posixpath.join(directory, file)
     with writing(above(staging)), writer_of(part.table, target, system, private, microseconds) as new:
         for rows in groups:
             write_group(new, rows, run)
     return replace(part, file=file)
+
+
+def write_bin(staging: str, one: hours.Bin, microseconds: bool) -> Part:
+    """Write the file of an hour; the parts that it is made of stay until the commit."""
+    system, path = locate(staging)
+    directory = _directory(path, one.table)
+    rows = hours.rows_of(one, directory, system)
+    file = f"{hours.directory_of(one.hour)}/{_part_name(one.number, run_of(staging))}"
+    target = posixpath.join(directory, file)
+    private = _is_private(system, posixpath.join(directory, one.pieces[0].file))
+    with writing(above(staging)):
+        system.create_dir(posixpath.dirname(target))
+        with writer_of(one.table, target, system, private, microseconds) as new:
+            for some in hours.row_groups(one.table, rows):
+                write_group(new, some, run_of(staging))
+    return Part(one.table, file, rows.num_rows, frozenset())
+
+
+def move_to_null(staging: str, part: Part) -> Part:
+    """Put a part where rows without an hour are."""
+    system, path = locate(staging)
+    directory = _directory(path, part.table)
+    moved = replace(part, file=f"{hours.directory_of(None)}/{part.file}")
+    with writing(above(staging)):
+        system.create_dir(posixpath.dirname(posixpath.join(directory, moved.file)))
+        system.move(posixpath.join(directory, part.file), posixpath.join(directory, moved.file))
+    return moved
+
+
+def _is_private(system: fs.FileSystem, path: str) -> bool:
+    return isinstance(system, fs.LocalFileSystem) and Path(path).stat().st_mode & 0o777 == _OWNER_ALONE

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.out.output import Output, Part
-from kafkascope.out.pipeline import Analysis, AnalysisError, Pipeline, Progress, Written, check, fill
+from kafkascope.out.pipeline import Analysis, AnalysisError, Piece, Pipeline, Progress, Rewriting, Written, check, fill
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.sniffer.capture_points import FileClock, Joined
@@ -58,12 +58,14 @@ def analyze(
     progress: Progress | None = None,
     report: bool = True,
     microseconds: bool = False,
+    by_hour: bool = False,
     stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
 
     ``out/report.html`` shows what they say, unless report is False. With microseconds, times in the tables are of that
-    unit, which Spark reads as they are, instead of nanoseconds.
+    unit, which Spark reads as they are, instead of nanoseconds. With by_hour, the large tables are in directories by
+    hour (``out.hours``).
 
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
@@ -79,7 +81,7 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, microseconds=microseconds)
+    output = Output(out, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour)
     split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
     stop = stop or threading.Event()
@@ -96,7 +98,7 @@ def analyze(
                     loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds)
+            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds, by_hour)
             return run.run(out), run.parts
         except Exception as error:
             if stop.is_set() or not is_of_spark(error):
@@ -135,8 +137,9 @@ class _Run(Pipeline):
         progress: Progress | None,
         stop: threading.Event,
         microseconds: bool,
+        by_hour: bool,
     ) -> None:
-        super().__init__(staging, options, stop, microseconds=microseconds)
+        super().__init__(staging, options, stop, microseconds=microseconds, by_hour=by_hour)
         self._session = session
         self._work = work
         self._progress = progress
@@ -211,9 +214,9 @@ class _Run(Pipeline):
 
         yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
 
-    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
+    def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
         """The parts that work writes anew, in tasks."""
-        return list(self._spread(what, parts, work, 1))
+        return list(self._spread(what, pieces, work, 1))
 
     def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
         """Bring the rows of views together by their keys, and write the tables that the views make of them."""

@@ -59,7 +59,6 @@ class Summary:
         self.packets = 0  # each once, also if several files have it
         self.copies = 0  # packets that another file has too, and that are counted there
         self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
-        self.run: str | None = None  # of which it is, in the directory of an analysis
         self.captures: list[str] = []  # files, as ``capture_name`` has them
         self.files: list[CapturedFile] = []  # the same, in the order of their packets
         self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
@@ -113,7 +112,7 @@ class Summary:
         """Everything as plain values, largest first, ready for JSON."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "run": self.run,
+            "run": None,  # in the directory of an analysis it has a name
             "captures": self.captures[:_KEPT],
             "files": [asdict(file) for file in self.files],
             "first": iso_time(self._first),
