@@ -49,6 +49,7 @@ def run(
     records: bool,
     overwrite: bool,
     microseconds: bool,
+    by_hour: bool,
     spark: SparkOptions | None,
     ports: frozenset[int],
     decode_as: frozenset[int],
@@ -66,7 +67,7 @@ def run(
 
     def here(stop: threading.Event) -> Analysis:
         return in_process.analyze(
-            captures, out, options=options, overwrite=overwrite, microseconds=microseconds, stop=stop
+            captures, out, options=options, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour, stop=stop
         )
 
     def say(signal: str) -> None:
@@ -77,7 +78,9 @@ def run(
             analysis = stoppable(here, say)
         else:
             with ProgressBar("start Spark") as shown:
-                analysis = stoppable(_on_spark(captures, out, options, overwrite, microseconds, spark, shown), say)
+                analysis = stoppable(
+                    _on_spark(captures, out, options, overwrite, microseconds, by_hour, spark, shown), say
+                )
     except Interrupted as signal:
         return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
@@ -98,6 +101,7 @@ def _on_spark(
     options: EngineOptions,
     overwrite: bool,
     microseconds: bool,
+    by_hour: bool,
     spark: SparkOptions,
     shown: ProgressBar,
 ) -> Work:
@@ -112,6 +116,7 @@ def _on_spark(
         options=options,
         overwrite=overwrite,
         microseconds=microseconds,
+        by_hour=by_hour,
         split_bytes=spark.split_bytes,
         partitions=spark.partitions,
         progress=shown.update,

@@ -317,6 +317,7 @@ def read(
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
     summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
+    summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
     return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))

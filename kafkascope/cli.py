@@ -228,6 +228,13 @@ def analyze(
         bool,
         typer.Option("--microseconds", help="Times in the tables in microseconds, which Spark reads as they are."),
     ] = False,
+    by_hour: Annotated[
+        bool,
+        typer.Option(
+            "--by-hour",
+            help="Large tables in directories by hour, so that queries of some minutes or groups read little.",
+        ),
+    ] = False,
     in_process: Annotated[
         bool,
         typer.Option("--in-process", help="Work in this process, without Spark and Java; the results are the same."),
@@ -281,6 +288,7 @@ def analyze(
             records=records,
             overwrite=overwrite,
             microseconds=microseconds,
+            by_hour=by_hour,
             spark=None if in_process else spark,
             ports=_ports(port),
             decode_as=_ports(decode_as),

@@ -20,6 +20,7 @@ from kafkascope.reports.views.guarded import observed
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.origins import NO_ORIGINS, Origins
 from kafkascope.sniffer.session import Endpoint, Session, SessionOptions, SideSpans
 
 Tables = dict[str, pa.Table]
@@ -43,6 +44,7 @@ class EngineOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
+    origins: Origins = NO_ORIGINS
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
@@ -90,7 +92,9 @@ class Engine:
             exchange_columns=columns,
             reveal_secrets=options.reveal_secrets,
             secret_names=options.secret_names,
+            origins=options.origins,
         )
+        self._origins = options.origins
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
@@ -150,7 +154,7 @@ class Engine:
     def late(self) -> Iterator[Tables]:
         """What is known behind all tables: faults of views."""
         if "issues" in self._wanted and len(self._faults_of_views):
-            yield {"issues": issue_table(self._faults_of_views)}
+            yield {"issues": issue_table(self._faults_of_views, self._origins)}
 
     def so_far(self) -> Iterator[Tables]:
         """What `finish` would give now; the engine goes on as if this had not been asked."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.out.output import WITH_SECRETS, Output, Part, PartWriter, stored
-from kafkascope.out.pipeline import Analysis, Pipeline, Written, check, fill
+from kafkascope.out.pipeline import Analysis, Piece, Pipeline, Rewriting, Written, check, fill
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.topics import TopicNames
@@ -31,6 +31,7 @@ def analyze(
     overwrite: bool = False,
     report: bool = True,
     microseconds: bool = False,
+    by_hour: bool = False,
     stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures into tables under ``out/tables/NAME/``, as `kafkascope.spark.analyze` does, in this process.
@@ -41,12 +42,12 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, microseconds=microseconds)
+    output = Output(out, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour)
     stop = stop or threading.Event()
     with Reading(paths, options) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-            run = _Run(staging, options, reading, stop, microseconds)
+            run = _Run(staging, options, reading, stop, microseconds, by_hour)
             return run.run(out), run.parts
 
         return fill(output, options, produce, report=report, stop=stop)
@@ -56,9 +57,15 @@ class _Run(Pipeline):
     """The steps of one analysis, one after the other."""
 
     def __init__(
-        self, staging: str, options: EngineOptions, reading: Reading, stop: threading.Event, microseconds: bool
+        self,
+        staging: str,
+        options: EngineOptions,
+        reading: Reading,
+        stop: threading.Event,
+        microseconds: bool,
+        by_hour: bool,
     ) -> None:
-        super().__init__(staging, options, stop, microseconds=microseconds)
+        super().__init__(staging, options, stop, microseconds=microseconds, by_hour=by_hour)
         self._reading = reading
 
     def decode(self, summary: Summary) -> Iterator[Written]:
@@ -72,6 +79,7 @@ class _Run(Pipeline):
             parts = writer.finish()
         summary.packets, summary.copies = reading.packets, reading.copies
         summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
+        summary.files = reading.capture.captured()
         summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
         yield Written(parts, reading.topic_names.learned(), writer.summary, Counter(reading.other))
 
@@ -96,6 +104,6 @@ class _Run(Pipeline):
                 parts = writer.finish()
             yield parts, writer.summary
 
-    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
+    def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
         """The parts that work writes anew."""
-        return list(work(parts))
+        return list(work(pieces))

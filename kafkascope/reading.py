@@ -120,7 +120,8 @@ class Reading:
         with ProgressBar("compare files", shown=len(self._paths) > 1):
             self.joined = compare_files(self._paths)
         self.capture: Capture = open_capture(self._paths, joined=self.joined)
-        self._options = replace(options, session=replace(options.session, ranks=self.capture.ranks))
+        session = replace(options.session, ranks=self.capture.ranks)
+        self._options = replace(options, session=session, origins=self.capture.origins)
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
@@ -151,7 +152,7 @@ class Reading:
             yield from map(self._named, self._engine.tables(completed))
         yield from map(self._named, self._engine.late())
         if "issues" in self._options.tables and (rows := self.issues()):
-            yield Batch({"issues": issue_table(rows)}, {})
+            yield Batch({"issues": issue_table(rows, self._options.origins)}, {})
 
     def _completed(self) -> Iterator[Completed]:
         for dissected in ahead(map(dissect, self.capture)):
@@ -268,8 +269,8 @@ class Listening:
     ) -> None:
         """The source is closed at the end; clock tells seconds."""
         when_compiling(_compile_beside)
-        self._options = options
-        self._engine = Engine(options)
+        self._options = replace(options, origins=source.origins)
+        self._engine = Engine(self._options)
         self._issues = IssueLog()
         self._faults = IssueLog()
         self._source = source

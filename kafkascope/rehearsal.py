@@ -19,6 +19,7 @@ from kafkascope.sniffer import recognise
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.link import RAW_IP
+from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.reassembly import SWEEP_SEGMENTS
 from kafkascope.sniffer.sources import live
 from kafkascope.sniffer.units import MILLISECOND_NS
@@ -34,6 +35,7 @@ class Rehearsal:
     """What ``LiveSource`` is, without an interface. Most packets come by themselves, so that much waits for more."""
 
     is_partial = False
+    origins = Origins(["rehearsal"])
 
     def __init__(self) -> None:
         self.issues = IssueLog()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TextIO
 
 import pyarrow as pa
@@ -82,7 +83,8 @@ def _analyzed(capture: str, remark: Remark) -> Iterator[Stored]:
             lambda stop: in_process.analyze([capture], out, report=False, stop=stop),
             lambda signal: remark(f"{signal}: stopping; once more ends it at once"),
         )
-        yield stored(out)
+        made = stored(out)
+        yield replace(made, summary={**made.summary, "run": None})  # nobody can look it up
         for text in analysis.remarks():
             remark(text)
 

@@ -44,6 +44,7 @@ ROW = np.dtype(
         ("first", "i8"),
         ("last", "i8"),
         ("last_payload", "i8"),
+        ("first_packet", "i8"),  # number; 0: it sent none
         ("bytes", "i8"),
         ("rtt_sum", "i8"),
         ("rtt_min", "i8"),
@@ -146,6 +147,7 @@ def begin_span(row: Record, at: Integer) -> None:
     row.first = NO_TIME
     row.last = NO_TIME
     row.last_payload = NO_TIME
+    row.first_packet = 0
     row.bytes = 0
     row.rtt_sum = 0
     row.rtt_min = NO_TIME
@@ -343,6 +345,7 @@ def count_segment(
     scale: Integer,
     sacked: Integer,
     dsack: Integer,
+    number: Integer,
     at: Integer,
     fresh: Integer,
     highest: Integer,
@@ -357,6 +360,8 @@ def count_segment(
     new; highest: where its stream ended before it. is_double: it was captured
     twice; may_be_double: other segments were, and it came as soon behind the one before.
     """
+    if row.packets == 0:
+        row.first_packet = number
     row.packets += 1
     if at != NO_TIME:
         tenth = min(max(at - row.at, 0) // TENTH, 99)

@@ -16,18 +16,23 @@ class Issue:
     at: int | None = None  # nanoseconds since 1970 UTC
     packet: int | None = None
     count: int = 1
+    file: str | None = None  # ``sources.places.origin_name``; None: that of the packet
 
 
 class IssueLog:
     """Issues by connection and kind; memory is bounded by their number, not by how often each occurs."""
 
-    def __init__(self, issues: Iterable[Issue] = ()) -> None:
+    def __init__(self, issues: Iterable[Issue] = (), *, file: str | None = None) -> None:
+        """With file, what is added was met in this one."""
+        self._file = file
         self._issues: dict[int | None, dict[str, Issue]] = {}  # by connection, then by kind
         for issue in issues:
             self.add(issue)
 
     def add(self, issue: Issue) -> None:
         """Count an issue; of two of one kind and connection the one with the lower packet number tells the detail."""
+        if self._file is not None:
+            issue = replace(issue, file=self._file)
         kinds = self._issues.setdefault(issue.connection, {})
         known = kinds.get(issue.kind)
         if known is None:

@@ -1520,6 +1520,7 @@ def absorb(
                 np.int64(scale[i]),
                 np.int64(sacked[i]),
                 np.int64(dsack[i]),
+                number[i],
                 at[i],
                 connection.bytes_0 + connection.bytes_1 - fresh,
                 highest,

@@ -22,7 +22,7 @@ from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import CONCLUSIONS, MEANING, RESULTS, SCHEMA_VERSION, SCHEMAS
+from kafkascope.reports.vocabulary.tables import CONCLUSIONS, MEANING, RESULTS, RUN, SCHEMA_VERSION, SCHEMAS
 from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
 from kafkascope.reports.vocabulary.triggers import TRIGGERS
 
@@ -109,8 +109,10 @@ def _command_line() -> Iterator[str]:
 
 def _tables() -> Iterator[str]:
     yield "# Tables\n\nTimes are UTC nanoseconds, columns whose names end in `_ms` milliseconds, sizes bytes. "
-    yield "Packets are numbered over the whole capture from 1. Parquet files carry these "
-    yield "meanings as metadata of their columns.\n"
+    yield "Packets are numbered over the whole capture from 1; `files` in `summary.json` has the numbers of each file. "
+    yield f"In the directory of an analysis each table has one column more, `{RUN.name}`: {_meaning(RUN)}. Numbers of "
+    yield "packets and connections are those of their run. Parquet files carry these meanings as metadata of their "
+    yield "columns.\n"
     for title, schemas in (("What was seen", SCHEMAS), ("What it means", CONCLUSIONS | RESULTS)):
         yield f"\n## {title}\n"
         for name, schema in schemas.items():
@@ -123,6 +125,7 @@ def _columns(columns: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[st
     """Name, type and meaning of each column, and below it of the fields of structs in it."""
     for column in columns:
         kind = column.type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         inner = kind.value_type if pa.types.is_list(kind) else kind
         is_struct = pa.types.is_struct(inner)
         yield (

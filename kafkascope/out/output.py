@@ -1,10 +1,12 @@
 """The directory that an analysis makes: checked, filled beside its place, and put in place as a whole.
 
-    OUT/.kafkascope.lock, OUT/.staging-<random>/owner                 while it runs: who it is
-    OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet
-    OUT/.staging-<random>/views/NAME/part-00003-<random>.parquet      rows of views, which are input of a later job
-    OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
-    OUT/report.html, OUT/summary.json                                 after that, in this order
+    OUT/.kafkascope.lock, OUT/.staging-RUN/owner                     while it runs: who it is
+    OUT/.staging-RUN/tables/NAME/part-00003-RUN-<random>.parquet
+    OUT/.staging-RUN/views/NAME/part-00003-RUN-<random>.parquet      rows of views, which are input of a later job
+    OUT/tables/NAME/part-00003-RUN-<random>.parquet                  when it is done
+    OUT/report.html, OUT/summary.json                                after that, in this order
+
+RUN names the analysis (`new_run`); each row of the tables says it too, so that rows of several can lie together.
 
 Places may be URIs (``sniffer.sources.places``); without a scheme they are local paths.
 """
@@ -20,6 +22,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +31,27 @@ import pyarrow.parquet as pq
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.out import hours
 from kafkascope.out.ownership import HeldError, lock, this_run, unlock
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
-from kafkascope.sniffer.sources.places import above, below, is_uri, locate
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE, RUN
+from kafkascope.sniffer.sources.places import above, below, is_uri, locate, name_of
 
 TABLES = "tables"
 _VIEWS = "views"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
-_STAGING_NAME = re.compile(r"\.staging-[0-9a-f]{32}")
+_RUN = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
+_STAGING_NAME = re.compile(rf"\.staging-({_RUN})")
 _OWNER = "owner"  # in a staging directory
 _COUNTED = "counted"  # there too: what is put in place
 _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
-_PART = re.compile(r"part-\d{5,}-[0-9a-f]{32}\.parquet")
+_PART = re.compile(rf"part-\d{{5,}}-({_RUN})-[0-9a-f]{{16}}\.parquet")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
@@ -75,6 +80,23 @@ def write_error(place: str, error: OSError) -> WriteError:
     return WriteError(f"{place} cannot be written: {reason}{advice}")
 
 
+def new_run() -> str:
+    """A name for a run, which nothing else has: when it began, UTC, and a random number."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def run_of(staging: str) -> str:
+    """The run that a staging directory is of, and called after."""
+    found = _STAGING_NAME.fullmatch(name_of(staging))
+    if found is None:
+        raise ValueError(f"{staging} is no staging directory")
+    return found[1]
+
+
+def _part_name(partition: int, run: str) -> str:
+    return f"part-{partition:05}-{run}-{uuid.uuid4().hex[:16]}.parquet"
+
+
 @contextmanager
 def writing(place: str) -> Iterator[None]:
     """Makes errors of the file system a WriteError."""
@@ -92,18 +114,22 @@ class Part:
     file: str  # name in the table's directory
     rows: int
     unresolved: frozenset[str]  # topics in it that are known by id alone
+    row_groups: tuple[hours.RowGroup | None, ...] = ()  # as ``hours.by_hour`` has them
 
 
 class Output:
     """One output directory during one run."""
 
-    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False) -> None:
+    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False, by_hour: bool = False) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
 
-        With microseconds, times in tables without rows are of that unit, as they then are in all parts.
+        With microseconds, times in tables without rows are of that unit, as they then are in all parts; by_hour: such
+        a table is in directories by hour, if it were with rows.
         """
         self.place = place
+        self.run = new_run()
         self._microseconds = microseconds
+        self._by_hour = by_hour
         self._overwrite = overwrite
         self._lock: int | None = None
         try:
@@ -112,7 +138,7 @@ class Output:
             self._existed = self._check()
         except (OSError, pa.ArrowException) as error:
             raise OutputError(f"{place}: {error}") from error
-        name = f"{_STAGING}{uuid.uuid4().hex}"
+        name = f"{_STAGING}{self.run}"
         self._staging = posixpath.join(self._path, name)
         self._staging_place = below(place, name) if is_uri(place) else self._staging
 
@@ -132,7 +158,7 @@ class Output:
             tables = posixpath.join(self._path, TABLES)
             for entry in self._system.get_file_info(fs.FileSelector(tables, recursive=True)):
                 name = entry.path[len(tables) + 1 :]
-                if not (name in ALL_SCHEMAS if entry.type == fs.FileType.Directory else _is_part(name)):
+                if not (_is_directory(name) if entry.type == fs.FileType.Directory else _is_part(name)):
                     strange.append(f"{TABLES}/{name}")
         if strange:
             raise OutputError(
@@ -240,8 +266,11 @@ class Output:
 
     def _empty(self, table: str) -> Part:
         """A part without rows."""
-        file = f"part-00000-{uuid.uuid4().hex}.parquet"
+        file = _part_name(0, self.run)
+        if self._by_hour and table in hours.TABLES:
+            file = f"{hours.directory_of(None)}/{file}"
         path = posixpath.join(_directory(self._staging, table), file)
+        self._system.create_dir(posixpath.dirname(path))
         writer_of(table, path, self._system, microseconds=self._microseconds).close()
         return Part(table, file, 0, frozenset())
 
@@ -253,8 +282,9 @@ class Output:
     def _exchange(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """Put what was made in the place of what was there; all of it, or nothing."""
         counted, aside = (posixpath.join(self._staging, name) for name in (_COUNTED, "replaced"))
-        for table in sorted({part.table for part in parts}):
-            self._system.create_dir(_directory(counted, table))
+        parts = list(parts)
+        for place in sorted({posixpath.dirname(posixpath.join(_directory(counted, p.table), p.file)) for p in parts}):
+            self._system.create_dir(place)
         self._move_parts(parts, counted)
         self._system.create_dir(aside)
         moves = [(posixpath.join(self._path, name), posixpath.join(aside, name)) for name in reversed(_OWN)]
@@ -311,10 +341,16 @@ class Output:
             self._system.delete_file(path)
 
 
+def _is_directory(name: str) -> bool:
+    """Whether a directory below the tables has a name that those of tables and hours get."""
+    table, *partitions = name.split("/")
+    return table in ALL_SCHEMAS and (not partitions or hours.is_directory("/".join(partitions)))
+
+
 def _is_part(name: str) -> bool:
     """Whether a file below the tables has a name that parts get."""
-    table, _, file = name.partition("/")
-    return table in ALL_SCHEMAS and _PART.fullmatch(file) is not None
+    directory, _, file = name.rpartition("/")
+    return _is_directory(directory) and _PART.fullmatch(file) is not None
 
 
 class PartWriter:
@@ -329,11 +365,13 @@ class PartWriter:
         self._system, self._staging = locate(staging)
         self._place = above(staging)
         self._private = private
-        self._file = f"part-{partition:05}-{uuid.uuid4().hex}.parquet"
+        self._run = run_of(staging)
+        self._file = _part_name(partition, self._run)
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes: dict[str, int] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._rows: dict[str, int] = {}
+        self._row_groups: dict[str, list[hours.RowGroup | None]] = {}
         self._unresolved: dict[str, set[str]] = {}
         self.summary = Summary()
 
@@ -359,7 +397,8 @@ class PartWriter:
             for writer in self._writers.values():
                 writer.close()
         return [
-            Part(name, self._file, rows, frozenset(self._unresolved.get(name, ()))) for name, rows in self._rows.items()
+            Part(name, self._file, rows, frozenset(self._unresolved.get(name, ())), tuple(self._row_groups[name]))
+            for name, rows in self._rows.items()
         ]
 
     def discard(self) -> None:
@@ -383,7 +422,9 @@ class PartWriter:
         with writing(self._place):
             if name not in self._writers:
                 self._writers[name] = writer_of(name, self._path(name), self._system, name in self._private)
-            self._writers[name].write_table(rows, row_group_size=max(1, rows.num_rows))
+            for row_group, some in hours.by_hour(name, rows):
+                write_group(self._writers[name], some, self._run)
+                self._row_groups.setdefault(name, []).append(row_group)
         self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
     def _path(self, name: str) -> str:
@@ -404,16 +445,26 @@ def writer_of(
     """
     if (private or table in PRIVATE) and isinstance(system, fs.LocalFileSystem):
         Path(path).touch(mode=_OWNER_ALONE, exist_ok=False)
-    schema = SCHEMAS_WITH_VIEWS[table]
-    if microseconds:
-        schema = in_microseconds(schema)
+    schema = written(table, microseconds)
     dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
     return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
 
 
-def in_microseconds(schema: pa.Schema) -> pa.Schema:
-    """A schema with times of that unit."""
-    return pa.schema([field.with_type(_in_microseconds(field.type)) for field in schema], schema.metadata)
+def write_group(writer: pq.ParquetWriter, rows: pa.Table, run: str) -> None:
+    """Write rows of a run, which are in the schema of their table, as one row group. What is smaller than the unit of
+    times in the file is cut off."""
+    if RUN.name in writer.schema.names:
+        rows = rows.append_column(RUN, pa.repeat(pa.scalar(run), rows.num_rows))
+    writer.write_table(rows.cast(writer.schema, safe=False), row_group_size=max(1, rows.num_rows))
+
+
+def written(table: str, microseconds: bool = False) -> pa.Schema:
+    """The schema of a table in its files: names as strings, which they are for all readers, and the run."""
+    schema = SCHEMAS_WITH_VIEWS[table]
+    if microseconds:
+        schema = pa.schema([field.with_type(_in_microseconds(field.type)) for field in schema], schema.metadata)
+    plain = [field.with_type(field.type.value_type) if field.type == FILE else field for field in schema]
+    return pa.schema([*plain, RUN] if table in ALL_SCHEMAS else plain, schema.metadata)
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:
@@ -431,7 +482,8 @@ def stored(staging: str, part: Part) -> Iterator[pa.Table]:
     system, path = locate(staging)
     with pq.ParquetFile(posixpath.join(_directory(path, part.table), part.file), filesystem=system) as file:
         for group in range(file.num_row_groups):
-            yield file.read_row_group(group).cast(SCHEMAS_WITH_VIEWS[part.table])
+            schema = SCHEMAS_WITH_VIEWS[part.table]
+            yield file.read_row_group(group, columns=schema.names).cast(schema)
 
 
 def datasets_of(staging: str, parts: Iterable[Part]) -> dict[str, ds.Dataset]:
@@ -458,12 +510,43 @@ def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table], microseco
     With microseconds, what is smaller is cut off from times.
     """
     system, path = locate(staging)
-    file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex}.parquet"
+    run = run_of(staging)
+    file = f"{part.file.rsplit('-', 1)[0]}-{uuid.uuid4().hex[:16]}.parquet"
     directory = _directory(path, part.table)
-    old = Path(directory, part.file)
-    private = isinstance(system, fs.LocalFileSystem) and old.stat().st_mode & 0o777 == _OWNER_ALONE
+    private = _is_private(system, posixpath.join(directory, part.file))
     target = posixpath.join(directory, file)
     with writing(above(staging)), writer_of(part.table, target, system, private, microseconds) as new:
         for rows in groups:
-            new.write_table(rows.cast(new.schema, safe=False), row_group_size=max(1, rows.num_rows))
+            write_group(new, rows, run)
     return replace(part, file=file)
+
+
+def write_bin(staging: str, one: hours.Bin, microseconds: bool) -> Part:
+    """Write the file of an hour; the parts that it is made of stay until the commit."""
+    system, path = locate(staging)
+    directory = _directory(path, one.table)
+    rows = hours.rows_of(one, directory, system)
+    file = f"{hours.directory_of(one.hour)}/{_part_name(one.number, run_of(staging))}"
+    target = posixpath.join(directory, file)
+    private = _is_private(system, posixpath.join(directory, one.pieces[0].file))
+    with writing(above(staging)):
+        system.create_dir(posixpath.dirname(target))
+        with writer_of(one.table, target, system, private, microseconds) as new:
+            for some in hours.row_groups(one.table, rows):
+                write_group(new, some, run_of(staging))
+    return Part(one.table, file, rows.num_rows, frozenset())
+
+
+def move_to_null(staging: str, part: Part) -> Part:
+    """Put a part where rows without an hour are."""
+    system, path = locate(staging)
+    directory = _directory(path, part.table)
+    moved = replace(part, file=f"{hours.directory_of(None)}/{part.file}")
+    with writing(above(staging)):
+        system.create_dir(posixpath.dirname(posixpath.join(directory, moved.file)))
+        system.move(posixpath.join(directory, part.file), posixpath.join(directory, moved.file))
+    return moved
+
+
+def _is_private(system: fs.FileSystem, path: str) -> bool:
+    return isinstance(system, fs.LocalFileSystem) and Path(path).stat().st_mode & 0o777 == _OWNER_ALONE

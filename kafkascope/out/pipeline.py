@@ -11,14 +11,26 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import Output, Part, PartWriter, WriteError, datasets_of, resolve_part, rewrite_part, stored
+from kafkascope.out import hours
+from kafkascope.out.output import (
+    Output,
+    Part,
+    PartWriter,
+    WriteError,
+    datasets_of,
+    move_to_null,
+    resolve_part,
+    rewrite_part,
+    stored,
+    write_bin,
+)
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
 from kafkascope.reports.columns.topics import TopicNames
@@ -33,6 +45,8 @@ from kafkascope.reports.vocabulary.tables import CONCLUSIONS, REREADS
 from kafkascope.sniffer.issues import Issue, IssueLog
 
 Progress = Callable[[str, int, int], None]
+Piece = TypeVar("Piece")
+Rewriting = Callable[[Iterable[Piece]], Iterator[Part]]
 
 
 class AnalysisError(Exception):
@@ -55,6 +69,7 @@ class Analysis:
     unreadable: tuple[str, ...] = ()  # what is wrong with files that were given and could not be read
     answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
     report_failure: str | None = None
+    not_by_hour: tuple[str, ...] = ()  # tables that were to be, but have times in too many hours
 
     def remarks(self) -> Iterator[str]:
         """What the reader of the results should know about how they were come by."""
@@ -68,6 +83,11 @@ class Analysis:
         elif not result["exchanges"]:
             yield no_kafka(self.summary.packets, result["connections"], self.other, self.summary.ports)
         yield from map(unreadable_remark, self.unreadable)
+        if self.not_by_hour:
+            yield (
+                f"{', '.join(self.not_by_hour)}: all rows are in {hours.directory_of(None)}, as their times are in "
+                f"more than {hours.MOST_HOURS:,} hours, or in no order; clocks of the capture may be wrong"
+            )
 
 
 @dataclass(slots=True)
@@ -90,9 +110,16 @@ def check(stop: threading.Event) -> None:
 class Pipeline(ABC):
     """The steps of one analysis, over the parts under staging."""
 
-    def __init__(self, staging: str, options: EngineOptions, stop: threading.Event, *, microseconds: bool) -> None:
-        """microseconds: cut times to that unit at the end; what is told of the rows goes by their whole times."""
+    def __init__(
+        self, staging: str, options: EngineOptions, stop: threading.Event, *, microseconds: bool, by_hour: bool
+    ) -> None:
+        """microseconds: cut times to that unit at the end; what is told of the rows goes by their whole times.
+
+        by_hour: bring the rows of each hour together at the end, see ``hours``.
+        """
         self.staging = staging
+        self.by_hour = by_hour
+        self._not_by_hour: list[str] = []  # tables whose times do not allow it
         self.microseconds = microseconds
         self.options = options
         self.stop = stop
@@ -115,8 +142,8 @@ class Pipeline(ABC):
         """Write the tables that views make of their rows, which have been brought together by key."""
 
     @abstractmethod
-    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
-        """The parts that work writes anew."""
+    def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
+        """The parts that work writes anew, of parts or of what is to become one."""
 
     def run(self, out: str) -> Analysis:
         """All steps; what they made is in `parts`."""
@@ -138,7 +165,7 @@ class Pipeline(ABC):
         for issue in self.late_issues():
             log.add(issue)
         if len(log) and "issues" in self.options.tables:
-            self._write(summary, {"issues": issue_table(log)})
+            self._write(summary, {"issues": issue_table(log, self.options.origins)})
         known = names.learned()
         summary.rename_topics(known)
         self._resolve(known)
@@ -150,12 +177,16 @@ class Pipeline(ABC):
         if CONCLUSIONS.keys() <= {*self.options.results}:  # few rows of each table, so that it is done here
             self._write(summary, conclusions(datasets_of(self.staging, self.parts), summary.result()))
         self._bring_together()
+        sorted_parts = self._sort_by_hour() if self.by_hour else []
         if self.microseconds:
             self.parts = self.rewrite("cut times", self.parts, lambda parts: cut_times(parts, staging))
+        self.parts += sorted_parts
         rows = dict.fromkeys([*sorted(self.options.tables), *self.options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
-        return Analysis(out, rows, summary, known, dict(other), tuple(self.unreadable()))
+        return Analysis(
+            out, rows, summary, known, dict(other), tuple(self.unreadable()), not_by_hour=tuple(self._not_by_hour)
+        )
 
     def _write(self, summary: Summary, tables: Mapping[str, pa.Table]) -> None:
         """A part of few rows."""
@@ -183,6 +214,21 @@ class Pipeline(ABC):
         self.parts = [part for part in self.parts if part.table != "rebalances"]
         self.parts += self.rewrite("count rereads", found, lambda parts: attach(parts, staging, rereads, lags))
 
+    def _sort_by_hour(self) -> list[Part]:
+        """Take the parts of large tables out, and write their rows anew, by hour; returns the parts that come of it."""
+        found: list[hours.Bin] = []
+        for table in sorted({part.table for part in self.parts} & hours.TABLES.keys()):
+            of_table = [(part.file, part.row_groups) for part in self.parts if part.table == table]
+            made = hours.bins(table, of_table, len(found))
+            if made is not None:
+                found += made
+                self.parts = [part for part in self.parts if part.table != table]
+                continue
+            self._not_by_hour.append(table)
+            self.parts = [move_to_null(self.staging, part) if part.table == table else part for part in self.parts]
+        staging, microseconds = self.staging, self.microseconds
+        return self.rewrite("sort by hour", found, lambda bins: sort_by_hour(bins, staging, microseconds))
+
     def _bring_together(self) -> None:
         """Write the findings anew with those alike as one; the incidents have been told by those of each client."""
         found = [part for part in self.parts if part.table == "findings"]
@@ -204,6 +250,12 @@ def cut_times(parts: Iterable[Part], staging: str) -> Iterator[Part]:
     """Parts written anew with times in microseconds."""
     for part in parts:
         yield rewrite_part(staging, part, stored(staging, part), microseconds=True)
+
+
+def sort_by_hour(bins: Iterable[hours.Bin], staging: str, microseconds: bool) -> Iterator[Part]:
+    """The files of hours."""
+    for one in bins:
+        yield write_bin(staging, one, microseconds)
 
 
 def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: Sequence[Part]) -> Iterator[Part]:
@@ -238,7 +290,7 @@ def fill(
     tables = options.tables | {*options.results}
     try:
         analysis, parts = produce(output.begin(tables | options.views))
-        summary = analysis.summary.result()
+        summary = analysis.summary.result() | {"run": output.run}
         reporting = Reporting(summary, stop, wanted=report)
         output.commit(parts, tables, summary, reporting.page)
     except BaseException as error:

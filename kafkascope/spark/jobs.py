@@ -11,21 +11,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
 from kafkascope.out.output import Output, Part
-from kafkascope.out.pipeline import Analysis, AnalysisError, Pipeline, Progress, Written, check, fill
+from kafkascope.out.pipeline import Analysis, AnalysisError, Piece, Pipeline, Progress, Rewriting, Written, check, fill
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.sniffer.capture_points import FileClock, Joined
 from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.origins import CapturedFile, Origins
 from kafkascope.sniffer.sources import SourceError
-from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
+from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, captured_file, find_files, growth
+from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
@@ -55,12 +58,14 @@ def analyze(
     progress: Progress | None = None,
     report: bool = True,
     microseconds: bool = False,
+    by_hour: bool = False,
     stop: threading.Event | None = None,
 ) -> Analysis:
     """Decode captures (files, directories, globs) into tables under ``out/tables/NAME/`` on Spark.
 
     ``out/report.html`` shows what they say, unless report is False. With microseconds, times in the tables are of that
-    unit, which Spark reads as they are, instead of nanoseconds.
+    unit, which Spark reads as they are, instead of nanoseconds. With by_hour, the large tables are in directories by
+    hour (``out.hours``).
 
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
@@ -76,7 +81,7 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, microseconds=microseconds)
+    output = Output(out, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour)
     split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
     stop = stop or threading.Event()
@@ -93,7 +98,7 @@ def analyze(
                     loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds)
+            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds, by_hour)
             return run.run(out), run.parts
         except Exception as error:
             if stop.is_set() or not is_of_spark(error):
@@ -132,8 +137,9 @@ class _Run(Pipeline):
         progress: Progress | None,
         stop: threading.Event,
         microseconds: bool,
+        by_hour: bool,
     ) -> None:
-        super().__init__(staging, options, stop, microseconds=microseconds)
+        super().__init__(staging, options, stop, microseconds=microseconds, by_hour=by_hour)
         self._session = session
         self._work = work
         self._progress = progress
@@ -143,6 +149,7 @@ class _Run(Pipeline):
         """Index the files, and decode their packets by connection."""
         self._splits, clocks = self._index()
         summary.captures = sorted(capture_name(ranges[0].path) for ranges in self._work.files)
+        summary.files = captured(self._splits)
         summary.clocks = [clock_row(clock) for clock in clocks]
         yield from self._decode([*self._work.issues, *clock_issues(clocks)])
 
@@ -164,13 +171,16 @@ class _Run(Pipeline):
         indexes = [list(islice(found, len(file))) for file in self._work.files]
         splits = chain_files(indexes)
         joined = self._compare(indexes, splits)
-        if joined is None:
-            return splits, ()
-        splits = chain_files(indexes, joined.points)
+        if joined is not None:
+            splits = chain_files(indexes, joined.points)
         firsts = {split.path: split.first_number for split in reversed(splits)}
-        ranks = joined.ranks(sorted(firsts.items(), key=lambda file: file[1]))
-        self.options = replace(self.options, session=replace(self.options.session, ranks=ranks))
-        return splits, joined.clocks
+        files = list(reversed(firsts.items()))
+        session = self.options.session
+        if joined is not None:
+            session = replace(session, ranks=joined.ranks(files))
+        origins = Origins((origin_name(path) for path, _ in files), (first for _, first in files))
+        self.options = replace(self.options, session=session, origins=origins)
+        return splits, () if joined is None else joined.clocks
 
     def _compare(self, files: Sequence[Sequence[SplitIndex]], splits: Sequence[Split]) -> Joined | None:
         """As ``sniffer.comparison.compare_files`` does it in one process."""
@@ -204,9 +214,9 @@ class _Run(Pipeline):
 
         yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
 
-    def rewrite(self, what: str, parts: Sequence[Part], work: Callable[[Iterable[Part]], Iterator[Part]]) -> list[Part]:
+    def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
         """The parts that work writes anew, in tasks."""
-        return list(self._spread(what, parts, work, 1))
+        return list(self._spread(what, pieces, work, 1))
 
     def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
         """Bring the rows of views together by their keys, and write the tables that the views make of them."""
@@ -280,7 +290,16 @@ def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks
             errors.append(error)
     if errors and not found:
         raise errors[0]
-    return found, [Issue("unreadable_file", str(error)) for error in errors]
+    return found, [Issue("unreadable_file", str(error), file=origin_name(error.file)) for error in errors]
+
+
+def captured(splits: Sequence[Split]) -> list[CapturedFile]:
+    """The files that the splits are of, in their order."""
+    of_files = [list(of_file) for _, of_file in groupby(splits, attrgetter("path"))]
+    return [
+        captured_file(one[0].path, one[0].first_number, sum(split.packets for split in one), one[0].content.size)
+        for one in of_files
+    ]
 
 
 def _grown(splits: Sequence[Split]) -> Iterator[Issue]:

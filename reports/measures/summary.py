@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -17,6 +17,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
 from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION
+from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.places import split_settings
 
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
@@ -59,6 +60,7 @@ class Summary:
         self.copies = 0  # packets that another file has too, and that are counted there
         self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
         self.captures: list[str] = []  # files, as ``capture_name`` has them
+        self.files: list[CapturedFile] = []  # the same, in the order of their packets
         self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
 
     def observe(self, tables: Mapping[str, pa.Table]) -> None:
@@ -97,6 +99,7 @@ class Summary:
         self.ports |= other.ports
         self._connections.update(other._connections)
         self.captures += other.captures
+        self.files += other.files
         self.clocks += other.clocks
 
     def rename_topics(self, names: Mapping[str, str]) -> None:
@@ -109,7 +112,9 @@ class Summary:
         """Everything as plain values, largest first, ready for JSON."""
         return {
             "schema_version": SCHEMA_VERSION,
+            "run": None,  # in the directory of an analysis it has a name
             "captures": self.captures[:_KEPT],
+            "files": [asdict(file) for file in self.files],
             "first": iso_time(self._first),
             "last": iso_time(self._last),
             "packets": self.packets,

@@ -46,6 +46,7 @@ from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.origins import NO_ORIGINS, Origins
 from kafkascope.sniffer.session import SideSpans
 
 BYTES_AT_ONCE = 32_000_000
@@ -84,7 +85,9 @@ class TableBuilder:
         exchange_columns: frozenset[str] | None = None,
         reveal_secrets: bool = False,
         secret_names: tuple[str, ...] = (),
+        origins: Origins = NO_ORIGINS,
     ) -> None:
+        self._origins = origins
         columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
         self._wanted = wanted
         self._columns = columns if "exchanges" in wanted else frozenset[str]()
@@ -95,7 +98,7 @@ class TableBuilder:
         self._reveal_secrets = reveal_secrets
         self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names)
         self._partitions = PartitionTables(
-            wanted & _FROM_PARTITIONS, reveal_secrets=reveal_secrets, secret_names=secret_names
+            wanted & _FROM_PARTITIONS, origins, reveal_secrets=reveal_secrets, secret_names=secret_names
         )
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
@@ -131,10 +134,11 @@ class TableBuilder:
         ended = [row.connection for row in rows]
         tables = {}
         if "connections" in self._wanted and rows:
-            table = isolated(rows, lambda some: [connection_table(some, self._introductions, log)], without)
+            introductions, origins = self._introductions, self._origins
+            table = isolated(rows, lambda some: [connection_table(some, introductions, log, origins)], without)
             tables["connections"] = pa.concat_tables(table)
         if "issues" in self._wanted and len(log):
-            tables["issues"] = issue_table(log)
+            tables["issues"] = issue_table(log, self._origins)
         for connection in ended:
             self._introductions.pop(connection, None)
         self._damage.forget(ended)
@@ -144,7 +148,9 @@ class TableBuilder:
 
     def end_spans(self, spans: SideSpans) -> dict[str, pa.Table]:
         """The rows of spans of connections that are over."""
-        return {"tcp_health": health_table(spans)} if "tcp_health" in self._wanted and len(spans.rows) else {}
+        if "tcp_health" not in self._wanted or not len(spans.rows):
+            return {}
+        return {"tcp_health": health_table(spans, self._origins)}
 
     def _count(self, issue: Issue) -> None:
         self.issues.add(issue)
@@ -213,7 +219,8 @@ class TableBuilder:
             for bodies in self._decoder.decode(exchanges, introducing) if introducing.any() else ():
                 introduce(bodies, _introducing(bodies.exchanges), self._introductions)
         if "exchanges" in self._wanted:
-            columns = ExchangeColumns(exchanges, api_names(exchanges), client_ids(exchanges), None, None, None)
+            api, client_id = api_names(exchanges), client_ids(exchanges)
+            columns = ExchangeColumns(exchanges, api, client_id, None, None, None, self._origins)
             yield {"exchanges": exchange_table(columns, self._columns)}
 
     def _without_bodies(self, exchanges: Exchanges, said: str) -> dict[str, pa.Table]:
@@ -235,6 +242,7 @@ class TableBuilder:
             bodies,
             damage,
             BodyText(nothing, nothing, nothing, {}),
+            self._origins,
         )
         table = exchange_table(columns, self._columns)
         if self._topics:
@@ -254,8 +262,9 @@ class TableBuilder:
             text = self._texts.write(bodies, damage, issues) if self._columns & TEXT_COLUMNS else None
             if text is not None:
                 damage.add_faults(exchanges, text.faults)
-            table = exchange_table(ExchangeColumns(exchanges, api, client_id, bodies, damage, text), self._columns)
-            del text
+            made_from = ExchangeColumns(exchanges, api, client_id, bodies, damage, text, self._origins)
+            table = exchange_table(made_from, self._columns)
+            del text, made_from
             self._learn_topics(bodies)
             if self._topics:
                 table = table.append_column(TOPICS, topic_mentions(bodies, self.topic_names))
@@ -266,7 +275,9 @@ class TableBuilder:
             issues.add(issue)
         if "errors" in self._wanted:
             brokers = {connection: address(end.broker, end.broker_port) for connection, end in endpoints.items()}
-            tables["errors"] = error_table(bodies, api, client_id, brokers, reveal_secrets=self._reveal_secrets)
+            tables["errors"] = error_table(
+                bodies, api, client_id, brokers, self._origins, reveal_secrets=self._reveal_secrets
+            )
         if self._terms is not None:
             tables["terms"] = self._terms.table(bodies)
         if "told_offsets" in self._wanted:

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders import apis
+from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, ISSUES
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.origins import NO_ORIGINS, Origins
 
 # API, field of its request, attribute of Introduction.
 _TOLD = (
@@ -33,7 +35,7 @@ class Introduction:
 
 
 def connection_table(
-    rows: Sequence[ConnectionRow], introductions: Mapping[int, Introduction], issues: Iterable[Issue]
+    rows: Sequence[ConnectionRow], introductions: Mapping[int, Introduction], issues: Iterable[Issue], origins: Origins
 ) -> pa.Table:
     """One row a connection."""
     counts: dict[int | None, int] = {}
@@ -46,6 +48,7 @@ def connection_table(
         "software_version": [introduction.software_version for introduction in told],
         "security": [_security(row, introduction) for row, introduction in zip(rows, told, strict=True)],
         "issues": [counts.get(row.connection, 0) for row in rows],
+        "file": files_of(np.array([row.connection for row in rows], np.int64), origins),
     }
     return pa.Table.from_pydict(columns, schema=CONNECTIONS)
 
@@ -56,10 +59,14 @@ def _security(row: ConnectionRow, introduction: Introduction) -> str | None:
     return "tls" if row.protocol == "tls" else None
 
 
-def issue_table(issues: Iterable[Issue]) -> pa.Table:
+def issue_table(issues: Iterable[Issue], origins: Origins = NO_ORIGINS) -> pa.Table:
     """One row a kind of issue at one connection (or none), by connection and packet."""
     ordered = sorted(issues, key=lambda issue: (issue.connection or 0, issue.packet or 0, issue.kind))
-    return pa.Table.from_pydict({name: [getattr(issue, name) for issue in ordered] for name in ISSUES.names}, ISSUES)
+    columns = {name: [getattr(issue, name) for issue in ordered] for name in ISSUES.names}
+    packets = np.array([issue.packet or 0 for issue in ordered], np.int64)
+    of_packets = files_of(packets, origins).to_pylist()
+    columns["file"] = [issue.file or file for issue, file in zip(ordered, of_packets, strict=True)]
+    return pa.Table.from_pydict(columns, ISSUES)
 
 
 def introduce_bare(exchanges: Exchanges, introductions: dict[int, Introduction]) -> None:

@@ -12,16 +12,24 @@ from kafkascope.decoders import apis, errors, sasl
 from kafkascope.decoders.program import KIND_ELEMENT, FieldTable
 from kafkascope.decoders.tape import Tape
 from kafkascope.reports.columns.arrow import Numbers, labels, numbers, times
+from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.rows import tape_rows
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.rows.partitions import topics_of_rows
 from kafkascope.reports.rows.roles import ERROR_CODE, GROUP_ID, MEMBER_ID, MESSAGE_OF_CODE, PARTITION, TOPIC, TOPIC_ID
 from kafkascope.reports.vocabulary.tables import ERRORS
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.origins import Origins
 
 
 def error_table(
-    bodies: Bodies, api: pa.Array, client_id: pa.Array, brokers: Mapping[int, str], *, reveal_secrets: bool = False
+    bodies: Bodies,
+    api: pa.Array,
+    client_id: pa.Array,
+    brokers: Mapping[int, str],
+    origins: Origins,
+    *,
+    reveal_secrets: bool = False,
 ) -> pa.Table | None:
     """One row an error code; api and client_id are columns of the exchanges. None if there is no error."""
     tape, exchanges = bodies.responses, bodies.exchanges
@@ -61,6 +69,7 @@ def error_table(
         "partition": numbers(tape.numbers(partition, -1), pa.int32(), partition >= 0),
         "group_id": _told_or_asked(bodies, exchange, found, GROUP_ID),
         "member_id": _told_or_asked(bodies, exchange, found, MEMBER_ID),
+        "file": files_of(exchanges.response_packet[exchange], origins),
     }
     return pa.table(columns, schema=ERRORS)
 

@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.reports.columns.arrow import Numbers, labels, numbers, strings, times
+from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.rows.bodies_as_text import BodyText
 from kafkascope.reports.rows.damage import Damage
 from kafkascope.reports.rows.error_table import error_names
 from kafkascope.reports.rows.roles import ERROR_CODE, GROUP_ID, MEMBER_ID, THROTTLE_TIME, TOP_ERROR_CODE
 from kafkascope.reports.vocabulary.tables import EXCHANGES
-from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome
+from kafkascope.sniffer.columns import I64, NO_TIME, Exchanges, Kind, Outcome
+from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
@@ -54,6 +56,11 @@ def client_ids(exchanges: Exchanges) -> pa.Array:
     )
 
 
+def first_packets(exchanges: Exchanges) -> I64:
+    """The packet with the first byte of each request, or of the response where the capture lacks the request."""
+    return np.where(exchanges.request_packet > 0, exchanges.request_packet, exchanges.response_packet)
+
+
 @dataclass(frozen=True, slots=True)
 class ExchangeColumns:
     """What the columns of exchanges are made from; bodies and text only where a column needs them."""
@@ -64,6 +71,7 @@ class ExchangeColumns:
     bodies: Bodies | None
     damage: Damage | None
     text: BodyText | None
+    origins: Origins
 
 
 def exchange_table(made_from: ExchangeColumns, columns: frozenset[str]) -> pa.Table:
@@ -219,4 +227,5 @@ _COLUMNS: dict[str, Callable[[ExchangeColumns], pa.Array]] = {
     "issue": _issue,
     "request": _text("request"),
     "response": _text("response"),
+    "file": lambda source: files_of(first_packets(source.exchanges), source.origins),
 }

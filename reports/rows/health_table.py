@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.reports.columns.arrow import Numbers, labels, numbers, times
+from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.tables import TCP_HEALTH
 from kafkascope.sniffer.columns import NO_TIME
+from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.session import SideSpans
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -18,7 +20,7 @@ _DURATIONS = {"rtt_min_ms": "rtt_min", "rtt_max_ms": "rtt_max", "unacked_max_ms"
 _TENTHS = ("sent_in", "payload_in")
 
 
-def health_table(spans: SideSpans) -> pa.Table:
+def health_table(spans: SideSpans, origins: Origins) -> pa.Table:
     """One row for each side of a connection and span."""
     rows = spans.rows
     connections, place = np.unique(rows["connection"], return_inverse=True)
@@ -33,6 +35,7 @@ def health_table(spans: SideSpans) -> pa.Table:
         "broker": labels(place, [address(end.broker, end.broker_port) for end in ends]),
         "retransmits": numbers(np.sum([rows[name] for name in _RETRANSMITS], axis=0), pa.int64()),
         "rtt_mean_ms": _milliseconds(rows["rtt_sum"] / np.maximum(samples, 1), samples > 0),
+        "file": files_of(rows["first_packet"], origins),
     }
     columns |= {name: times(rows[name]) for name in _TIMES}
     columns |= {name: _milliseconds(rows[of], rows[of] != NO_TIME) for name, of in _DURATIONS.items()}

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kafkascope.decoders import apis
 from kafkascope.decoders.record_columns import BatchColumns, read_batches, read_records
 from kafkascope.reports.columns.arrow import numbers, times
+from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.rows.error_table import error_names
@@ -31,6 +32,7 @@ from kafkascope.reports.rows.roles import (
 from kafkascope.reports.vocabulary.tables import PARTITIONS
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.origins import Origins
 
 # FetchSnapshot moves a snapshot of the metadata log, in pieces: it has records, but tells nothing of a partition.
 _LISTED = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH)
@@ -41,9 +43,15 @@ class PartitionTables:
     """Makes those of its tables that are wanted. Keeps what fetch sessions asked for, and what was told them."""
 
     def __init__(
-        self, wanted: frozenset[str], *, reveal_secrets: bool = False, secret_names: tuple[str, ...] = ()
+        self,
+        wanted: frozenset[str],
+        origins: Origins,
+        *,
+        reveal_secrets: bool = False,
+        secret_names: tuple[str, ...] = (),
     ) -> None:
         self._wanted = wanted
+        self._origins = origins
         self._secret_names = None if reveal_secrets else secret_names
         self._positions = FetchPositions()
         self._ready = ReadyData()
@@ -79,7 +87,7 @@ class PartitionTables:
                     batches.append(chunk.batches)
                 yield {
                     "records": record_table(
-                        bodies.exchanges, fields, chunk, before, client_id, issues, self._secret_names
+                        bodies.exchanges, fields, chunk, before, client_id, issues, self._origins, self._secret_names
                     )
                 }
                 del chunk
@@ -89,14 +97,14 @@ class PartitionTables:
         if "batches" in self._wanted:
             before = np.zeros(len(fields), np.int64)
             tables["batches"] = _joined(
-                [batch_table(bodies.exchanges, fields, part, before, issues) for part in batches]
+                [batch_table(bodies.exchanges, fields, part, before, issues, self._origins) for part in batches]
             )
         batch_issues(bodies.exchanges, fields, scanned, batches, issues)
         if self._wanted & {"partitions", "ready"}:
             fetch_offset = self._fetch_offsets(bodies, asked, told)
             if "partitions" in self._wanted:
                 tables["partitions"] = _partition_table(
-                    bodies, api, asked, told, partner, fields, batches, fetch_offset
+                    bodies, api, asked, told, partner, fields, batches, fetch_offset, self._origins
                 )
             if "ready" in self._wanted:
                 tables["ready"] = self._ready.observe(bodies, told, fetch_offset, fields, batches)
@@ -124,6 +132,7 @@ def _partition_table(
     fields: RecordFields,
     batches: list[BatchColumns],
     fetch_offset: I64,
+    origins: Origins,
 ) -> pa.Table | None:
     exchanges = bodies.exchanges
     held, size = _carried(fields, batches, asked, told, partner, exchanges.api_key[told.exchange] == apis.PRODUCE)
@@ -151,6 +160,7 @@ def _partition_table(
             "records": numbers(held[rows], pa.int64(), held[rows] >= 0),
             "bytes": numbers(size[rows], pa.int64(), size[rows] >= 0),
             "error": error_names(error),
+            "file": files_of(exchanges.response_packet[exchange], origins),
         },
         schema=PARTITIONS,
     )

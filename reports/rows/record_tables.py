@@ -18,12 +18,14 @@ from kafkascope.decoders.record_columns import (
 )
 from kafkascope.decoders.stored_secrets import redact_stored
 from kafkascope.reports.columns.arrow import numbers, times, times_of_milliseconds, times_too_far
+from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.damage import count_issues
 from kafkascope.reports.rows.record_fields import RecordFields
 from kafkascope.reports.vocabulary.tables import BATCHES, RECORDS
 from kafkascope.sniffer.columns import I64, Exchanges
 from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.origins import Origins
 
 DIRECTIONS = ("fetch", "produce")
 # By name or by id: at this point names are not known yet.
@@ -41,6 +43,13 @@ def _told_at(exchanges: Exchanges, fields: RecordFields, field: I64) -> pa.Array
     return times(np.where(fields.produced[field], exchanges.requested[exchange], exchanges.answered[exchange]))
 
 
+def _files(exchanges: Exchanges, fields: RecordFields, field: I64, origins: Origins) -> pa.DictionaryArray:
+    """The file in which the message that held the field begins."""
+    exchange = fields.exchange[field]
+    packets = np.where(fields.produced[field], exchanges.request_packet[exchange], exchanges.response_packet[exchange])
+    return files_of(packets, origins)
+
+
 def _running(group: I64, counts: I64, before: I64) -> I64:
     """For each element (sorted by group) the sum of counts of the elements before it in its group, and before[group].
 
@@ -56,7 +65,7 @@ def _running(group: I64, counts: I64, before: I64) -> I64:
 
 
 def batch_table(
-    exchanges: Exchanges, fields: RecordFields, batches: BatchColumns, before: I64, issues: IssueLog
+    exchanges: Exchanges, fields: RecordFields, batches: BatchColumns, before: I64, issues: IssueLog, origins: Origins
 ) -> pa.Table | None:
     """One row a batch. before: records of each field in earlier parts; these batches are added to it.
 
@@ -102,6 +111,7 @@ def batch_table(
             "control": batches.control,
             "leader_epoch": numbers(batches.leader_epoch, pa.int32(), is_two & (batches.leader_epoch >= 0)),
             "crc_ok": batches.crc_ok,
+            "file": _files(exchanges, fields, field, origins),
         },
         schema=BATCHES,
     )
@@ -114,6 +124,7 @@ def record_table(
     before: I64,
     client_id: pa.Array,
     issues: IssueLog,
+    origins: Origins,
     secret_names: tuple[str, ...] | None = (),
 ) -> pa.Table | None:
     """One row a record, those of control batches too. before: as in `batch_table`.
@@ -153,6 +164,7 @@ def record_table(
             "key": keys,
             "value": values,
             "headers": records.headers(),
+            "file": _files(exchanges, fields, field, origins),
         },
         schema=RECORDS,
     )

@@ -86,8 +86,8 @@ def _value(column: Any, field: pa.Field) -> Any:
         text = pc.binary_join_element_wise('"', iso_times(column), '"', "")
     elif pa.types.is_list(field.type):
         text = _quoted_lists(column)
-    elif pa.types.is_string(field.type):
-        text = _quoted(column)
+    elif pa.types.is_string(field.type) or pa.types.is_dictionary(field.type):
+        text = _quoted(column.cast(pa.string()))
     else:
         text = column.cast(pa.string())
     return pc.fill_null(text, "null")

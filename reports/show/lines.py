@@ -26,8 +26,8 @@ def fields(exchanges: pa.Table) -> pa.Array:
             column = epoch_times(column)
         elif pa.types.is_list(column.type):
             column = _cells(pc.binary_join(column, ","))
-        elif pa.types.is_string(column.type):
-            column = _cells(column)
+        elif pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+            column = _cells(column.cast(pa.string()))
         elif pa.types.is_floating(column.type):
             column = pc.round(column, 6)
         columns.append(pc.fill_null(column.cast(pa.string()), ""))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
+FILE = pa.dictionary(pa.int32(), pa.string())
+"""Names of files: there are few, and each row has one. In Parquet files they are strings."""
 MEANING = b"meaning"
 """Key of what a table or a column means, in the metadata of its schema; Parquet files carry it."""
+
+RUN = pa.field(
+    "run", pa.string(), metadata={MEANING: "the analysis that wrote the row: when it began, and a random number"}
+)
+"""Last column of all tables in the directory of an analysis; tables in memory are of one run."""
 
 
 def fields(columns: list[tuple[str, pa.DataType, str]]) -> list[pa.Field]:
@@ -87,6 +94,7 @@ CONNECTIONS = described(
         ("rtt_broker_mean_ms", pa.float64(), "mean of the same, in milliseconds"),
         ("exchanges", pa.int64(), "requests with their answers, and those without"),
         ("issues", pa.int64(), "damage and oddities met on it, each time counted"),
+        ("file", FILE, "file of its first packet"),
     ],
 )
 
@@ -149,6 +157,7 @@ TCP_HEALTH = described(
         ),
         ("sent_in", pa.binary(13), "tenths of a second in which it sent: bit n % 8 of byte n // 8 is the n-th"),
         ("payload_in", pa.binary(13), "tenths of a second in which it sent payload"),
+        ("file", FILE, "file of its first packet; null: it sent none"),
     ],
 )
 
@@ -192,6 +201,7 @@ EXCHANGES = described(
         ("issue", pa.string(), "what was wrong with its bytes; null: nothing"),
         ("request", pa.string(), "body of the request as JSON"),
         ("response", pa.string(), "body of the response as JSON"),
+        ("file", FILE, "file of its first packet: the request's, if that was captured"),
     ],
 )
 
@@ -213,6 +223,7 @@ ERRORS = described(
         ("partition", pa.int32(), "partition that it is about"),
         ("group_id", pa.string(), "group that it is about"),
         ("member_id", pa.string(), "member that it is about"),
+        ("file", FILE, "file of the packet with the response's first byte"),
     ],
 )
 
@@ -232,6 +243,7 @@ PARTITIONS = described(
         ("records", pa.int64(), "records that travelled"),
         ("bytes", pa.int64(), "bytes of record batches that travelled"),
         ("error", pa.string(), "name of the partition's error code"),
+        ("file", FILE, "file of the packet with the response's first byte"),
     ],
 )
 
@@ -261,6 +273,7 @@ BATCHES = described(
         ("control", pa.bool_(), "a marker of a transaction, not data"),
         ("leader_epoch", pa.int32(), "epoch of the partition's leader"),
         ("crc_ok", pa.bool_(), "whether the checksum is right; null: not whole"),
+        ("file", FILE, "file of the packet with the first byte of the message that carried it"),
     ],
 )
 
@@ -280,6 +293,7 @@ RECORDS = described(
         ("key", pa.binary(), "key; null: none"),
         ("value", pa.binary(), "value; null: none (a tombstone)"),
         ("headers", pa.list_(_HEADER), "headers in their order"),
+        ("file", FILE, "file of the packet with the first byte of the message that carried it"),
     ],
 )
 
@@ -292,6 +306,7 @@ ISSUES = described(
         ("kind", pa.string(), "which kind"),
         ("detail", pa.string(), "what was expected and what was found, of the first"),
         ("count", pa.int64(), "how often it was met"),
+        ("file", FILE, "file of that packet; null: it was met at no single packet"),
     ],
 )
 

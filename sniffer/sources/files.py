@@ -9,6 +9,7 @@ a rank comes so much later.
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import sys
 from bisect import bisect_right
@@ -22,16 +23,26 @@ import numpy as np
 from kafkascope.sniffer.capture_points import CapturePoint, Content, Joined, Ranks
 from kafkascope.sniffer.columns import I64, NO_TIME, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.origins import CapturedFile, Origins
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Context, FormatReader, Interface, Note, Secret
 from kafkascope.sniffer.sources.pcap import FILE_HEADER, is_pcap, parse_header
 from kafkascope.sniffer.sources.pcapng import SECTION_HEADER, is_pcapng, parse_section
-from kafkascope.sniffer.sources.places import files_below, is_directory, is_uri, locate, matches, split_settings
-from kafkascope.sniffer.sources.window import BATCH_BYTES, Window
+from kafkascope.sniffer.sources.places import (
+    files_below,
+    is_directory,
+    is_uri,
+    locate,
+    matches,
+    origin_name,
+    split_settings,
+)
+from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
 STANDARD_INPUT = "-"
 PIPE_BATCH_BYTES = 1 << 20
+DIGESTED_BYTES = 1 << 16  # at either end of a file
 ADVICE = "Give a pcap or pcapng file (plain, gzip or zstd), as written by tcpdump, dumpcap or Wireshark"
 
 
@@ -255,12 +266,31 @@ def changed(path: str, size: int) -> SourceError:
     return SourceError(path, None, message, "Copy it to where nothing writes to it, and read the copy")
 
 
+def captured_file(path: str, first_packet: int, packets: int, size: int | None) -> CapturedFile:
+    """What is to be told of a file that was read up to a size (None: a pipe)."""
+    return CapturedFile(origin_name(path), first_packet, packets, size, None if size is None else digest(path, size))
+
+
+def digest(path: str, size: int) -> str | None:
+    """Tells apart files of one size by their first and last bytes; None if they cannot be read.
+
+    The times of its first and last packets are among them, and no two captures have all of these bytes alike.
+    """
+    found = hashlib.sha256()
+    with suppress(SourceError, OSError), closing(open_file(path)) as file:
+        for at in (0, max(0, size - DIGESTED_BYTES)):
+            file.seek(at)
+            found.update(Stream(Bounded(file, size)).peek(DIGESTED_BYTES))
+        return found.hexdigest()[:32]
+    return None
+
+
 def growth(path: str, size: int, now: int) -> list[Issue]:
     """What is to be said of a file that was read up to a size, and is larger now; nothing if it is not."""
     if now <= size:
         return []
     detail = f"{path}: grew while it was read: its first {size:,} bytes were read, the {now - size:,} behind them not"
-    return [Issue("file_grew", detail)]
+    return [Issue("file_grew", detail, file=origin_name(path))]
 
 
 def find_files(paths: Iterable[str]) -> list[str]:
@@ -332,6 +362,8 @@ class Capture:
     ) -> None:
         """With joined, the numbers of all files must be known."""
         self._readers = list(readers)
+        known = [reader.first_number for reader in self._readers if reader.first_number]
+        self.origins = Origins([origin_name(reader.path) for reader in self._readers], known)
         self.ranks: Ranks | None = None
         if joined:
             self.ranks = joined.ranks([(reader.path, reader.first_number) for reader in self._readers])
@@ -344,6 +376,10 @@ class Capture:
     def files(self) -> tuple[CaptureFile, ...]:
         """The files in order, as known now; numbers of files that reading has not come to yet are 0."""
         return tuple(reader.describe() for reader in self._readers)
+
+    def captured(self) -> list[CapturedFile]:
+        """The files, with the numbers of their packets, once all is read."""
+        return [captured_file(file.path, file.first_number, file.packets, file.size) for file in self.files]
 
     @property
     def issues(self) -> IssueLog:
@@ -401,6 +437,7 @@ class Capture:
                 if not reader.first_number:
                     before = self._readers[opened - 1] if opened else None
                     reader.renumber(1 if before is None else before.first_number + _total(before))
+                    self.origins.begin(reader.first_number)
                 opened += 1
                 head = _Head(reader)
                 head.advance()
@@ -585,7 +622,7 @@ def open_capture(
             if file in expected:
                 raise
             errors.append(error)
-            issues.append(Issue("unreadable_file", str(error)))
+            issues.append(Issue("unreadable_file", str(error), file=origin_name(file)))
     if not opened:
         raise errors[0]
     opened.sort(key=lambda entry: entry[:2])

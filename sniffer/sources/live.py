@@ -26,6 +26,7 @@ from kafkascope.decoders.kernels import allocating, borrowing
 from kafkascope.sniffer.columns import I32, I64, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
+from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -71,6 +72,7 @@ class LiveSource:
             advice = "Use `tcpdump -U -w - -i NAME | sniff -r -`"
             raise SourceError(interfaces[0], None, "live capture of an interface needs Linux", advice)
         self.issues = IssueLog()
+        self.origins = Origins([", ".join(dict.fromkeys(interfaces))])
         self.number = 1  # of the packet that comes next
         self.received = 0  # packets that passed the filter, as the kernel counts
         self.dropped = 0  # of those, packets for which the ring had no room

@@ -17,6 +17,7 @@ from kafkascope.sniffer.columns import I32, I64, U8, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Context, Interface, Note, Secret
+from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.window import Window
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -117,7 +118,7 @@ class PcapReader:
         self.context = header
         self.window = window
         self.number = first_number  # of the packet that comes next
-        self.issues = IssueLog()
+        self.issues = IssueLog(file=origin_name(file))
         self.notes: list[Note] = []  # the format has none, nor what follows
         self.secrets: list[Secret] = []
         self.latest_raw: dict[int, int] = {}

@@ -21,6 +21,7 @@ from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Context, Interface, Note, Secret
 from kafkascope.sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
+from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.window import Window
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -114,7 +115,7 @@ class PcapngReader:
         self.file = file
         self.window = window
         self.number = first_number  # of the packet that comes next
-        self.issues = IssueLog()
+        self.issues = IssueLog(file=origin_name(file))
         self.notes: list[Note] = []
         self.secrets: list[Secret] = []
         self.latest_raw: dict[int, int] = {}

@@ -47,6 +47,13 @@ def name_of(place: str) -> str:
     return split_settings(place)[0].rstrip("/").rpartition("/")[2]
 
 
+def origin_name(path: str) -> str:
+    r"""What tables call a file: as it was found, without settings of a URI; bytes that are no text appear as \xNN."""
+    if path == "-":
+        return "standard input"
+    return split_settings(path)[0].encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def above(place: str) -> str:
     """The directory that a place is in."""
     bare, settings = split_settings(place)

@@ -27,6 +27,7 @@ from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.origins import NO_ORIGINS
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.sniffer.units import SECOND_NS
 from tests.kafkascope.conftest import Command
@@ -40,6 +41,7 @@ class Replayed:
     """What ``LiveSource`` is, with the packets of a file in batches."""
 
     is_partial = False
+    origins = NO_ORIGINS
 
     def __init__(self, path: str, batch_bytes: int) -> None:
         self.issues = IssueLog()

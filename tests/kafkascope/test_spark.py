@@ -31,11 +31,11 @@ from pandas.testing import assert_frame_equal
 import kafkascope
 from kafkascope import in_process
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import in_microseconds
+from kafkascope.out.output import written
 from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.out.stored import stored
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, RUN, SCHEMAS
 from kafkascope.sniffer.columns import NO_TIME, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
@@ -227,7 +227,7 @@ def test_neighbours_are_grouped_up_to_a_size() -> None:
 
 
 def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
-    table = pq.read_table(out / "tables" / name)
+    table = pq.read_table(out / "tables" / name, columns=ALL_SCHEMAS[name].names)
     flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
     return list(table.sort_by([(column, "ascending") for column in flat]).to_pylist())
 
@@ -394,7 +394,7 @@ def test_several_files_are_one_capture(spark: Any, tmp_path: Path) -> None:
     done = kafkascope.spark.analyze(captures, str(tmp_path / "out"), spark=spark, split_bytes=50_000, partitions=3)
     assert done.summary.result() == here.summary
     expected = here.arrow("exchanges").sort_by([("connection", "ascending"), ("number", "ascending")])
-    got = pq.read_table(tmp_path / "out" / "tables" / "exchanges")
+    got = pq.read_table(tmp_path / "out" / "tables" / "exchanges", columns=expected.schema.names)
     assert got.sort_by([("connection", "ascending"), ("number", "ascending")]).equals(expected.cast(got.schema))
 
 
@@ -512,9 +512,11 @@ def test_spark_reads_times_that_are_microseconds_as_they_are(spark: Any, tmp_pat
     else:
         in_process.analyze([str(CAPTURE)], out, microseconds=True)
     here = kafkascope.read(CAPTURE)
+    run = stored(out).summary["run"]
     for name, table in stored(out).tables.items():
         files = pq.read_table(tmp_path / "out" / "tables" / name)
-        cut = here.arrow(name).cast(in_microseconds(ALL_SCHEMAS[name]), safe=False)
+        whole = here.arrow(name).append_column(RUN, pa.repeat(pa.scalar(run), here.arrow(name).num_rows))
+        cut = whole.cast(written(name, microseconds=True), safe=False)
         order = [(f.name, "ascending") for f in cut.schema if not pa.types.is_nested(f.type)]
         assert files.sort_by(order).equals(cut.sort_by(order)), name
         assert files.schema.metadata == ALL_SCHEMAS[name].metadata

@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ from kafkascope.out.output import (
     WriteError,
     datasets_of,
     resolve_part,
+    written,
 )
 from kafkascope.out.pipeline import AnalysisError
 from kafkascope.reports.vocabulary.tables import INCIDENTS, SCHEMAS
@@ -41,7 +43,7 @@ NAMES = ("connections", "issues")
 
 def issues_table(count: int, first: int = 0) -> pa.Table:
     rows = [
-        {"connection": i, "at": None, "packet": i, "kind": "k", "detail": "d", "count": 1}
+        {"connection": i, "at": None, "packet": i, "kind": "k", "detail": "d", "count": 1, "file": "a.pcap"}
         for i in range(first, first + count)
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMAS["issues"])
@@ -77,7 +79,20 @@ def test_tables_are_in_place_as_a_whole_at_commit(tmp_path: Path) -> None:
     assert pq.read_table(out / "tables" / "issues").num_rows == 5
     empty = pq.read_table(out / "tables" / "connections")
     assert empty.num_rows == 0
-    assert empty.schema.equals(SCHEMAS["connections"])
+    assert empty.schema.equals(written("connections"))
+
+
+def test_each_row_says_which_run_wrote_it(tmp_path: Path) -> None:
+    """So that rows of several directories can lie together; names of runs differ, also of those that begin at once."""
+    runs = set()
+    for name in ("a", "b"):
+        output = Output(str(tmp_path / name), overwrite=False)
+        output.commit(fill(output, 3), NAMES)
+        runs.add(output.run)
+    together = pq.read_table([str(path) for path in tmp_path.glob("*/tables/issues/*.parquet")])
+    assert Counter(together["run"].to_pylist()) == dict.fromkeys(runs, 3)
+    assert len(runs) == 2
+    assert pa.types.is_string(together.schema.field("file").type)  # as other readers have it, too
 
 
 def a_row(name: str, topic: str) -> pa.Table:
@@ -147,10 +162,10 @@ FOREIGN = [
     "tables/letters/a.txt",
     "tables/issues/notes.txt",
     "tables/issues/part-00003.parquet",
-    "tables/issues/deep/part-00003-0123456789abcdef0123456789abcdef.parquet",
+    "tables/issues/deep/part-00003-20261123T101500Z-01234567-0123456789abcdef.parquet",
     "tables/notes.txt",
     ".staging-mine/a.txt",
-    f".staging-{'0' * 32}/a.txt",
+    ".staging-20261123T101500Z-01234567/a.txt",
 ]
 
 
@@ -391,15 +406,15 @@ def test_parts_with_topics_by_id_are_written_anew_with_their_names(tmp_path: Pat
 
 
 def test_tables_of_a_run_are_those_that_its_parts_make(tmp_path: Path) -> None:
-    (tmp_path / "tables" / "incidents").mkdir(parents=True)
+    staging = Output(str(tmp_path), overwrite=False).begin(["incidents"])
     parts: list[Part] = []
     for rank in (1, 2):
-        writer = PartWriter(str(tmp_path), rank)
+        writer = PartWriter(staging, rank)
         writer.write({"incidents": pa.Table.from_pylist([{"rank": rank}], schema=INCIDENTS)})
         parts += writer.finish()
     for some in (parts, parts[:1]):  # a file that lies there of a task that was tried again is none of them
-        found = datasets_of(str(tmp_path), some)
+        found = datasets_of(staging, some)
         assert found.keys() == {"incidents"}
         assert found["incidents"].schema == INCIDENTS
         assert sorted(found["incidents"].to_table()["rank"].to_pylist()) == [1, 2][: len(some)]
-    assert datasets_of(str(tmp_path), []) == {}
+    assert datasets_of(staging, []) == {}

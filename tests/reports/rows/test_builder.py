@@ -22,6 +22,7 @@ from kafkascope.reports.rows.record_tables import record_table
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.origins import Origins
 from tests.decoders.written_messages import log_record
 from tests.joined import joined
 from tests.reports.ends import Ends
@@ -133,7 +134,7 @@ def heartbeat(error: int) -> Written:
 
 
 def test_an_exchange_is_a_row() -> None:
-    table = tables_of(exchanges(heartbeat(27)))["exchanges"]
+    table = tables_of(exchanges(heartbeat(27)), origins=Origins(["a.pcap"]))["exchanges"]
     assert table.drop_columns(["request", "response"]).to_pylist() == [
         {
             "connection": 1,
@@ -163,6 +164,7 @@ def test_an_exchange_is_a_row() -> None:
             "outcome": "answered",
             "decoded": "full",
             "issue": None,
+            "file": "a.pcap",
         }
     ]
     request = {"groupId": "g", "generationId": 0, "memberId": "m", "groupInstanceId": None}
@@ -737,6 +739,21 @@ def test_whatever_the_bytes_are_there_are_tables(changes: list[tuple[int, int]],
         table.validate(full=True)
     assert tables["exchanges"].num_rows == len(CONVERSATION)
     assert observed(TableBuilder(ALL), some(whole, 0, cut), some(whole, cut, len(CONVERSATION))) == tables
+
+
+def test_a_row_says_which_file_its_first_packet_came_from() -> None:
+    """Requests are in packets 1, 3 and 5, the answers behind each; the second file begins with an answer."""
+    made = exchanges(PRODUCE, FETCH, heartbeat(27))
+    builder = TableBuilder(ALL, origins=Origins(["a.pcap", "b.pcap"], [1, 4]))
+    tables = observe(builder, made)
+    assert tables["exchanges"]["file"].to_pylist() == ["a.pcap", "a.pcap", "b.pcap"]
+    found = {name: sorted(set(rows(tables[name], "number", "file"))) for name in ("batches", "records", "partitions")}
+    assert found["batches"] == found["records"] == [(1, "a.pcap"), (2, "b.pcap")]  # the answer to the fetch has them
+    assert found["partitions"] == [(1, "a.pcap"), (2, "b.pcap")]
+    assert tables["errors"]["file"].to_pylist() == ["b.pcap"]
+    ended = builder.end_connections([connection_row(4)], [Issue("tcp_gap", "d", 4, packet=3), Issue("spool_full", "d")])
+    assert ended["connections"]["file"].to_pylist() == ["b.pcap"]
+    assert dict(rows(ended["issues"], "kind", "file")) == {"tcp_gap": "a.pcap", "spool_full": None}
 
 
 def test_a_fault_amid_records_costs_those_of_its_exchange(monkeypatch: pytest.MonkeyPatch) -> None:

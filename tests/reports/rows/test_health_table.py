@@ -8,11 +8,13 @@ from kafkascope.reports.rows.health_table import health_table
 from kafkascope.reports.vocabulary.tables import TCP_HEALTH
 from kafkascope.sniffer.columns import NO_TIME
 from kafkascope.sniffer.health import ROW
+from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.session import Endpoint, SideSpans
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 AT = 1_700_000_000 * SECOND_NS
 ENDS = {7: Endpoint("10.0.0.2", 40000, "10.0.0.1", 9092), 9: Endpoint("fd00::2", 40001, "fd00::1", 9093)}
+ORIGINS = Origins(["a.pcap", "b.pcap"], [1, 100])
 ABSENT = ("first", "last", "last_payload", "rtt_min", "rtt_max", "unacked_since", "unacked_max")
 
 
@@ -25,6 +27,7 @@ def spans() -> SideSpans:
     first = rows[:1]
     for place, name in enumerate(name for name in ROW.names or () if ROW[name] == np.dtype("i4")):
         first[name] = place + 1
+    first["first_packet"] = 100
     first["rtt_samples"], first["rtt_sum"] = 4, 10 * MILLISECOND_NS
     first["rtt_min"], first["rtt_max"] = MILLISECOND_NS, 4 * MILLISECOND_NS
     first["first"], first["last"], first["unacked_since"], first["unacked_max"] = (
@@ -38,7 +41,7 @@ def spans() -> SideSpans:
 
 
 def test_a_row_for_each_side_and_span() -> None:
-    table = health_table(spans())
+    table = health_table(spans(), ORIGINS)
     assert table.schema.equals(TCP_HEALTH)
     table.validate(full=True)
     one, other = table.to_pylist()
@@ -59,18 +62,19 @@ def test_a_row_for_each_side_and_span() -> None:
     assert one["at"].value == AT
     assert one["unacked_since"].value == AT + 1
     assert one["last_payload"] is None
+    assert (one["file"], other["file"]) == ("b.pcap", None)
 
 
 def test_what_did_not_happen_is_null_or_zero() -> None:
-    other = health_table(spans()).to_pylist()[1]
+    other = health_table(spans(), ORIGINS).to_pylist()[1]
     durations = {"rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "unacked_max_ms"}
     times = {"at", "first", "last", "last_payload", "unacked_since"}
-    assert {name for name, value in other.items() if value is None} == durations | times
+    assert {name for name, value in other.items() if value is None} == durations | times | {"file"}
     counted = TCP_HEALTH.names[TCP_HEALTH.names.index("packets") :]
-    assert {other[name] for name in counted if name not in durations | times} == {0, bytes(13)}
+    assert {other[name] for name in counted if name not in durations | times | {"file"}} == {0, bytes(13)}
 
 
 def test_bits_are_tenths_of_a_second() -> None:
-    one = health_table(spans()).to_pylist()[0]
+    one = health_table(spans(), ORIGINS).to_pylist()[0]
     for name, expected in (("sent_in", [0, 63, 64, 99]), ("payload_in", [99])):
         assert [n for n in range(104) if one[name][n // 8] >> n % 8 & 1] == expected

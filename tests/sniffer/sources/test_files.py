@@ -17,6 +17,7 @@ import pytest
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources import SourceError, open_capture
+from kafkascope.sniffer.sources.files import digest
 from kafkascope.sniffer.sources.split import SplitReader, chain, chain_files, index_split, ranges
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -357,3 +358,27 @@ def test_packets_come_out_of_a_pipe_while_it_is_written(
     assert not list(capture.issues)
     if kind == "-":
         sys.stdin.close()
+
+
+def test_what_is_told_of_the_files_of_a_capture(tmp_path: Path) -> None:
+    """In the order of their packets; a file is known again by its content."""
+    for name, begin, count in (("b.pcap", 50, 30), ("a.pcap", 60, 200)):
+        records = (pcap_record(begin + n, 0, bytes(60)) for n in range(count))
+        (tmp_path / name).write_bytes(pcap_header() + b"".join(records))
+    paths = [str(tmp_path / name) for name in ("a.pcap", "b.pcap")]
+    origins: dict[int, int] = {}
+    with open_capture(paths) as capture:
+        for packets in capture:
+            origins |= zip(packets.number.tolist(), capture.origins.of(packets.number).tolist(), strict=True)
+        told = capture.captured()
+    assert capture.origins.names == (paths[1], paths[0])
+    assert [(file.file, file.first_packet, file.packets) for file in told] == [(paths[1], 1, 30), (paths[0], 31, 200)]
+    assert origins == {number: int(number > 30) for number in range(1, 231)}
+    assert told[0].digest != told[1].digest
+    size = told[1].bytes or 0
+    assert digest(paths[0], size) == told[1].digest
+    changed = bytearray(Path(paths[0]).read_bytes())
+    changed[-70] ^= 1  # in the header of the last packet
+    Path(paths[0]).write_bytes(changed)
+    assert digest(paths[0], size) != told[1].digest
+    assert digest(str(tmp_path / "nothing"), 1) is None

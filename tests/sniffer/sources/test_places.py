@@ -11,7 +11,16 @@ from pyarrow import fs
 
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import find_files, open_file
-from kafkascope.sniffer.sources.places import above, below, is_directory, is_file, locate, name_of, split_settings
+from kafkascope.sniffer.sources.places import (
+    above,
+    below,
+    is_directory,
+    is_file,
+    locate,
+    name_of,
+    origin_name,
+    split_settings,
+)
 from tests.paths import PCAPS
 
 CAPTURE = PCAPS / "net_vlan" / "capture.pcap"
@@ -27,6 +36,9 @@ def test_settings_stay_behind_whatever_is_below() -> None:
     assert above("/data/out/tables") == "/data/out"
     assert name_of(f"s3://bucket/day/c.pcap{SETTINGS}") == "c.pcap"
     assert split_settings("s3://bucket/day-?.pcap") == ("s3://bucket/day-?.pcap", "")
+    assert origin_name(f"s3://bucket/day/c.pcap{SETTINGS}") == "s3://bucket/day/c.pcap"
+    assert origin_name("-") == "standard input"
+    assert origin_name("a\udcff.pcap") == r"a\xff.pcap"  # a name that is no UTF-8
     assert split_settings("what?is=this.pcap") == ("what?is=this.pcap", "")
 
 
