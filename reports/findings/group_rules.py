@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -193,7 +194,7 @@ def _storm(group: Group) -> Iterator[Finding]:
     for d in disturbed:
         generations_of.setdefault(d.generation, d.at)
     times = sorted(generations_of.values())
-    most = max((sum(t <= u < t + window for u in times) for t in times), default=0)
+    most = max((bisect_left(times, t + window) - bisect_left(times, t) for t in times), default=0)
     if most < (enough := threshold("storm_rebalances")):
         return
     first, last = times[0], times[-1]
@@ -260,6 +261,7 @@ _STORM_ADVICE: dict[str, str] = {
 
 
 def _poll_timeouts(group: Group) -> Iterator[Finding]:
+    assigned = _Assigned(group.rebalances)
     by_client: dict[tuple[str, str], list[Disturbance]] = defaultdict(list)
     for d in disturbances(group.rebalances):
         if d.kind in (Trigger.POLL_TIMEOUT, "leaving_and_returning"):
@@ -273,7 +275,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
         limits = set()
         for d in leaves:
             text = f"{client} left: its application did not poll in time" if sure else f"{client} left, and came back"
-            if (before := _member_before(group.rebalances, client, d.at)) is not None:
+            if (before := assigned.before(client, d.at)) is not None:
                 member, synced = before
                 text += f", {in_seconds((d.at - synced) / MILLISECOND_NS)} after it had got its assignment"
                 if member.rebalance_timeout_ms:
@@ -308,23 +310,37 @@ def _left_in_the_midst(group: Group, leave: Disturbance) -> bool:
     return last is not None and leave.at - last > threshold("last_commit") * SECOND_NS
 
 
-def _member_before(rebalances: Sequence[Rebalance], client: str, at: int) -> tuple[Member, int] | None:
-    """The member of that client in the last generation before a time, and when it had its assignment."""
-    found: tuple[Member, int] | None = None
-    for rebalance in rebalances:
-        for member in rebalance.members:
-            synced = member.synced or rebalance.stable
-            if member.client_id == client and synced is not None and synced < at:
-                found = member, synced
-    return found
+class _Assigned:
+    """The members of each client, and when they had their assignments."""
+
+    def __init__(self, rebalances: Sequence[Rebalance]) -> None:
+        # Of each client in order of generations and of times: without members who have a later one that got its own
+        # assignment no later, because that is always the last before whatever comes.
+        self._by_client: dict[str | None, list[tuple[int, Member]]] = defaultdict(list)
+        for rebalance in rebalances:
+            for member in rebalance.members:
+                synced = member.synced or rebalance.stable
+                if synced is None:
+                    continue
+                assigned = self._by_client[member.client_id]
+                while assigned and assigned[-1][0] >= synced:
+                    assigned.pop()
+                assigned.append((synced, member))
+
+    def before(self, client: str, at: int) -> tuple[Member, int] | None:
+        """The member of that client in the last generation before a time, and when it had its assignment."""
+        assigned = self._by_client.get(client, [])
+        place = bisect_left(assigned, at, key=lambda each: each[0])
+        return (assigned[place - 1][1], assigned[place - 1][0]) if place else None
 
 
 def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
     by_client: dict[tuple[str, bool], list[tuple[Disturbance, int | None]]] = defaultdict(list)
     protocols = {r.to_generation: r.protocol for r in group.rebalances}
+    assigned = _Assigned(group.rebalances)
     for d in disturbances(group.rebalances):
         if d.kind == Trigger.REBALANCE_TIMEOUT:
-            before = _member_before(group.rebalances, d.client_id or "?", d.at)
+            before = assigned.before(d.client_id or "?", d.at)
             timeout = before[0].rebalance_timeout_ms if before is not None else None
             by_client[d.client_id or "?", protocols[d.generation] in _GENERATIONS].append((d, timeout))
     for (client, joins), timeouts in sorted(by_client.items()):
@@ -380,13 +396,17 @@ def _members_lost(group: Group) -> Iterator[Finding]:
 def _session_timeouts(group: Group) -> Iterator[Finding]:
     asked: dict[str, tuple[int, str | None]] = {}
     beats: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    whose: dict[str | None, str] = {}  # requests; a member says the same again and again
     for message in group.log.messages:
         if message.api == "JoinGroup" and message.error is None:
             member = message.response.get("memberId")
             if member and message.request.get("sessionTimeoutMs"):
                 asked[member] = message.request["sessionTimeoutMs"], message.client_id
         elif message.api == "Heartbeat" and message.error is None:
-            beats[message.request.get("memberId") or "", message.connection].append(message)
+            said = message.request_text
+            if said not in whose:
+                whose[said] = message.request.get("memberId") or ""
+            beats[whose[said], message.connection].append(message)
     by_client: dict[tuple[int, str], list[list[Message]]] = defaultdict(list)
     for (member, _), messages in sorted(beats.items()):
         if member in asked:

@@ -13,6 +13,7 @@ from time import monotonic
 
 import pyarrow as pa
 
+from kafkascope.reports.columns import circles
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.views import by_key
 from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog, Rebalance
@@ -181,7 +182,8 @@ class LiveGroups:
         """Add what is settled now (None: everything) and was not told before."""
         group = self._groups[name]
         try:
-            history = analyze_group(GroupLog(name, group.messages, group.ended, topics))
+            with circles.none_made():
+                history = analyze_group(GroupLog(name, group.messages, group.ended, topics))
         except Exception as error:
             said = fault(error)
             if not group.failed:

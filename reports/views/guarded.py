@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns import circles
 from kafkascope.reports.columns.faults import all_or_nothing, fault, isolated
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.views import Known, View, by_key
@@ -64,7 +65,8 @@ def _observed_apart(
 def results(view: View, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
     """What a view makes of its rows, without the keys on which it raises: each of these is a row of issues."""
     try:
-        return view.result(rows, known)
+        with circles.none_made():
+            return view.result(rows, known)
     except Exception as error:
         fault(error)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group_rules import Disturbance, disturbances, group_findings
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, GroupHistory, Member, Rebalance, Unowned
@@ -807,3 +810,24 @@ def test_a_coordinator_that_moves_as_a_whole(
         weight,
         [],
     )
+
+
+@given(
+    synced=st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=8),
+    left=st.lists(st.integers(1, 40), min_size=1, max_size=8, unique=True),
+)
+def test_a_late_poll_is_told_from_the_last_assignment_before_it(synced: list[int | None], left: list[int]) -> None:
+    history = rebalances(*sorted(left), trigger="poll_timeout", trigger_client_id="a", stable=None)
+    for number, seconds in enumerate(synced):
+        member = Member("a~1", "a", synced=None if seconds is None else at(seconds), rebalance_timeout_ms=number + 1)
+        history.rebalances.append(Rebalance("g", "classic", 100 + number, members=[member]))
+    expected = []
+    limits = set()
+    for leaving in sorted(left):
+        before = [(number, seconds) for number, seconds in enumerate(synced) if seconds is not None]
+        before = [each for each in before if each[1] < leaving]
+        expected.append(f", {in_seconds((leaving - before[-1][1]) * 1000)} after" if before else "in time")
+        limits |= {f"{number + 1:,}" for number, _ in before[-1:]}
+    (finding,) = of_kind("poll_timeout", history)
+    assert all(words in each.text for words, each in zip(expected, finding.evidence, strict=True))
+    assert f" ({', '.join(sorted(limits))} ms)" in finding.title if limits else " ms)" not in finding.title

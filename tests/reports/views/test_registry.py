@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkascope.reports.columns import circles
 from kafkascope.reports.columns.views import Known
+from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS
 from tests.reports.captured_tables import observed
 
@@ -48,3 +51,15 @@ def test_results_do_not_hang_on_batches_nor_on_the_order_of_rows(
     again = make().result(rows.take(pa.array(order)), Known())
     assert again.keys() == whole.keys()
     assert all(again[name].equals(whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize(("view", "capture"), [(view, capture) for view in VIEWS for capture in CAPTURES[view]])
+def test_results_are_made_without_circles(view: str, capture: str) -> None:
+    """Nobody looks for them meanwhile (`circles.none_made`): what is in one would stay until all is done."""
+    rows = observed(VIEWS[view](), capture)
+    result_of(view, capture)  # what is made once in a process
+    gc.collect()
+    with circles.none_made():
+        made = results(VIEWS[view](), rows, Known())
+        assert made
+        assert gc.collect() == 0
