@@ -51,7 +51,9 @@ _COUNTED = "counted"  # there too: what is put in place
 _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
-_PART = re.compile(rf"part-\d{{5,}}-({_RUN})-[0-9a-f]{{16}}\.parquet")
+_PART = re.compile(
+    rf"part-\d{{5,}}-({_RUN}-[0-9a-f]{{16}}|[0-9a-f]{{32}})\.parquet"
+)  # the latter up to schema version 4
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 

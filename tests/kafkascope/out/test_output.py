@@ -157,6 +157,18 @@ def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path: Path)
     assert json.loads((out / "summary.json").read_text()) == {"packets": 7}
 
 
+def test_what_an_earlier_release_wrote_may_be_replaced(tmp_path: Path) -> None:
+    """Up to schema version 4 the names of parts had no run."""
+    output = Output(str(tmp_path), overwrite=False)
+    (part,) = fill(output, 2)
+    output.commit([part], NAMES)
+    issues = tmp_path / "tables" / "issues"
+    (issues / part.file).rename(issues / f"part-00003-{'0a' * 16}.parquet")
+    output = Output(str(tmp_path), overwrite=True)
+    output.commit(fill(output, 7), NAMES)
+    assert pq.read_table(issues).num_rows == 7
+
+
 FOREIGN = [
     "photo.jpg",
     "tables/letters/a.txt",
