@@ -34,6 +34,7 @@ class Rehearsal:
     """What ``LiveSource`` is, without an interface. Most packets come by themselves, so that much waits for more."""
 
     is_partial = False
+    is_behind = False
 
     def __init__(self) -> None:
         self.issues = IssueLog()

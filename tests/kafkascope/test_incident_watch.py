@@ -40,6 +40,7 @@ class Replayed:
     """What ``LiveSource`` is, with the packets of a file in batches."""
 
     is_partial = False
+    is_behind = False
 
     def __init__(self, path: str, batch_bytes: int) -> None:
         self.issues = IssueLog()
