@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,6 +51,18 @@ def _ports(values: list[str] | None) -> frozenset[int]:
             raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
         ports.add(int(value))
     return frozenset(ports)
+
+
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(value: str | None, option: str) -> float | None:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value or "")
+    if value is None:
+        return None
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{option} {value}: give a time such as 30s, 10m or 2h")
+    return float(found[1]) * _UNITS_S[found[2]]
 
 
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
@@ -165,6 +178,12 @@ def sniff(
         float | None, typer.Option("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
     ] = None,
     count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False)
+    ] = None,
+    buffer: Annotated[
+        int, typer.Option("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
+    ] = 64,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     colour: Annotated[
@@ -178,6 +197,7 @@ def sniff(
     if not incidents:  # they are made of tables, as in notebooks
         _leave_pandas_out()
     from kafkascope import sniffing
+    from kafkascope.sniffer.sources.live_options import LiveOptions
 
     if debug:
         from kafkascope.debugging import log_decisions
@@ -189,6 +209,7 @@ def sniff(
     asked = sniffing.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
+        live=LiveOptions(buffer_bytes=buffer << 20, duration_s=_seconds(duration, "--duration")),
         display=sniffing.Display(
             style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
             fields=tuple(fields.split(",")) if fields else (),

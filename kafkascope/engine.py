@@ -17,6 +17,7 @@ from kafkascope.reports.columns.views import View
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import observed
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -112,6 +113,11 @@ class Engine:
         return [*self._builder.faults, *(replace(issue, connection=None) for issue in self._faults_of_views)]
 
     @property
+    def bodies_skipped(self) -> int:
+        """Exchanges so far whose bodies were not read, for want of time."""
+        return sum(issue.count for issue in self._builder.issues.of(None) if issue.kind == BODIES_SKIPPED)
+
+    @property
     def copies(self) -> int:
         """Packets so far that count in another file, which has them too."""
         return self._session.copies
@@ -121,9 +127,9 @@ class Engine:
         """The names of topic ids that were seen so far."""
         return self._builder.topic_names
 
-    def feed(self, segments: Segments) -> Iterator[Tables]:
+    def feed(self, segments: Segments, *, hurried: bool = False) -> Iterator[Tables]:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""
-        return self.tables(self.take(segments))
+        return self.tables(self.take(segments), hurried=hurried)
 
     def finish(self) -> Iterator[Tables]:
         """The rows of all that was still open, those of some connections at a time."""
@@ -139,11 +145,11 @@ class Engine:
         """All that was still open, some connections at a time."""
         return map(self._completed, self._session.finish())
 
-    def tables(self, completed: Completed) -> Iterator[Tables]:
-        """The rows of what was completed."""
+    def tables(self, completed: Completed, *, hurried: bool = False) -> Iterator[Tables]:
+        """The rows of what was completed; hurried: see `TableBuilder.observe`."""
         self.endpoints = completed.endpoints
         self.exchanges += len(completed.exchanges.number)
-        for tables in self._builder.observe(completed.exchanges, self.endpoints):
+        for tables in self._builder.observe(completed.exchanges, self.endpoints, hurried=hurried):
             yield self._wanted_of(tables)
         tables = self._builder.end_spans(completed.spans)
         if completed.ended:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kafkascope.ahead import ahead
 from kafkascope.decoders.kernels import when_compiling
 from kafkascope.engine import Completed, Engine, EngineOptions, Tables
+from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
 from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark, unreadable_remark
@@ -22,7 +23,8 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
-from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, ISSUE_KINDS, KERNEL_DROPS
+from kafkascope.seen import Seen
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
@@ -82,8 +84,8 @@ class BatchSource(Protocol):
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
 
-    def news(self) -> Iterable[str]:
-        """What has to be known at once."""
+    def losses(self) -> Iterable[Loss]:
+        """What was lost since this was asked last."""
 
     def remarks(self) -> Iterable[str]:
         """What the reader of results should know about how they were come by."""
@@ -209,8 +211,8 @@ class Reading:
         """Packets alone tell the time."""
         return 0
 
-    def news(self) -> Iterable[str]:
-        """Nothing that could not wait for `remarks`."""
+    def losses(self) -> Iterable[Loss]:
+        """Nothing: whoever writes to a pipe waits for whoever reads."""
         return ()
 
     def remarks(self) -> Iterator[str]:
@@ -275,8 +277,9 @@ class Listening:
         self._faults = IssueLog()
         self._source = source
         self._clock = clock
-        self._told = 0  # of the packets that were dropped
+        self._told: Counter[str] = Counter()  # of what was lost, by kind
         self._told_at = -math.inf
+        self._seen = Seen()
         self.packets = 0
 
     @property
@@ -291,10 +294,10 @@ class Listening:
             dissected = dissect(packets)
             for issue in dissected.issues:
                 self._issues.add(issue)
-            for tables in self._engine.feed(dissected.segments):
-                yield Batch(tables, self._engine.endpoints)
+            for tables in self._engine.feed(dissected.segments, hurried=self._source.is_behind):
+                yield self._batch(tables)
         for tables in self._engine.finish():
-            yield Batch(tables, self._engine.endpoints)
+            yield self._batch(tables)
 
     @property
     def so_far(self) -> Callable[[], Iterator[Tables]]:
@@ -322,27 +325,43 @@ class Listening:
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
-    def news(self) -> Iterator[str]:
-        """What has to be known at once: that the kernel dropped packets since this was told, once a second at most."""
+    def losses(self) -> Iterator[Loss]:
+        """What was lost since this was told, once a second at most: packets that the kernel dropped, bodies skipped."""
         seen, dropped = self._source.statistics()
+        skipped = self._engine.bodies_skipped
         now = self._clock()
-        if dropped == self._told or now - self._told_at < BETWEEN_NEWS_S:
+        if (
+            Counter({KERNEL_DROPS: dropped, BODIES_SKIPPED: skipped}) == self._told
+            or now - self._told_at < BETWEEN_NEWS_S
+        ):
             return
-        share = 100 * dropped / seen
         advice = "" if self._told else f": {_WHAT_HELPS}"
-        new, self._told, self._told_at = dropped - self._told, dropped, now
-        yield f"the kernel dropped {counted(new, 'packet')} ({dropped:,} in all, {share:.1f} %){advice}"
+        at, self._told_at = time.time_ns(), now
+        if new := skipped - self._told[BODIES_SKIPPED]:
+            text = f"the bodies of {counted(new, 'exchange')} were skipped ({skipped:,} in all)"
+            yield Loss(BODIES_SKIPPED, at, new, skipped, text + advice)
+            advice = ""
+        if new := dropped - self._told[KERNEL_DROPS]:
+            share = 100 * dropped / seen
+            text = f"the kernel dropped {counted(new, 'packet')} ({dropped:,} in all, {share:.1f} %)"
+            yield Loss(KERNEL_DROPS, at, new, dropped, text + advice)
+        self._told = Counter({KERNEL_DROPS: dropped, BODIES_SKIPPED: skipped})
 
     def remarks(self) -> Iterator[str]:
-        """What was captured, what the kernel dropped, and what could not be read."""
+        """What was captured, what the kernel dropped, what was in it, and what could not be read."""
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
+        yield from self._seen.lines()
         issues = [*self._source.issues, *self._issues, *self._engine.issues, *self._engine.faults, *self._faults]
         for issue in IssueLog(issues):
-            if issue.kind != "kernel_drops":
+            if issue.kind != KERNEL_DROPS:
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
                 yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
         yield from _unread(self._engine, self._options)
+
+    def _batch(self, tables: Tables) -> Batch:
+        self._seen.observe(tables)
+        return Batch(tables, self._engine.endpoints)
 
     def __enter__(self) -> Listening:
         return self

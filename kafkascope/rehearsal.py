@@ -36,6 +36,7 @@ class Rehearsal:
 
     is_partial = False
     origins = Origins(["rehearsal"])
+    is_behind = False
 
     def __init__(self) -> None:
         self.issues = IssueLog()

@@ -11,10 +11,11 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,19 +23,23 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
+from kafkascope.losses import lines_left_out
+from kafkascope.outlet import Writable
 from kafkascope.reading import Batch, BatchSource, Listening, Reading
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
-from kafkascope.reports.columns.text import address, json_members
+from kafkascope.reports.columns.text import address, counted, json_members
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
+from kafkascope.seen import COLUMNS as SEEN_COLUMNS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint, SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.live_options import LiveOptions
 
 Remark = Callable[[str], None]
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
@@ -44,6 +49,8 @@ _BODIES = frozenset({"request", "response"})
 _LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 # Columns that are more than a column of the exchanges table, for --fields and --json.
 _MORE_COLUMNS = ("client", "broker", "topics")
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 RECORDS_SHOWN = 500_000
 """Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
@@ -123,6 +130,7 @@ class SniffOptions:
 
     files: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()  # to listen on, instead of files
+    live: LiveOptions = field(default_factory=LiveOptions)  # how; of ports it has those below
     display: Display = Display()
     filters: Filters = Filters()
     ports: frozenset[int] = frozenset()
@@ -148,16 +156,7 @@ def run(options: SniffOptions, remark: Remark) -> int:
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
     try:
         if options.interfaces:
-            from kafkascope.sniffer.sources.live import LiveSource
-
-            ports = sorted(options.ports)
-            with LiveSource(options.interfaces, ports):
-                pass  # it can be captured: worth the time that kernels may take
-            with _ended_at_once():
-                rehearse(options)
-            with Listening(LiveSource(options.interfaces, ports), of_engine) as listening, _ended_by_signals(listening):
-                remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
-                return show(listening, options, out, remark)
+            return _listen(options, of_engine, remark)
         # Lines that pass by on the terminal are progress enough.
         incidents = options.display.incidents
         progress_bar = options.display.groups or incidents or not sys.stdout.isatty()
@@ -175,6 +174,30 @@ def run(options: SniffOptions, remark: Remark) -> int:
         return 0
 
 
+def _listen(options: SniffOptions, of_engine: EngineOptions, remark: Remark) -> int:
+    from kafkascope.outlet import Outlet
+    from kafkascope.sniffer.sources.live import LiveSource
+
+    live = replace(options.live, ports=tuple(sorted(options.ports)))
+    with LiveSource(options.interfaces, live):
+        pass  # it can be captured: worth the time that kernels may take
+    with _ended_at_once():
+        rehearse(options)
+    as_json = options.display.style == JSON
+
+    def left_out(count: int, in_all: int) -> bytes:
+        return lines_left_out(time.time_ns(), count, in_all).line(as_json)
+
+    outlet = Outlet(sys.stdout.fileno(), left_out)
+    with Listening(LiveSource(options.interfaces, live), of_engine) as listening, _ended_by_signals(listening):
+        remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
+        status = show(listening, options, outlet, remark)
+        outlet.close()
+    if outlet.lost:
+        remark(f"{counted(outlet.lost, 'line')} left out: the output was read too slowly")
+    return status
+
+
 def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
     from kafkascope.rehearsal import Rehearsal
@@ -184,7 +207,7 @@ def rehearse(options: SniffOptions) -> None:
     show(listening, everything, io.BytesIO(), lambda _: None)
 
 
-def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Remark) -> int:
+def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> int:
     """Write what comes of a source as it comes, then the remarks; returns the exit status."""
     display = options.display
     left = sys.maxsize if display.limit is None else display.limit
@@ -193,22 +216,24 @@ def show(source: BatchSource, options: SniffOptions, out: BinaryIO, remark: Rema
             from kafkascope import watching
 
             texts = watching.lines(part, display.style == JSON, display.colour)[:left]
-            out.writelines(texts)
+            out.write(b"".join(texts))
             left -= len(texts)
         elif display.incidents:
             from kafkascope import incident_watch
 
-            out.writelines(incident_watch.lines(part[:left], display.style == JSON, display.colour))
+            out.write(b"".join(incident_watch.lines(part[:left], display.style == JSON, display.colour)))
             left -= len(part[:left])
         else:
             count, faults = _write_exchanges(part, options, out, left)
             source.note(faults)
             left -= count
+        for loss in source.losses():
+            out.write(loss.line(display.style == JSON))
+            if not _is_seen_twice():
+                remark(loss.text)
         out.flush()
         if not left:
             break
-        for line in source.news():
-            remark(line)
         if source.is_stream and _output_is_closed():
             return 0
     for line in source.remarks():
@@ -277,18 +302,28 @@ def _ended_at_once() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signals(listening: Listening) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the listening, so that what was captured is shown; a second one ends the program."""
+    """Signals that would end the program end the listening, so that what was captured is shown; a second one ends it.
+
+    SIGHUP that is ignored, as under nohup, stays so; SIGINT does not, as scripts have it ignored by all that they start
+    with ``&``.
+    """
 
     def stop(number: int, _: object) -> None:
         signal.signal(number, before[signal.Signals(number)])
         listening.stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    ending = [number for number in _ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in ending}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_seen_twice() -> bool:
+    """Whether what is written and what is remarked comes to the same eyes."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def _output_is_closed() -> bool:
@@ -298,7 +333,7 @@ def _output_is_closed() -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _write_exchanges(batch: Batch, options: SniffOptions, out: BinaryIO, most: int | None) -> tuple[int, list[Issue]]:
+def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: int | None) -> tuple[int, list[Issue]]:
     """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
 
     For an exchange that cannot be shown because of one there is a line that says so.
@@ -392,6 +427,8 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         secret_names=options.secret_names,
         views=frozenset(),
     )
+    if options.interfaces:  # what is told of them at the end
+        least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(
@@ -425,7 +462,7 @@ def engine_options(options: SniffOptions) -> EngineOptions:
     return replace(
         least,
         tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
-        exchange_columns=columns | filters.columns() | {"connection", "number"},
+        exchange_columns=columns | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
     )
 
 
@@ -449,7 +486,7 @@ def _joined(records: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([RECORDS.empty_table(), *records])
 
 
-def _write(out: BinaryIO, texts: Any) -> None:
+def _write(out: Writable, texts: Any) -> None:
     """All texts, each ended by a line feed."""
     for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
         ended = glued(chunk, "\n")

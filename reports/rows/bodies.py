@@ -23,6 +23,7 @@ class Bodies:
     requests: Tape
     responses: Tape
     roles: Roles
+    skipped: Bool  # exchanges whose bodies were not to be read
 
     @property
     def programs(self) -> Programs:
@@ -75,7 +76,8 @@ class BodyDecoder:
             responses = self._side(
                 rest, readable[done:], rest.response_body, rest.response_end, rest.response_version, response=True
             )
-            yield Bodies(some(rest, 0, len(responses)), requests.first(len(responses)), responses, self.roles)
+            skipped = np.zeros(len(responses), np.bool_) if wanted is None else ~wanted[done : done + len(responses)]
+            yield Bodies(some(rest, 0, len(responses)), requests.first(len(responses)), responses, self.roles, skipped)
             done += len(responses)
 
     def _side(

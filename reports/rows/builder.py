@@ -25,7 +25,7 @@ from kafkascope.reports.rows.connection_table import (
     introduce_bare,
     issue_table,
 )
-from kafkascope.reports.rows.damage import Damage, DamageReader
+from kafkascope.reports.rows.damage import SKIPPED, Damage, DamageReader
 from kafkascope.reports.rows.error_table import error_table
 from kafkascope.reports.rows.exchange_table import (
     TEXT_COLUMNS,
@@ -51,6 +51,9 @@ from kafkascope.sniffer.session import SideSpans
 
 BYTES_AT_ONCE = 32_000_000
 """Bodies of more bytes are worked off in parts, so that their tapes and texts take a bounded amount of memory."""
+
+BULKY = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH)
+"""APIs whose bodies carry records: of all others bodies are few and small, and later messages need them."""
 
 _MADE_WITH_RECORDS = frozenset({"partitions", "batches", "ready"})
 _FROM_PARTITIONS = _MADE_WITH_RECORDS | {"records"}
@@ -107,15 +110,19 @@ class TableBuilder:
         self.issues = IssueLog()
         self.faults = IssueLog()  # those of the issues that are faults of ours, of all connections together
 
-    def observe(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> Iterator[dict[str, pa.Table]]:
+    def observe(
+        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], *, hurried: bool = False
+    ) -> Iterator[dict[str, pa.Table]]:
         """The rows of these exchanges, by table; a table without rows is absent.
+
+        hurried: leave out what bodies of `BULKY` tell, which is most of the work; such exchanges are counted in issues.
 
         They come in pieces, so that what is held at once is bounded, and must all be taken. The rows of an exchange are
         in one piece, but for its records: these are in pieces of their own, in order of the exchanges, behind the piece
         with their exchanges, or before it if this has tables that are made while records are read.
         """
         for part in _in_parts(exchanges) if len(exchanges.number) else ():
-            yield from self._guarded(part, endpoints)
+            yield from self._guarded(part, endpoints, hurried)
 
     def end_connections(self, rows: Sequence[ConnectionRow], issues: Sequence[Issue] = ()) -> dict[str, pa.Table]:
         """The rows of connections that have ended, and of the issues given and those met in their bodies."""
@@ -160,7 +167,9 @@ class TableBuilder:
     def _note_fault(self, issue: Issue) -> None:
         self.faults.add(dataclasses.replace(issue, connection=None))
 
-    def _guarded(self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint]) -> Iterator[dict[str, pa.Table]]:
+    def _guarded(
+        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], hurried: bool
+    ) -> Iterator[dict[str, pa.Table]]:
         """The tables of the exchanges; those on which something is raised have but a row without what bodies tell.
 
         What is tried again, in parts, gives the rows again that it gave before something was raised: they are counted.
@@ -184,7 +193,8 @@ class TableBuilder:
             now = done.copy()
             issues = IssueLog()
             with all_or_nothing(self):
-                for tables in self._observe(some(exchanges, places[0], places[-1] + 1), endpoints, issues):
+                of_these = some(exchanges, places[0], places[-1] + 1)
+                for tables in self._observe(of_these, endpoints, issues, hurried):
                     named = {
                         name: self.topic_names.resolve(table) for name, table in tables.items() if table is not None
                     }
@@ -206,12 +216,15 @@ class TableBuilder:
         yield from isolated(range(len(exchanges.number)), observe, without)
 
     def _observe(
-        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], issues: IssueLog
+        self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], issues: IssueLog, hurried: bool
     ) -> Iterator[dict[str, pa.Table | None]]:
         if self._decoder is not None:
             introduce_bare(exchanges, self._introductions)
         if self._decoder is not None and self._needs_bodies:
-            for bodies in self._decoder.decode(exchanges):
+            wanted = ~np.isin(exchanges.api_key, BULKY) if hurried else None
+            for bodies in self._decoder.decode(exchanges, wanted):
+                if count := int(np.count_nonzero(bodies.skipped)):
+                    issues.add(Issue("bodies_skipped", f"Produce, Fetch, ShareFetch: {SKIPPED}", count=count))
                 yield from self._of_bodies(bodies, endpoints, issues)
             return
         if self._decoder is not None:

@@ -26,6 +26,8 @@ EXPLAINED_ROWS = 500_000
 
 NAMELESS = "response: the capture lacks its request, and no single reading fits its bytes"
 
+SKIPPED = "bodies skipped: packets came faster than they could be decoded"
+
 
 @dataclass(slots=True)
 class Damage:
@@ -70,10 +72,11 @@ class _Side:
 
 def _sides(bodies: Bodies) -> Iterator[_Side]:
     e = bodies.exchanges
+    absent = bodies.skipped  # of these nothing can be said
     yield _Side(
         "request",
         bodies.requests,
-        e.request_start,
+        np.where(absent, -1, e.request_start),
         e.request_body,
         e.request_end,
         e.request_whole,
@@ -86,7 +89,7 @@ def _sides(bodies: Bodies) -> Iterator[_Side]:
     yield _Side(
         "response",
         bodies.responses,
-        e.response_start,
+        np.where(absent, -1, e.response_start),
         e.response_body,
         e.response_end,
         e.response_whole,
@@ -131,6 +134,8 @@ class DamageReader:
             found.count(sides[number], np.array(where), kind, details, np.arange(len(where)))
         for side in sides:
             _unknown(side, exchanges, found)
+        found.text[bodies.skipped] = len(found.texts)
+        found.texts.append(SKIPPED)
         nameless = np.flatnonzero((exchanges.kind == Kind.KAFKA) & (exchanges.api_key == -1) & (found.text < 0))
         if len(nameless):
             found.text[nameless] = len(found.texts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 INTERNAL_ERROR = "internal_error"
+BODIES_SKIPPED = "bodies_skipped"
+KERNEL_DROPS = "kernel_drops"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,12 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     ),
     "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", NOTHING),
     "interface_failed": IssueKind("a network interface could no longer be read", "later packets of it are missing"),
-    "kernel_drops": IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
+    KERNEL_DROPS: IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
+    "lines_left_out": IssueKind("whoever read the output was too slow", "lines are missing from the output"),
+    BODIES_SKIPPED: IssueKind(
+        "bodies of Produce, Fetch and ShareFetch were not decoded, so that no packets had to be dropped",
+        "topics, errors, partitions and records of these exchanges are missing",
+    ),
     "clock_difference": IssueKind(
         "clocks of files differ by more than packets take from one to the other",
         "times as such, if the clock that was taken for right was not",

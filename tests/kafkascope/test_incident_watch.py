@@ -42,6 +42,7 @@ class Replayed:
 
     is_partial = False
     origins = NO_ORIGINS
+    is_behind = False
 
     def __init__(self, path: str, batch_bytes: int) -> None:
         self.issues = IssueLog()

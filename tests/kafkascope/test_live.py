@@ -56,13 +56,14 @@ BURST = """
 import json, socket, struct, sys, time
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Listening
-from kafkascope.sniffer.sources import live
-live.BLOCK_BYTES, live.BLOCKS = 4096, 2
+from kafkascope.sniffer.sources import live, ring
+ring.BLOCK_BYTES, ring.LEAST_BLOCKS = 4096, 2
 ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1040, 0, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
 tcp = struct.pack(">HHIIBBHHH", 40000, 9092, 1, 1, 0x50, 16, 65535, 0, 0)
 packet = bytes(12) + b"\\x08\\x00" + ip + tcp + bytes(1000)
 clock = iter([0, 0.5, 1]).__next__
-with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+little = live.LiveOptions(buffer_bytes=4096)
+with live.LiveSource(["veth0"], little) as source, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
     sender.bind(("veth1", 0))
     listening = Listening(source, EngineOptions(), clock)
     told = []
@@ -71,13 +72,22 @@ with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socke
             sender.send(packet)
         while source.statistics()[0] < total:
             pass
-        told.append(list(listening.news()))
+        told.append([loss.text for loss in listening.losses()])
     burst(100)
     burst(200)
     burst(300)
     dropped = source.dropped
     issues = [[issue.kind, issue.count, issue.at is not None] for issue in source.issues]
 print(json.dumps([dropped, told, issues]))
+"""
+
+# sniff, with room for few lines that wait for whoever reads them.
+LITTLE_ROOM = """
+from functools import partial
+from kafkascope import outlet
+from kafkascope.cli import sniff_main
+outlet.Outlet = partial(outlet.Outlet, most_bytes=1000)
+sniff_main()
 """
 
 
@@ -98,11 +108,15 @@ class Host:
 
     def sniff(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
         """Started, and listening."""
-        process = self.start(str(BIN / "sniff"), *arguments, **more)
+        return self.listening(str(BIN / "sniff"), *arguments, **more)
+
+    def listening(self, *command: str, **more: Any) -> subprocess.Popen[bytes]:
+        """A command that listens, from when it does."""
+        process = self.start(*command, **more)
         line = line_of(process.stderr)
         if b"compiling kernels" in line:
             line = line_of(process.stderr)
-        assert b"listening on" in line, arguments
+        assert b"listening on" in line, command
         return process
 
     def tcpdump(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
@@ -235,7 +249,7 @@ def same_exchanges(live: list[dict[str, Any]], capture: Path) -> None:
                 assert abs(ours - theirs) < pd.Timedelta("1ms"), (key, name)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path: Path, number: int) -> None:
     capture = tmp_path / "lo.pcap"
     tcpdump = host.tcpdump("-w", str(capture))
@@ -254,6 +268,8 @@ def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path:
     assert {"JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"} <= {line["api"] for line in lines}
     assert " packets captured, 0 dropped by the kernel" in remarks
     assert packets_captured(remarks) == kafkascope.read(str(capture)).summary["packets"]  # each once, as in tcpdump
+    assert f"{len(lines)} exchanges: " in remarks
+    assert "1 group: readers" in remarks
     assert "Traceback" not in remarks
     same_exchanges(lines, capture)
 
@@ -338,6 +354,30 @@ def test_a_reader_that_goes_ends_it_quietly_without_more_traffic(host: Host) -> 
     assert sniff.returncode == 0
     assert remarks == b""
     leave(clients)
+
+
+def test_a_reader_that_pauses_loses_lines_that_are_counted_and_no_packets(host: Host) -> None:
+    sniff = host.listening(sys.executable, "-c", LITTLE_ROOM, "--iface", "lo", "--json")
+    assert sniff.stdout is not None
+    fcntl.fcntl(sniff.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    clients, _ = host.clients()
+    leave(clients)
+    lines, remarks = ended(sniff, signal.SIGINT)
+    losses = [line for line in lines if "issue" in line and "api" not in line]
+    assert {loss["issue"] for loss in losses} == {"lines_left_out"}
+    lost = sum(loss["count"] for loss in losses)
+    assert lost == losses[-1]["in_all"] > 0
+    assert f"{lost} lines left out: the output was read too slowly" in remarks
+    assert f"{len(lines) - len(losses) + lost} exchanges: " in remarks
+    assert "0 dropped by the kernel" in remarks
+
+
+def test_it_ends_after_a_duration(host: Host) -> None:
+    sniff = host.sniff("--iface", "lo", "--json", "--duration", "1s")
+    output, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert sniff.returncode == 0
+    assert output == b""
+    assert b"0 packets captured" in remarks
 
 
 def test_enough_exchanges_end_it(host: Host) -> None:

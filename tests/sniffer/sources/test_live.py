@@ -1,14 +1,83 @@
-"""The kernel's filter; what it lets through on real interfaces is in tests/kafkascope/test_live.py."""
+"""What waits between the kernel and whoever takes packets; what comes of it is in tests/kafkascope/test_live.py."""
 
 from __future__ import annotations
 
-import struct
+import gc
+import threading
 
-from kafkascope.sniffer.sources.live import MOST_PORTS, filter_program
+import numpy as np
+import pytest
+
+from kafkascope.sniffer.sources.live import BATCH_BYTES, MOST_IDLE, _Batch, _Memory, _Waiting
+from tests.patience import PATIENCE_S
 
 
-def test_with_more_ports_than_jumps_can_cross_all_of_tcp_passes() -> None:
-    most = filter_program(range(1, MOST_PORTS + 1))
-    compared = {value for *_, value in struct.iter_unpack("HBBI", most)}
-    assert compared >= {*range(1, MOST_PORTS + 1)}
-    assert filter_program(range(1, MOST_PORTS + 2)) == filter_program()
+def batch(size: int) -> _Batch:
+    made = _Batch(_Memory())
+    made.add(np.zeros(size, np.uint8), False)
+    return made
+
+
+def test_whoever_adds_waits_for_room() -> None:
+    waiting = _Waiting(100)
+    first, second = batch(60), batch(60)
+    waiting.put(first)
+    assert waiting.is_half_full
+    adding = threading.Thread(target=waiting.put, args=[second])
+    adding.start()
+    assert waiting.take(PATIENCE_S) is first
+    adding.join(PATIENCE_S)
+    assert waiting.take(PATIENCE_S) is second
+    assert not waiting.is_half_full
+
+
+def test_a_batch_larger_than_what_may_wait_is_taken_alone() -> None:
+    waiting = _Waiting(100)
+    waiting.put(large := batch(1000))
+    assert waiting.take(0) is large
+    assert waiting.take(0) is None
+    assert not waiting.is_over
+
+
+def test_when_nobody_takes_any_more_nobody_waits() -> None:
+    waiting = _Waiting(100)
+    waiting.put(batch(60))
+    adding = threading.Thread(target=waiting.put, args=[batch(60)])
+    adding.start()
+    waiting.close()
+    adding.join(PATIENCE_S)
+    assert not adding.is_alive()
+
+
+def test_what_ended_the_reader_is_raised_behind_what_it_had_read() -> None:
+    waiting = _Waiting(100)
+    waiting.put(batch(60))
+    waiting.end(OSError("no more"))
+    assert waiting.take(0) is not None
+    assert waiting.is_over
+    with pytest.raises(OSError, match="no more"):
+        waiting.take(0)
+
+
+def test_memory_is_used_again_when_no_view_of_it_is_left() -> None:
+    memory = _Memory()
+    first = memory.array()
+    place, view = first.ctypes.data, first[10:20]
+    del first
+    gc.collect()
+    second = memory.array()
+    assert second.ctypes.data != place
+    view[:] = 7
+    assert not second.any()
+    del view
+    gc.collect()
+    assert memory.array().ctypes.data == place
+
+
+def test_few_memories_are_kept() -> None:
+    memory = _Memory()
+    arrays = [memory.array() for _ in range(2 * MOST_IDLE)]
+    assert {len(array) for array in arrays} == {BATCH_BYTES}
+    arrays.clear()
+    gc.collect()
+    assert len(memory._idle) == MOST_IDLE

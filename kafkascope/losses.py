@@ -1,0 +1,37 @@
+"""What the output lacks, told while it happens, in the output too: lines that say so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kafkascope.reports.columns.text import counted
+from kafkascope.sniffer.units import SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that is missing from here on, or was until here."""
+
+    kind: str  # of issues, see ``reports.vocabulary.issue_kinds``
+    at: int  # nanoseconds since 1970 UTC, when it was noticed
+    count: int  # since this was told last
+    in_all: int
+    text: str
+
+    def line(self, as_json: bool) -> bytes:
+        """A line among others: an object with ``issue``, or a text behind ``#``."""
+        seconds, rest = divmod(self.at, SECOND_NS)
+        when = datetime.fromtimestamp(seconds, UTC)
+        if as_json:
+            at = f"{when:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+            found = {"issue": self.kind, "at": at, "count": self.count, "in_all": self.in_all, "detail": self.text}
+            return f"{json.dumps(found)}\n".encode()
+        return f"# {when:%H:%M:%S}.{rest // 1000:06} {self.text}\n".encode()
+
+
+def lines_left_out(at: int, count: int, in_all: int) -> Loss:
+    """Lines that whoever reads the output was too slow for."""
+    text = f"{counted(count, 'line')} left out here ({in_all:,} in all): the output is read too slowly"
+    return Loss("lines_left_out", at, count, in_all, text)

@@ -1,0 +1,16 @@
+"""What of interfaces is wanted, and what listening may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BUFFER_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """How ``sources.live`` listens."""
+
+    ports: tuple[int, ...] = ()  # only TCP packets from or to one of these; none: all
+    buffer_bytes: int = BUFFER_BYTES  # of packets that wait, in the kernel and here
+    duration_s: float | None = None  # None: until it is stopped

@@ -1,0 +1,40 @@
+"""What is said of exchanges at the end of listening."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kafkascope.seen import Seen
+
+SCHEMA = pa.schema(
+    [("api", pa.string()), ("error_code", pa.int16()), ("error", pa.string()), ("group_id", pa.string())]
+)
+
+
+def table(*rows: tuple[str | None, int | None, str | None, str | None]) -> dict[str, pa.Table]:
+    return {"exchanges": pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)}
+
+
+def test_exchanges_errors_and_groups_are_counted() -> None:
+    seen = Seen()
+    seen.observe(table(("Fetch", 0, "NONE", None), ("Heartbeat", 27, "REBALANCE_IN_PROGRESS", "a\x1b[2J")))
+    seen.observe({})
+    seen.observe(table(("Fetch", None, None, "b"), (None, None, None, None)))
+    assert list(seen.lines()) == [
+        "4 exchanges: Fetch 2, Heartbeat 1, unknown 1",
+        "1 exchange with an error: REBALANCE_IN_PROGRESS 1",
+        "2 groups: a\N{REPLACEMENT CHARACTER}[2J, b",
+    ]
+
+
+def test_of_nothing_nothing_more_is_said() -> None:
+    assert list(Seen().lines()) == ["0 exchanges"]
+
+
+def test_many_names_are_counted_not_listed() -> None:
+    seen = Seen()
+    seen.observe(table(*((f"Api{number}", 0, None, f"group-{number}") for number in range(10))))
+    first, groups = seen.lines()
+    assert first.startswith("10 exchanges: Api0 1, ")
+    assert first.endswith("Api7 1, others 2")
+    assert groups.endswith("group-7 and 2 more")
