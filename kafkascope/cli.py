@@ -11,11 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
 from tempfile import gettempdir
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kafkascope import __version__
+
+if TYPE_CHECKING:
+    from kafkascope.metrics import Place
 
 NOTHING_READ = 1  # exit status
 
@@ -63,6 +66,19 @@ def _seconds(value: str | None, option: str) -> float | None:
     if found is None or not float(found[1]):
         raise typer.BadParameter(f"{option} {value}: give a time such as 30s, 10m or 2h")
     return float(found[1]) * _UNITS_S[found[2]]
+
+
+def _metrics_place(text: str | None) -> Place | None:
+    if text is None:
+        return None
+    try:
+        from kafkascope.metrics import Place
+    except ImportError:
+        raise typer.BadParameter("--metrics needs prometheus-client: pip install 'kafkascope[metrics]'") from None
+    try:
+        return Place.of(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--metrics: {error}") from None
 
 
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
@@ -184,6 +200,10 @@ def sniff(
     buffer: Annotated[
         int, typer.Option("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
     ] = 64,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="[HOST]:PORT", help="Answer Prometheus there, while listening."),
+    ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     colour: Annotated[
@@ -233,6 +253,7 @@ def sniff(
         decode_as=_ports(decode_as),
         show_secrets=show_secrets,
         secret_names=_secret_names(secret_name),
+        metrics=_metrics_place(metrics),
     )
     raise typer.Exit(sniffing.run(asked, remark))
 

@@ -65,6 +65,10 @@ class BatchSource(Protocol):
         """Whether something that was to be read could not be read at all, or not to its end."""
 
     @property
+    def packets(self) -> int:
+        """Packets that were taken in so far."""
+
+    @property
     def topic_names(self) -> TopicNames:
         """Names of topic ids, as far as they are known."""
 
@@ -91,6 +95,16 @@ class BatchSource(Protocol):
         """What the reader of results should know about how they were come by."""
 
 
+class Watcher(Protocol):
+    """Who looks at all rows that a source gives, whatever else is made of them."""
+
+    def observe(self, batch: Batch, source: BatchSource) -> None:
+        """Take in rows, before others do."""
+
+    def lose(self, loss: Loss) -> None:
+        """Take in that something was lost."""
+
+
 def _compile_beside() -> None:
     from kafkascope import compiling  # which few runs need
 
@@ -107,6 +121,7 @@ class Reading:
         names_ahead: bool = False,
         progress_bar: bool = True,
         in_step: bool = False,
+        watcher: Watcher | None = None,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
@@ -117,6 +132,7 @@ class Reading:
         self.is_stream = any(map(is_stream, self._paths))
         self._in_step = in_step and self.is_stream
         self._names_ahead = names_ahead and not self.is_stream
+        self._watcher = watcher
         self._progress_bar = progress_bar
         when_compiling(_compile_beside)
         with ProgressBar("compare files", shown=len(self._paths) > 1):
@@ -147,6 +163,8 @@ class Reading:
         with ProgressBar("read", shown=self._progress_bar) as progress:
             for batch in self._batches() if self._in_step else ahead(self._batches()):
                 progress.update("read", self.capture.bytes_read, self.capture.size)
+                if self._watcher is not None:
+                    self._watcher.observe(batch, self)
                 yield batch
 
     def _batches(self) -> Iterator[Batch]:
@@ -267,7 +285,11 @@ class Listening:
     is_stream = True
 
     def __init__(
-        self, source: LiveSource | Rehearsal, options: EngineOptions, clock: Callable[[], float] = time.monotonic
+        self,
+        source: LiveSource | Rehearsal,
+        options: EngineOptions,
+        clock: Callable[[], float] = time.monotonic,
+        watcher: Watcher | None = None,
     ) -> None:
         """The source is closed at the end; clock tells seconds."""
         when_compiling(_compile_beside)
@@ -280,6 +302,7 @@ class Listening:
         self._told: Counter[str] = Counter()  # of what was lost, by kind
         self._told_at = -math.inf
         self._seen = Seen()
+        self._watcher = watcher
         self.packets = 0
 
     @property
@@ -327,6 +350,12 @@ class Listening:
 
     def losses(self) -> Iterator[Loss]:
         """What was lost since this was told, once a second at most: packets that the kernel dropped, bodies skipped."""
+        for loss in self._losses():
+            if self._watcher is not None:
+                self._watcher.lose(loss)
+            yield loss
+
+    def _losses(self) -> Iterator[Loss]:
         seen, dropped = self._source.statistics()
         skipped = self._engine.bodies_skipped
         now = self._clock()
@@ -361,7 +390,10 @@ class Listening:
 
     def _batch(self, tables: Tables) -> Batch:
         self._seen.observe(tables)
-        return Batch(tables, self._engine.endpoints)
+        batch = Batch(tables, self._engine.endpoints)
+        if self._watcher is not None:
+            self._watcher.observe(batch, self)
+        return batch
 
     def __enter__(self) -> Listening:
         return self

@@ -13,9 +13,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
-from kafkascope.reading import Batch, BatchSource, Listening, Reading
+from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
@@ -39,7 +39,11 @@ from kafkascope.seen import COLUMNS as SEEN_COLUMNS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint, SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.live_options import LiveOptions
+
+if TYPE_CHECKING:
+    from kafkascope.metrics import Place
 
 Remark = Callable[[str], None]
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
@@ -137,6 +141,7 @@ class SniffOptions:
     decode_as: frozenset[int] = frozenset()
     show_secrets: bool = False
     secret_names: tuple[str, ...] = ()
+    metrics: Place | None = None  # where Prometheus may ask for them
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -155,15 +160,11 @@ def run(options: SniffOptions, remark: Remark) -> int:
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
     try:
-        if options.interfaces:
-            return _listen(options, of_engine, remark)
-        # Lines that pass by on the terminal are progress enough.
-        incidents = options.display.incidents
-        progress_bar = options.display.groups or incidents or not sys.stdout.isatty()
-        with Reading(
-            options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents
-        ) as reading:
-            return show(reading, options, out, remark)
+        with _metrics(options, remark) as watcher:
+            return _sniff(options, of_engine, watcher, out, remark)
+    except WrongUse as error:
+        remark(str(error))
+        return 2
     except SourceError as error:
         out.flush()
         remark(str(error))
@@ -174,7 +175,39 @@ def run(options: SniffOptions, remark: Remark) -> int:
         return 0
 
 
-def _listen(options: SniffOptions, of_engine: EngineOptions, remark: Remark) -> int:
+def _sniff(
+    options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | None, out: Writable, remark: Remark
+) -> int:
+    if options.interfaces:
+        return _listen(options, of_engine, watcher, remark)
+    # Lines that pass by on the terminal are progress enough.
+    incidents = options.display.incidents
+    progress_bar = options.display.groups or incidents or not sys.stdout.isatty()
+    with Reading(
+        options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents, watcher=watcher
+    ) as reading:
+        return show(reading, options, out, remark)
+
+
+@contextmanager
+def _metrics(options: SniffOptions, remark: Remark) -> Iterator[Watcher | None]:
+    """Who counts for Prometheus, and answers it as long as this lasts."""
+    if options.metrics is None:
+        yield None
+        return
+    from kafkascope.metrics import Metrics, served
+
+    metrics = Metrics()
+    with ExitStack() as held:
+        try:
+            url = held.enter_context(served(metrics, options.metrics))
+        except OSError as error:
+            raise WrongUse(f"--metrics: nobody can ask at {options.metrics}: {error.strerror}") from error
+        remark(f"metrics on {url}")
+        yield metrics
+
+
+def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | None, remark: Remark) -> int:
     from kafkascope.outlet import Outlet
     from kafkascope.sniffer.sources.live import LiveSource
 
@@ -189,7 +222,10 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, remark: Remark) -> 
         return lines_left_out(time.time_ns(), count, in_all).line(as_json)
 
     outlet = Outlet(sys.stdout.fileno(), left_out)
-    with Listening(LiveSource(options.interfaces, live), of_engine) as listening, _ended_by_signals(listening):
+    with (
+        Listening(LiveSource(options.interfaces, live), of_engine, watcher=watcher) as listening,
+        _ended_by_signals(listening),
+    ):
         remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
         status = show(listening, options, outlet, remark)
         outlet.close()
@@ -202,7 +238,12 @@ def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
     from kafkascope.rehearsal import Rehearsal
 
-    listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()))
+    watcher: Watcher | None = None
+    if options.metrics is not None:
+        from kafkascope.metrics import Metrics
+
+        watcher = Metrics()
+    listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()), watcher=watcher)
     everything = replace(options, display=replace(options.display, limit=None), filters=Filters())
     show(listening, everything, io.BytesIO(), lambda _: None)
 
@@ -417,7 +458,17 @@ def _branches(value: Any, indent: int) -> Iterator[str]:
 
 
 def engine_options(options: SniffOptions) -> EngineOptions:
-    """No more work than what is shown needs; raises WrongUse where options do not go together."""
+    """No more work than what is shown and counted needs; raises WrongUse where options do not go together."""
+    if options.metrics is None:
+        return _shown(options)
+    if not options.interfaces and not any(map(is_stream, options.files)):
+        raise WrongUse("--metrics goes with an interface or a pipe: a file is read before anybody asks")
+    from kafkascope.metrics import with_needed
+
+    return with_needed(_shown(options))
+
+
+def _shown(options: SniffOptions) -> EngineOptions:
     display, filters = options.display, options.filters
     least = EngineOptions(
         tables=frozenset(),

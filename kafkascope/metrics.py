@@ -1,0 +1,271 @@
+"""``sniff --metrics``: what goes on, as numbers that Prometheus asks for.
+
+Each metric has a bounded number of label sets: names come from whoever is on the network. What would be more counts
+under the label `OTHERS`. Counters begin with the program, as Prometheus expects.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kafkascope import __version__
+from kafkascope.engine import EngineOptions
+from kafkascope.losses import Loss
+from kafkascope.reading import Batch, BatchSource
+from kafkascope.reports.columns.series import OTHERS
+from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.columns.text import address
+from kafkascope.reports.groups.live import LiveGroups
+from kafkascope.reports.measures.progress.positions import COMMIT, COMMITTED, END
+from kafkascope.reports.views.groups import GroupsView
+from kafkascope.reports.views.progress import ProgressView
+from kafkascope.sniffer.columns import I64
+from kafkascope.watching import Names
+
+MOST_LABEL_SETS = 1_000
+"""Of a metric."""
+
+MOST_POSITIONS = 100_000
+"""Partitions whose ends are remembered, and as many that groups have positions in."""
+
+BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Upper ends of the buckets of latency: a poll waits half a second, a request 30 s."""
+
+_COLUMNS = frozenset(
+    {"connection", "number", "api", "outcome", "latency_ms", "request_bytes", "response_bytes", "group_id"}
+)
+_TABLES = frozenset({"exchanges", "errors", "partitions", "issues"})
+_VIEWS = frozenset({GroupsView.name, ProgressView.name})
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A metric, as it is documented."""
+
+    name: str
+    labels: tuple[str, ...]
+    help: str
+
+
+EXCHANGES = Described(
+    "kafkascope_exchanges", ("api", "broker", "outcome"), "Requests with what became of them: answered, one_way, ..."
+)
+SECONDS = Described(
+    "kafkascope_exchange_seconds", ("api", "broker"), "From a request's first byte to its response's last, in seconds"
+)
+REQUEST_BYTES = Described("kafkascope_request_bytes", ("api", "broker"), "Bytes of requests")
+RESPONSE_BYTES = Described("kafkascope_response_bytes", ("api", "broker"), "Bytes of responses")
+ERRORS = Described("kafkascope_errors", ("api", "error"), "Error codes in responses, wherever they stand")
+TOPIC_BYTES = Described("kafkascope_topic_bytes", ("topic", "api"), "Bytes of record batches that travelled")
+TOPIC_RECORDS = Described("kafkascope_topic_records", ("topic", "api"), "Records that travelled")
+LAG = Described(
+    "kafkascope_group_lag_records",
+    ("group", "topic"),
+    "Records that a group has not committed yet, of the partitions whose end and committed offset were heard",
+)
+REBALANCES = Described("kafkascope_rebalances", ("group", "trigger"), "Rebalances, by what set them off")
+REBALANCE_SECONDS = Described(
+    "kafkascope_rebalance_seconds", ("group",), "Time from the begin of rebalances to when all members had partitions"
+)
+ISSUES = Described("kafkascope_issues", ("kind",), "Damage and oddities of what was captured")
+PACKETS = Described("kafkascope_packets", (), "Packets that were taken in")
+LOST = Described("kafkascope_lost", ("kind",), "Packets, bytes or lines that are missing, as they were told")
+
+COUNTERS = (
+    EXCHANGES,
+    REQUEST_BYTES,
+    RESPONSE_BYTES,
+    ERRORS,
+    TOPIC_BYTES,
+    TOPIC_RECORDS,
+    REBALANCES,
+    REBALANCE_SECONDS,
+    ISSUES,
+    PACKETS,
+    LOST,
+)
+ALL = (*COUNTERS, SECONDS, LAG)
+
+_Labels = tuple[str, ...]
+
+
+def with_needed(options: EngineOptions) -> EngineOptions:
+    """The options with what metrics look at, too."""
+    columns = None if options.exchange_columns is None else options.exchange_columns | _COLUMNS
+    return replace(options, tables=options.tables | _TABLES, exchange_columns=columns, views=options.views | _VIEWS)
+
+
+class Metrics(Collector):
+    """Rows of batches in, metrics out, whenever they are asked for; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sums: dict[str, dict[_Labels, float]] = {metric.name: {} for metric in COUNTERS}
+        self._seconds: dict[_Labels, tuple[I64, float]] = {}  # counts of buckets, the last without an end; and the sum
+        self._ends: dict[tuple[str, int], tuple[int, int]] = {}  # when it was told, and the offset
+        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self._groups = LiveGroups()
+
+    def observe(self, batch: Batch, source: BatchSource) -> None:
+        """Count what a batch has."""
+        tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
+        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now())
+        source.note(self._groups.take_issues())
+        with self._lock:
+            self._sums[PACKETS.name][()] = source.packets
+            if (exchanges := tables.get("exchanges")) is not None and len(exchanges):
+                self._observe_exchanges(exchanges, batch)
+            if (errors := tables.get("errors")) is not None:
+                self._count(ERRORS, errors, ["api", "error"])
+            if (partitions := tables.get("partitions")) is not None:
+                self._sum(TOPIC_BYTES, partitions, ["topic", "api"], "bytes")
+                self._sum(TOPIC_RECORDS, partitions, ["topic", "api"], "records")
+            if (issues := tables.get("issues")) is not None:
+                self._sum(ISSUES, issues, ["kind"], "count")
+            if (positions := tables.get(ProgressView.name)) is not None:
+                self._observe_positions(positions)
+            for rebalance in history.rebalances:
+                group = shown_text(rebalance.group_id)
+                self._add(REBALANCES, (group, rebalance.trigger), 1)
+                self._add(REBALANCE_SECONDS, (group,), (rebalance.duration_ms or 0) / 1000)
+
+    def lose(self, loss: Loss) -> None:
+        """Count what is missing."""
+        with self._lock:
+            self._add(LOST, (loss.kind,), loss.count)
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics as they are now."""
+        with self._lock:
+            for metric in COUNTERS:
+                counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for labels, value in self._sums[metric.name].items():
+                    counter.add_metric(labels, value)
+                yield counter
+            histogram = HistogramMetricFamily(SECONDS.name, SECONDS.help, labels=SECONDS.labels)
+            for labels, (counts, total) in self._seconds.items():
+                ends = [*map(str, BUCKETS_S), "+Inf"]
+                histogram.add_metric(labels, list(zip(ends, np.cumsum(counts).tolist(), strict=True)), total)
+            yield histogram
+            gauge = GaugeMetricFamily(LAG.name, LAG.help, labels=LAG.labels)
+            for labels, value in self._lags().items():
+                gauge.add_metric(labels, value)
+            yield gauge
+        about = GaugeMetricFamily("kafkascope", "The program", labels=["version"])
+        about.add_metric([__version__], 1)
+        yield about
+
+    def _observe_exchanges(self, exchanges: pa.Table, batch: Batch) -> None:
+        connections = exchanges["connection"].combine_chunks().dictionary_encode()
+        ends = [batch.endpoints[connection] for connection in connections.dictionary.to_pylist()]
+        brokers = pa.array([address(end.broker, end.broker_port) for end in ends], pa.string())
+        exchanges = exchanges.append_column("broker", brokers.take(connections.indices))
+        self._count(EXCHANGES, exchanges, ["api", "broker", "outcome"])
+        self._sum(REQUEST_BYTES, exchanges, ["api", "broker"], "request_bytes")
+        self._sum(RESPONSE_BYTES, exchanges, ["api", "broker"], "response_bytes")
+        timed = exchanges.filter(pc.is_valid(exchanges["latency_ms"]))
+        seconds = np.maximum(timed["latency_ms"].to_numpy() / 1000, 0)
+        timed = timed.select(["api", "broker"])
+        timed = timed.append_column("bucket", pa.array(np.searchsorted(BUCKETS_S, seconds)))
+        timed = timed.append_column("seconds", pa.array(seconds))
+        grouped = timed.group_by(["api", "broker", "bucket"], use_threads=False)
+        for row in grouped.aggregate([("seconds", "count"), ("seconds", "sum")]).to_pylist():
+            labels = self._bounded(self._seconds, _labels(row, ["api", "broker"]))
+            counts, total = self._seconds.get(labels) or (np.zeros(len(BUCKETS_S) + 1, np.int64), 0.0)
+            counts[row["bucket"]] += row["seconds_count"]
+            self._seconds[labels] = counts, total + row["seconds_sum"]
+
+    def _observe_positions(self, positions: pa.Table) -> None:
+        names = ["kind", "topic", "partition", "group_id", "last_at", "last_offset", "end_offset"]
+        for row in positions.select(names).to_pylist():
+            topic, partition, kind = row["topic"], row["partition"], row["kind"]
+            if topic is None or partition is None:
+                continue
+            if kind == END and row["end_offset"] is not None:
+                _remember(self._ends, (topic, partition), row["last_at"], row["end_offset"])
+            elif kind in (COMMIT, COMMITTED) and row["group_id"] is not None and row["last_offset"] is not None:
+                _remember(self._committed, (row["group_id"], topic, partition), row["last_at"], row["last_offset"])
+
+    def _lags(self) -> dict[_Labels, int]:
+        lags: Counter[_Labels] = Counter()
+        for (group, topic, partition), (_, offset) in self._committed.items():
+            if (end := self._ends.get((topic, partition))) is not None:
+                labels = self._bounded(lags, (shown_text(group), shown_text(topic)))
+                lags[labels] += max(0, end[1] - offset)
+        return lags
+
+    def _count(self, metric: Described, rows: pa.Table, names: Sequence[str]) -> None:
+        ones = rows.select(names).append_column("_one", pa.array(np.ones(len(rows), np.int64)))
+        self._sum(metric, ones, names, "_one")
+
+    def _sum(self, metric: Described, rows: pa.Table, names: Sequence[str], value: str) -> None:
+        grouped = rows.select([*names, value]).group_by(names, use_threads=False).aggregate([(value, "sum")])
+        for row in grouped.to_pylist():
+            self._add(metric, _labels(row, names), row[f"{value}_sum"] or 0)
+
+    def _add(self, metric: Described, labels: _Labels, value: float) -> None:
+        sums = self._sums[metric.name]
+        labels = self._bounded(sums, labels)
+        sums[labels] = sums.get(labels, 0) + value
+
+    def _bounded(self, known: Mapping[_Labels, Any], labels: _Labels) -> _Labels:
+        """The label set that this counts under."""
+        return labels if labels in known or len(known) < MOST_LABEL_SETS else (OTHERS,) * len(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where Prometheus asks: HOST:PORT; without a host on all addresses."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        """Raises ValueError if it is none."""
+        host, _, port = text.rpartition(":")
+        if not port.isdecimal() or int(port) > 0xFFFF:
+            raise ValueError(f"{text} is no place such as :9464 or 127.0.0.1:9464")
+        return cls(host.strip("[]"), int(port))
+
+    def __str__(self) -> str:
+        return address(self.host, self.port)
+
+
+@contextmanager
+def served(metrics: Metrics, place: Place) -> Iterator[str]:
+    """Answer Prometheus as long as this lasts; the URL. Raises OSError where nobody can listen there."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(metrics)
+    server, thread = start_http_server(place.port, place.host or "0.0.0.0", registry)
+    try:
+        yield f"http://{address(place.host or 'localhost', server.server_port)}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _labels(row: Mapping[str, Any], names: Sequence[str]) -> _Labels:
+    return tuple("" if row[name] is None else shown_text(row[name]) for name in names)
+
+
+def _remember(known: dict[Any, tuple[int, int]], key: Any, at: int, offset: int) -> None:
+    """The offset that was told last; of no more than so many."""
+    before = known.get(key)
+    if before is None and len(known) >= MOST_POSITIONS:
+        return
+    if before is None or before[0] <= at:
+        known[key] = at, offset
