@@ -270,7 +270,7 @@ class _Run(Pipeline):
             rows = frame.collect()
         check(self.stop)
         for row in rows:
-            yield pickle.loads(row.answer)
+            yield tasks.answer_of(row.answer)
 
     def _enough_partitions(self) -> int:
         size = sum((split.end - split.begin) * (_COMPRESSION if split.is_compressed else 1) for split in self._splits)
