@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -33,6 +33,17 @@ SMALL_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class OutOptions:
+    """What may become of a directory that is there, and how tables are written."""
+
+    overwrite: bool = False
+    append: bool = False
+    force: bool = False  # append a capture that is there already
+    microseconds: bool = False
+    by_hour: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SparkOptions:
     """Where Spark runs, and in which pieces it works; None: what suits."""
 
@@ -47,9 +58,7 @@ def run(
     out: str,
     *,
     records: bool,
-    overwrite: bool,
-    microseconds: bool,
-    by_hour: bool,
+    writing: OutOptions,
     spark: SparkOptions | None,
     ports: frozenset[int],
     decode_as: frozenset[int],
@@ -66,9 +75,7 @@ def run(
     )
 
     def here(stop: threading.Event) -> Analysis:
-        return in_process.analyze(
-            captures, out, options=options, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour, stop=stop
-        )
+        return in_process.analyze(captures, out, options=options, stop=stop, **asdict(writing))
 
     def say(signal: str) -> None:
         remark(f"{signal}: stopping, and leaving {out} as it was; once more ends it at once")
@@ -78,9 +85,7 @@ def run(
             analysis = stoppable(here, say)
         else:
             with ProgressBar("start Spark") as shown:
-                analysis = stoppable(
-                    _on_spark(captures, out, options, overwrite, microseconds, by_hour, spark, shown), say
-                )
+                analysis = stoppable(_on_spark(captures, out, options, writing, spark, shown), say)
     except Interrupted as signal:
         return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
@@ -99,9 +104,7 @@ def _on_spark(
     captures: Sequence[str],
     out: str,
     options: EngineOptions,
-    overwrite: bool,
-    microseconds: bool,
-    by_hour: bool,
+    writing: OutOptions,
     spark: SparkOptions,
     shown: ProgressBar,
 ) -> Work:
@@ -114,13 +117,11 @@ def _on_spark(
         master=spark.master,
         settings=spark.settings,
         options=options,
-        overwrite=overwrite,
-        microseconds=microseconds,
-        by_hour=by_hour,
         split_bytes=spark.split_bytes,
         partitions=spark.partitions,
         progress=shown.update,
         stop=stop,
+        **asdict(writing),
     )
 
 
@@ -140,6 +141,8 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
     report = "" if analysis.report_failure else "report.html, and the tables "
     console.print(f"\nwritten to {safe_text(out)}: {report}{rows}", markup=False)
+    if analysis.runs > 1:
+        console.print(f"{safe_text(out)} has {analysis.runs} runs now; the report shows each", markup=False)
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
     for text in analysis.remarks():

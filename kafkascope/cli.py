@@ -266,6 +266,12 @@ def analyze(
     ],
     records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add the rows to OUT, if it is there, as a run of their own.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --append: also captures that are in OUT already.")
+    ] = False,
     microseconds: Annotated[
         bool,
         typer.Option("--microseconds", help="Times in the tables in microseconds, which Spark reads as they are."),
@@ -307,11 +313,16 @@ def analyze(
     - `kafkascope analyze capture.pcap -o out/`
     - `kafkascope analyze capture.pcap -o out/ --in-process` : the same without Spark, sooner for small captures
     - `kafkascope analyze /captures --records -o out/ --overwrite`
+    - `kafkascope analyze later.pcap -o out/ --append` : beside what is there
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
     """
     from kafkascope import analyzing
 
+    if append and overwrite:
+        raise typer.BadParameter("--append keeps what is in OUT, --overwrite replaces it: give one of them")
+    if force and not append:
+        raise typer.BadParameter("--force goes with --append")
     settings = {}
     for setting in conf or []:
         key, equals, value = setting.partition("=")
@@ -328,9 +339,7 @@ def analyze(
             captures,
             out,
             records=records,
-            overwrite=overwrite,
-            microseconds=microseconds,
-            by_hour=by_hour,
+            writing=analyzing.OutOptions(overwrite, append, force, microseconds, by_hour),
             spark=None if in_process else spark,
             ports=_ports(port),
             decode_as=_ports(decode_as),

@@ -29,6 +29,8 @@ def analyze(
     records: bool = False,
     options: EngineOptions | None = None,
     overwrite: bool = False,
+    append: bool = False,
+    force: bool = False,
     report: bool = True,
     microseconds: bool = False,
     by_hour: bool = False,
@@ -42,12 +44,14 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour)
+    output = Output(out, overwrite=overwrite, append=append, microseconds=microseconds, by_hour=by_hour)
     stop = stop or threading.Event()
     with Reading(paths, options) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-            run = _Run(staging, options, reading, stop, microseconds, by_hour)
+            if not force:
+                output.refuse_again(reading.capture.captured())
+            run = _Run(staging, options, reading, stop, output.microseconds, output.by_hour)
             return run.run(out), run.parts
 
         return fill(output, options, produce, report=report, stop=stop)

@@ -30,16 +30,20 @@ Remark = Callable[[str], None]
 
 
 def _html(analysis: Stored, stream: TextIO) -> None:
-    stream.write(page(answers(analysis.tables, analysis.summary), place=_name(analysis)))
+    *earlier, last = (answers(run.tables, run.summary) for run in analysis.runs())
+    stream.write(page(last, place=_name(analysis), earlier=earlier))
 
 
 def _markdown(analysis: Stored, stream: TextIO) -> None:
-    title = coverage.title(analysis.summary, _name(analysis))
-    stream.write(markdown.post_mortem(answers(analysis.tables, analysis.summary), title))
+    for number, run in enumerate(analysis.runs()):
+        stream.write("\n" if number else "")
+        title = coverage.title(run.summary, _name(analysis))
+        stream.write(markdown.post_mortem(answers(run.tables, run.summary), title))
 
 
 def _json(analysis: Stored, stream: TextIO) -> None:
-    as_json.write(analysis.tables, analysis.summary, stream)
+    for run in analysis.runs():
+        as_json.write(run.tables, run.summary, stream)
 
 
 FORMATS: dict[str, Callable[[Stored, TextIO], None]] = {"html": _html, "json": _json, "md": _markdown}

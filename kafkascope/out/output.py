@@ -18,6 +18,7 @@ import json
 import os
 import posixpath
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -36,7 +37,8 @@ from kafkascope.out.ownership import HeldError, lock, this_run, unlock
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE, RUN
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE, RUN, SCHEMA_VERSION
+from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.places import above, below, is_uri, locate, name_of
 
 TABLES = "tables"
@@ -45,15 +47,14 @@ SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
 _RUN = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
-_STAGING_NAME = re.compile(rf"\.staging-({_RUN})")
+_OLD = r"[0-9a-f]{32}"  # versions before schema 5 had random names alone
+_STAGING_NAME = re.compile(rf"\.staging-(?:(?P<run>{_RUN})|{_OLD})")
 _OWNER = "owner"  # in a staging directory
-_COUNTED = "counted"  # there too: what is put in place
+_COUNTED, _REPLACED = "counted", "replaced"  # there too: what is put in place, and what was there
 _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
-_PART = re.compile(
-    rf"part-\d{{5,}}-({_RUN}-[0-9a-f]{{16}}|[0-9a-f]{{32}})\.parquet"
-)  # the latter up to schema version 4
+_PART = re.compile(rf"part-\d{{5,}}-(?:(?P<run>{_RUN})-[0-9a-f]{{16}}|{_OLD})\.parquet")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
@@ -87,12 +88,33 @@ def new_run() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
+def runs_of(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The summaries of all runs of a directory, given its own."""
+    found: list[dict[str, Any]] = summary.get("runs", [summary])
+    return found
+
+
+def run_of_part(file: str) -> str | None:
+    """The run that wrote a part; None if its name tells none, as in directories of older versions."""
+    found = _PART.fullmatch(posixpath.basename(file))
+    return found["run"] if found else None
+
+
+def link(source: str, target: str) -> None:
+    """Let a local file have a second name, in a directory that is made if need be; a copy where that cannot be."""
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def run_of(staging: str) -> str:
     """The run that a staging directory is of, and called after."""
     found = _STAGING_NAME.fullmatch(name_of(staging))
-    if found is None:
+    if found is None or found["run"] is None:
         raise ValueError(f"{staging} is no staging directory")
-    return found[1]
+    return found["run"]
 
 
 def _part_name(partition: int, run: str) -> str:
@@ -122,17 +144,27 @@ class Part:
 class Output:
     """One output directory during one run."""
 
-    def __init__(self, place: str, *, overwrite: bool, microseconds: bool = False, by_hour: bool = False) -> None:
+    def __init__(
+        self,
+        place: str,
+        *,
+        overwrite: bool = False,
+        append: bool = False,
+        microseconds: bool = False,
+        by_hour: bool = False,
+    ) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
 
-        With microseconds, times in tables without rows are of that unit, as they then are in all parts; by_hour: such
-        a table is in directories by hour, if it were with rows.
+        With append, what an analysis left there stays, and this run comes beside it. microseconds and by_hour: how the
+        parts are written (`Pipeline`); with append, as those that are there.
         """
         self.place = place
         self.run = new_run()
-        self._microseconds = microseconds
-        self._by_hour = by_hour
+        self.microseconds = microseconds
+        self.by_hour = by_hour
+        self.earlier: list[dict[str, Any]] = []  # summaries of the runs that stay
         self._overwrite = overwrite
+        self._append = append
         self._lock: int | None = None
         try:
             self._system, self._path = locate(place)
@@ -152,9 +184,13 @@ class Output:
         if info.type != fs.FileType.Directory:
             raise OutputError(f"{self.place} is a file; give a directory that can be made")
         found = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
+        if any(self._is_there(posixpath.join(self._path, name, _REPLACED)) for name in found if self._is_staging(name)):
+            return True  # one was killed in the midst of its commit, or is there now: to begin tells
         names = [name for name in found if name != _LOCK and not self._is_staging(name)]
-        if names and not self._overwrite:
-            raise OutputError(f"{self.place} exists and is not empty; give another directory, or --overwrite")
+        if names and not self._overwrite and not self._append:
+            raise OutputError(
+                f"{self.place} exists and is not empty; give another directory, or --overwrite, or --append"
+            )
         strange = [name for name in names if TABLES not in names or name not in _OWN]
         if TABLES in names:
             tables = posixpath.join(self._path, TABLES)
@@ -167,7 +203,62 @@ class Output:
                 f"{self.place} has {min(strange)}, which no analysis made, and is not overwritten; move that away, or "
                 "give another directory"
             )
+        if self._append:
+            self.earlier = self._runs() if names else []
         return True
+
+    def _runs(self) -> list[dict[str, Any]]:
+        """Summaries of the runs that are there; raises OutputError if this one cannot come beside them."""
+        replaced = "--overwrite replaces it"
+        try:
+            with self._system.open_input_stream(posixpath.join(self._path, SUMMARY)) as stream:
+                summary = json.loads(stream.read())
+        except FileNotFoundError:
+            raise OutputError(f"{self.place} has no {SUMMARY}: no analysis ended there; {replaced}") from None
+        except ValueError as error:
+            raise OutputError(f"{below(self.place, SUMMARY)}: {error}; {replaced}") from None
+        if not isinstance(summary, dict) or summary.get("schema_version") != SCHEMA_VERSION:
+            raise OutputError(f"{self.place} was made by another version of kafkascope, with other columns; {replaced}")
+        runs = runs_of(summary)
+        connections = [file for file in self._parts_of(runs) if file.startswith("connections/")]
+        exchanges = [file for file in self._parts_of(runs) if file.startswith("exchanges/")]
+        if not connections or not exchanges:
+            raise OutputError(f"{self.place} lacks tables that {SUMMARY} tells of; {replaced}")
+        schema = pq.read_schema(posixpath.join(self._path, TABLES, connections[0]), filesystem=self._system)
+        is_like = {"--microseconds": schema.field("opened").type.unit == "us", "--by-hour": "=" in exchanges[0]}
+        for option, asked in (("--microseconds", self.microseconds), ("--by-hour", self.by_hour)):
+            if asked and not is_like[option]:
+                raise OutputError(f"{self.place} was made without {option}, and what is appended has to be alike")
+        self.microseconds, self.by_hour = is_like["--microseconds"], is_like["--by-hour"]
+        return runs
+
+    def _parts_of(self, runs: Iterable[Mapping[str, Any]]) -> list[str]:
+        """The parts of some runs, below the directory of tables."""
+        tables = posixpath.join(self._path, TABLES)
+        named = {run["run"] for run in runs}
+        files = (
+            entry.path[len(tables) + 1 :]
+            for entry in self._system.get_file_info(fs.FileSelector(tables, recursive=True, allow_not_found=True))
+            if entry.type == fs.FileType.File
+        )
+        return sorted(file for file in files if run_of_part(file) in named)
+
+    def refuse_again(self, files: Iterable[CapturedFile]) -> None:
+        """Raise OutputError if one of these files is in a run that stays, by its content."""
+        known = {
+            (file["bytes"], file["digest"]): (file["file"], run["run"])
+            for run in self.earlier
+            for file in run["files"]
+            if file["digest"] is not None
+        }
+        again = [(file.file, *known[file.bytes, file.digest]) for file in files if (file.bytes, file.digest) in known]
+        if again:
+            file, name, run = again[0]
+            more = f", and so are {len(again) - 1} more" if len(again) > 1 else ""
+            raise OutputError(
+                f"{file} is in {self.place} already, as {name} of run {run}{more}; give captures that "
+                "are not, or --force"
+            )
 
     def begin(self, tables: Iterable[str]) -> str:
         """Make the staging directories of tables and views; returns the place that parts are written under.
@@ -211,8 +302,25 @@ class Output:
                     f"{self.place} is being written by another analysis ({other}); wait for it, or, if it has ended, "
                     f"remove {below(self.place, name)}"
                 )
+            self._restore(entry.path)
             self._remove(entry.path)
         self._check()
+
+    def _restore(self, staging: str) -> None:
+        """Put back what a run had taken away that was killed in the midst of its commit."""
+        aside = posixpath.join(staging, _REPLACED)
+        left = [posixpath.join(staging, name) for name in (_COUNTED, REPORT, SUMMARY)]
+        replaced = [name for name in _OWN if self._is_there(posixpath.join(aside, name))]
+        if not replaced or not any(map(self._is_there, left)):
+            return
+        if TABLES in replaced:  # which goes last, so what is in the directory is new
+            for name in _OWN:
+                self._remove(posixpath.join(self._path, name))
+        for name in replaced:
+            self._system.move(posixpath.join(aside, name), posixpath.join(self._path, name))
+
+    def _is_there(self, path: str) -> bool:
+        return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
 
     def _owner(self, name: str) -> str | None:
         """Who made a staging directory; None if its mark is gone, because that run has ended."""
@@ -257,10 +365,14 @@ class Output:
                 self._write(posixpath.join(self._staging, REPORT), text)
                 made.append(REPORT)
             if summary is not None:
-                self._write(posixpath.join(self._staging, SUMMARY), json.dumps(summary, indent=2))
+                runs = [*self.earlier, summary]
+                of_all = {"schema_version": SCHEMA_VERSION, "runs": runs} if self.earlier else summary
+                self._write(posixpath.join(self._staging, SUMMARY), json.dumps(of_all, indent=2))
                 made.append(SUMMARY)
             self._check()
-            if self._system.type_name in _RENAMES_DIRECTORIES:
+            if self.earlier and not self._is_local:
+                self._add(parts, made)
+            elif self._system.type_name in _RENAMES_DIRECTORIES:
                 self._exchange(parts, made)
             else:
                 self._replace(parts, made)
@@ -269,11 +381,11 @@ class Output:
     def _empty(self, table: str) -> Part:
         """A part without rows."""
         file = _part_name(0, self.run)
-        if self._by_hour and table in hours.TABLES:
+        if self.by_hour and table in hours.TABLES:
             file = f"{hours.directory_of(None)}/{file}"
         path = posixpath.join(_directory(self._staging, table), file)
         self._system.create_dir(posixpath.dirname(path))
-        writer_of(table, path, self._system, microseconds=self._microseconds).close()
+        writer_of(table, path, self._system, microseconds=self.microseconds).close()
         return Part(table, file, 0, frozenset())
 
     def _move_parts(self, parts: Iterable[Part], target: str) -> None:
@@ -283,11 +395,13 @@ class Output:
 
     def _exchange(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """Put what was made in the place of what was there; all of it, or nothing."""
-        counted, aside = (posixpath.join(self._staging, name) for name in (_COUNTED, "replaced"))
+        counted, aside = (posixpath.join(self._staging, name) for name in (_COUNTED, _REPLACED))
         parts = list(parts)
         for place in sorted({posixpath.dirname(posixpath.join(_directory(counted, p.table), p.file)) for p in parts}):
             self._system.create_dir(place)
         self._move_parts(parts, counted)
+        for file in self._parts_of(self.earlier):
+            link(posixpath.join(self._path, TABLES, file), posixpath.join(counted, TABLES, file))
         self._system.create_dir(aside)
         moves = [(posixpath.join(self._path, name), posixpath.join(aside, name)) for name in reversed(_OWN)]
         moves = [move for move in moves if self._system.get_file_info(move[0]).type != fs.FileType.NotFound]
@@ -303,6 +417,19 @@ class Output:
             for source, target in reversed(done):
                 self._system.move(target, source)
             raise
+
+    def _add(self, parts: Iterable[Part], made: Iterable[str]) -> None:
+        """Put parts beside earlier ones where files cannot be linked. The summary tells which runs are whole."""
+        known = {*self._parts_of(self.earlier)}
+        tables = posixpath.join(self._path, TABLES)
+        for entry in self._system.get_file_info(fs.FileSelector(tables, recursive=True)):
+            if entry.type == fs.FileType.File and entry.path[len(tables) + 1 :] not in known:
+                self._remove(entry.path)  # of a run that was killed here
+        self._move_parts(parts, self._path)
+        for name in made:
+            if name != TABLES:
+                self._remove(posixpath.join(self._path, name))
+                self._system.move(posixpath.join(self._staging, name), posixpath.join(self._path, name))
 
     def _replace(self, parts: Iterable[Part], made: Iterable[str]) -> None:
         """The same where directories cannot be moved, and so not all at once."""

@@ -31,6 +31,7 @@ from kafkascope.out.output import (
     stored,
     write_bin,
 )
+from kafkascope.out.stored import stored as stored_out
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
 from kafkascope.reports.columns.topics import TopicNames
@@ -69,6 +70,7 @@ class Analysis:
     unreadable: tuple[str, ...] = ()  # what is wrong with files that were given and could not be read
     answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
     report_failure: str | None = None
+    runs: int = 1  # in the directory now
     not_by_hour: tuple[str, ...] = ()  # tables that were to be, but have times in too many hours
 
     def remarks(self) -> Iterator[str]:
@@ -291,7 +293,7 @@ def fill(
     try:
         analysis, parts = produce(output.begin(tables | options.views))
         summary = analysis.summary.result() | {"run": output.run}
-        reporting = Reporting(summary, stop, wanted=report)
+        reporting = Reporting(summary, stop, wanted=report, out=output.place if output.earlier else None)
         output.commit(parts, tables, summary, reporting.page)
     except BaseException as error:
         output.abort()
@@ -300,13 +302,20 @@ def fill(
         if isinstance(error, WriteError):
             raise AnalysisError(str(error)) from error
         raise
-    return replace(analysis, answers=reporting.answers, report_failure=reporting.failure)
+    return replace(
+        analysis,
+        answers=reporting.answers,
+        report_failure=reporting.failure,
+        runs=len(output.earlier) + 1,
+    )
 
 
 class Reporting:
     """Makes the report of the tables that were written, and keeps what it says."""
 
-    def __init__(self, summary: Mapping[str, Any], stop: threading.Event, wanted: bool) -> None:
+    def __init__(self, summary: Mapping[str, Any], stop: threading.Event, wanted: bool, out: str | None = None) -> None:
+        """out: the directory with the runs before this one; None: there are none."""
+        self._out = out
         self._summary = summary
         self._stop = stop
         self._wanted = wanted
@@ -319,7 +328,8 @@ class Reporting:
         try:
             if self._wanted:
                 self.answers = answers(tables, self._summary)
-                text = page(self.answers)
+                earlier = [] if self._out is None else stored_out(self._out).runs()
+                text = page(self.answers, earlier=[answers(run.tables, run.summary) for run in earlier])
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
         check(self._stop)

@@ -14,18 +14,32 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 from pyarrow import fs
 
-from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError
+from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError, run_of_part
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.sources.places import below, locate
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A directory that an analysis made."""
+    """A directory that an analysis made, or what one run of several wrote there."""
 
     place: str
     tables: Mapping[str, ds.Dataset]  # by name; those that are not there are left out
     summary: Mapping[str, Any]  # empty where it is not there: the analysis did not end, or another tool made the tables
+
+    def runs(self) -> tuple[Stored, ...]:
+        """What each run wrote, as they came one after the other. Numbers of packets and connections are of a run."""
+        if "runs" not in self.summary:
+            return (self,)
+        return tuple(Stored(self.place, self._of(run["run"]), run) for run in self.summary["runs"])
+
+    def _of(self, run: str) -> dict[str, ds.Dataset]:
+        found = {}
+        for name, table in self.tables.items():
+            files = [file for file in table.files if run_of_part(file) == run]
+            if files:
+                found[name] = ds.dataset(files, schema=table.schema, format="parquet", filesystem=table.filesystem)
+        return found
 
 
 def stored(place: str) -> Stored:

@@ -53,6 +53,8 @@ def analyze(
     records: bool = False,
     options: EngineOptions | None = None,
     overwrite: bool = False,
+    append: bool = False,
+    force: bool = False,
     split_bytes: int | None = None,
     partitions: int | None = None,
     progress: Progress | None = None,
@@ -65,7 +67,8 @@ def analyze(
 
     ``out/report.html`` shows what they say, unless report is False. With microseconds, times in the tables are of that
     unit, which Spark reads as they are, instead of nanoseconds. With by_hour, the large tables are in directories by
-    hour (``out.hours``).
+    hour (``out.hours``). With append, out keeps what it has, and the rows come beside, as a run of their own, but
+    for captures that are there already, which raise OutputError unless force.
 
     Runs on the session given, else the active one, else a new one on master with these settings, which is stopped at
     the end. What is decoded is said by options, or by records alone. The result does not depend on split_bytes (bytes
@@ -81,12 +84,14 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, microseconds=microseconds, by_hour=by_hour)
+    output = Output(out, overwrite=overwrite, append=append, microseconds=microseconds, by_hour=by_hour)
     split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
     stop = stop or threading.Event()
 
     def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+        if not force:
+            output.refuse_again(captured_file(pieces[0].path, 0, 0, pieces[0].of) for pieces in files)
         loading = threading.Thread(target=tasks.rehearse, daemon=True)  # nobody waits for it if Spark does not start
         if spark is None and stays_here(master, settings or {}):
             loading.start()
@@ -98,7 +103,9 @@ def analyze(
                     loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(own_session(session), staging, options, work, progress, stop, microseconds, by_hour)
+            run = _Run(
+                own_session(session), staging, options, work, progress, stop, output.microseconds, output.by_hour
+            )
             return run.run(out), run.parts
         except Exception as error:
             if stop.is_set() or not is_of_spark(error):
@@ -263,7 +270,7 @@ class _Run(Pipeline):
             rows = frame.collect()
         check(self.stop)
         for row in rows:
-            yield pickle.loads(row.answer)
+            yield tasks.answer_of(row.answer)
 
     def _enough_partitions(self) -> int:
         size = sum((split.end - split.begin) * (_COMPRESSION if split.is_compressed else 1) for split in self._splits)

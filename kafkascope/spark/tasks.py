@@ -7,6 +7,7 @@ that comes back to the driver is how many rows of what are in which file, and a 
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ from kafkascope.sniffer.sources.files import running_maximum
 from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
 from kafkascope.spark import parcels
 
-# A task's answer as one row, pickled: both ends are this program.
+# A task's answer as one row, pickled: both ends are this program. The driver collects those of all tasks at once, and
+# most of each are histograms, which are empty but for few buckets: compressed they take a fortieth.
 ANSWER = pa.schema([("answer", pa.binary())])
 SPARK_ANSWER = "answer binary"
 
@@ -40,7 +42,14 @@ _PARCEL_BYTES = 64 << 10  # what a parcel should have at least, with many partit
 def answers(values: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     """Rows of ``ANSWER``."""
     for value in values:
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], schema=ANSWER)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([zlib.compress(pickle.dumps(value), 1)], pa.binary())], schema=ANSWER
+        )
+
+
+def answer_of(row: bytes) -> Any:
+    """What `answers` made a row of."""
+    return pickle.loads(zlib.decompress(row))
 
 
 @cache

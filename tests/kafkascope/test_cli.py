@@ -52,7 +52,8 @@ def test_standard_input_is_a_capture_too() -> None:
     from_file = run("sniff", "-r", JOINS, "--json", "--api", "Heartbeat")
     from_pipe = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=Path(JOINS).read_bytes())
     compressed = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=gzip.compress(Path(JOINS).read_bytes()))
-    assert from_file.stdout == from_pipe.stdout == compressed.stdout
+    of_pipe = from_file.stdout.replace(f'"file":"{JOINS}"', '"file":"standard input"')
+    assert of_pipe == from_pipe.stdout == compressed.stdout
     assert from_file.stdout.count("\n") == 16
 
 

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import pairwise
@@ -30,6 +31,7 @@ from pandas.testing import assert_frame_equal
 
 import kafkascope
 from kafkascope import in_process
+from kafkascope.decoders import apis
 from kafkascope.engine import EngineOptions
 from kafkascope.out.output import written
 from kafkascope.out.pipeline import AnalysisError, StoppedError
@@ -48,12 +50,13 @@ from kafkascope.spark import (
     tasks,
     view_rows,
 )
+from tests.decoders.written_messages import exchange
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
 from tests.sniffer.sources.written_captures import capture_of
-from tests.sniffer.tcp_conversation import cut
+from tests.sniffer.tcp_conversation import SECOND, Conversation, cut
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 NAMES = ("connections", "issues")
@@ -528,6 +531,51 @@ def test_spark_reads_times_that_are_microseconds_as_they_are(spark: Any, tmp_pat
                 assert dict(there.dtypes)[field.name] == "timestamp", (name, field.name)
     first = spark.read.parquet(f"file://{out}/tables/exchanges").selectExpr("unix_micros(min(requested))").first()[0]
     assert first == here.arrow("exchanges")["requested"].to_pandas().min().value // 1000
+
+
+def busy_minute(count: int) -> bytes:
+    """A capture of a minute in which each of six clients asks for so many heartbeats' answers on its connection."""
+    asked = {"groupId": "g", "generationId": 3, "memberId": "m"}
+    lines = [Conversation(port=40_000 + client) for client in range(6)]
+    for line in lines:
+        line.open()
+        for number in range(count):
+            line.at = SECOND + number * 60 * SECOND // count
+            for side, frame in enumerate(exchange(number, apis.HEARTBEAT, 3, asked, {})):
+                line.write(side, frame)
+    return capture_of(sorted((packet for line in lines for packet in line.packets), key=lambda packet: packet.at))
+
+
+@pytest.mark.deep
+def test_the_driver_holds_no_more_for_more_exchanges(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tasks tell it depends on how many they are, what it makes of tables on what happened."""
+    monkeypatch.setattr(jobs, "_INDEXED_HERE_BYTES", 0)
+    answered: list[int] = []
+    answer_of = tasks.answer_of
+
+    def counted(row: bytes) -> Any:
+        answered.append(len(row))
+        return answer_of(row)
+
+    monkeypatch.setattr(tasks, "answer_of", counted)
+    found = {}
+    for count in (200, 200, 6000):  # the first one loads what all need
+        capture = tmp_path / f"{count}.pcap"
+        capture.write_bytes(busy_minute(count))
+        answered.clear()
+        tracemalloc.start()
+        analysis = kafkascope.spark.analyze(
+            [str(capture)], str(tmp_path / "out"), spark=spark, partitions=3, split_bytes=1 << 28, overwrite=True
+        )
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert analysis.rows["exchanges"] == 6 * count
+        found[count] = sum(answered), peak
+    print("bytes that tasks answered, and peak of the driver, by exchanges of a client:", found)
+    for few, many in zip(found[200], found[6000], strict=True):
+        assert many < 1.5 * few
 
 
 @pytest.mark.deep

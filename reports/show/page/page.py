@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -22,10 +23,11 @@ from kafkascope.reports.show.page.data import page_data
 _ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def page(answers: Answers, place: str = "capture") -> str:
+def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = ()) -> str:
     """One HTML document. All text of the capture is in it as JSON, and reaches the reader as text.
 
-    It is called after the capture and its time; place: what to call a capture whose files are not known.
+    It is called after the capture and its time; place: what to call a capture whose files are not known. With answers
+    of earlier runs, the reader chooses among them.
     """
     script, style = _own("report.js"), _own("report.css")
     template = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True).from_string(
@@ -34,7 +36,8 @@ def page(answers: Answers, place: str = "capture") -> str:
     return template.render(
         title=shown_text(f"{coverage.title(answers.summary, place)} – kafkascope"),
         name=shown_text(coverage.name(answers.summary, place)),
-        answers=Markup(embedded(page_data(answers))),
+        answers=[Markup(embedded(page_data(one))) for one in (*earlier, answers)],
+        runs=[shown_text(coverage.title(one.summary, place)) for one in (*earlier, answers)],
         script=Markup(script),
         style=Markup(style),
         script_hash=_hash(script),

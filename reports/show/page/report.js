@@ -2,7 +2,16 @@
 // capture reaches the page as a text node, never as markup.
 (() => {
 "use strict";
-const data = JSON.parse(document.getElementById("answers").textContent);
+// Of several runs the address says which one is looked at (?run=1), else it is the last one.
+const select = document.getElementById("run");
+const asked = new URLSearchParams(location.search).get("run");
+const run = !select ? "1" : [...select.options].some((one) => one.value === asked) ? asked : String(select.options.length);
+if (select) {
+  select.value = run;
+  document.title = document.querySelector("h1").textContent = select.selectedOptions[0].textContent;
+  select.addEventListener("change", () => location.assign(`?run=${select.value}`));
+}
+const data = JSON.parse(document.getElementById(run === "1" ? "answers" : `answers-${run}`).textContent);
 const texts = data.texts;
 const text = (number) => (number === null || number === undefined ? "" : texts[number]);
 const known = (value) => value !== null && value !== undefined;
