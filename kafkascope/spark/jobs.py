@@ -34,6 +34,7 @@ from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here
+from kafkascope.temporary import TemporaryDirectory
 
 _SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
@@ -211,15 +212,15 @@ class _Run(Pipeline):
         groups = grouped(self._splits, lambda split: split.end - split.begin, self._work.split_bytes) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
-        read_all = tasks.read_all
-        packets = self._over(work, lambda one: read_all(one[0], one[1], into), SPARK_SCHEMA)
-        sorted_parcels = packets.repartitionById(into, "partition").sortWithinPartitions("merge_at", "number")
-        write_tables = tasks.write_tables
+        read_all, write_tables = tasks.read_all, tasks.write_tables
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return tasks.answers(write_tables(batches, staging, options))
 
-        yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
+        with place_for_parcels(self._session) as directory:
+            packets = self._over(work, lambda one: read_all(one[0], one[1], into, directory), SPARK_SCHEMA)
+            sorted_parcels = packets.repartitionById(into, "partition").sortWithinPartitions("merge_at", "number")
+            yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
 
     def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
         """The parts that work writes anew, in tasks."""
@@ -278,6 +279,17 @@ class _Run(Pipeline):
 
     def _cores(self) -> int:
         return 1 if is_remote(self._session) else int(self._session.sparkContext.defaultParallelism)
+
+
+@contextmanager
+def place_for_parcels(session: Any) -> Iterator[str | None]:
+    """A directory that all tasks see, where Spark puts aside what it shuffles; None if they may be elsewhere."""
+    if not is_local(session):
+        yield None
+        return
+    place = session.sparkContext.getConf().get("spark.local.dir")
+    with TemporaryDirectory(place.split(",")[0] if place else None) as path:
+        yield str(path)
 
 
 def find_ranges(paths: Sequence[str], split_bytes: int) -> tuple[list[list[tasks.Range]], list[Issue]]:

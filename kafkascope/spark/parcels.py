@@ -4,6 +4,9 @@ A parcel holds the segments of one partition out of one batch of packets, as byt
 
     count (int64) | one ``ROW`` per segment | the payloads of all segments, one after the other
 
+Where all tasks run on one machine, parcels stay in files there and only their places go through the shuffle: a byte on
+its way through the JVM costs more than all that TCP and framing do with it.
+
 Headers of packets stay behind. Each segment carries the key by which the packets of several files are merged: the
 highest time of its file up to its packet, then the packet number. Inside a file that is the file's order.
 """
@@ -11,6 +14,8 @@ highest time of its file up to its packet, then the packet number. Inside a file
 from __future__ import annotations
 
 import json
+import posixpath
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders.kernels import kernel
+from kafkascope.out.output import writing
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, U64, Segments
 from kafkascope.sniffer.issues import Issue
 
@@ -48,9 +54,17 @@ _COUNT = np.dtype("<i8")
 
 # merge_at and number are the key of the first segment. A row with number 0 holds remarks about packets instead.
 SCHEMA = pa.schema(
-    [("partition", pa.int32()), ("merge_at", pa.int64()), ("number", pa.int64()), ("parcel", pa.binary())]
+    [
+        ("partition", pa.int32()),
+        ("merge_at", pa.int64()),
+        ("number", pa.int64()),
+        ("parcel", pa.binary()),  # null: it is in a file
+        ("file", pa.string()),
+        ("begin", pa.int64()),
+        ("end", pa.int64()),
+    ]
 )
-SPARK_SCHEMA = "partition int, merge_at bigint, number bigint, parcel binary"
+SPARK_SCHEMA = "partition int, merge_at bigint, number bigint, parcel binary, file string, begin bigint, end bigint"
 REMARKS_PARTITION = 0
 _BATCH_BYTES = 8 << 20  # of parcels that go to the JVM at once
 
@@ -118,9 +132,44 @@ def remarks(issues: Iterable[Issue], other: dict[str, int], packets: int) -> pa.
             "merge_at": [NO_TIME],
             "number": [0],
             "parcel": [json.dumps(content).encode()],
+            "file": [None],
+            "begin": [None],
+            "end": [None],
         },
         SCHEMA,
     )
+
+
+class ParcelFile:
+    """The file with the parcels of one task; its name is random, so that several attempts at a task do not meet."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = posixpath.join(directory, uuid.uuid4().hex)
+        self._bytes = 0
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What `pack` gave, with the places of parcels instead of these. Raises `out.output.WriteError`."""
+        _, offsets, data = batch["parcel"].buffers()
+        edges = np.frombuffer(offsets, np.int32, batch.num_rows + 1).astype(np.int64) + self._bytes
+        with writing(self._path), open(self._path, "ab") as file:
+            file.write(data)
+        self._bytes += data.size
+        columns = batch.select(["partition", "merge_at", "number"]).columns
+        columns += [pa.nulls(batch.num_rows, pa.binary()), pa.repeat(self._path, batch.num_rows)]
+        return pa.RecordBatch.from_arrays([*columns, pa.array(edges[:-1]), pa.array(edges[1:])], schema=SCHEMA)
+
+
+def opened(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, pa.Buffer]]:
+    """Partition, key and content of each row, wherever it is. Raises OSError."""
+    for i in range(batch.num_rows):
+        partition, merge_at, number, parcel, path, begin, end = (column[i] for column in batch.columns)
+        if parcel.is_valid:
+            content = parcel.as_buffer()
+        else:
+            with pa.OSFile(path.as_py()) as file:
+                file.seek(begin.as_py())
+                content = file.read_buffer(end.as_py() - begin.as_py())
+        yield partition.as_py(), merge_at.as_py(), number.as_py(), content
 
 
 def read_remarks(parcel: pa.Buffer) -> tuple[list[Issue], dict[str, int], int]:
@@ -196,7 +245,8 @@ def _batches(partition: I64, merge_at: I64, number: I64, out: U8, offsets: I64) 
             [None, pa.py_buffer((offsets[i : j + 1] - low).astype(np.int32)), pa.py_buffer(out[low:high])],
         )
         keys = [pa.array(partition[i:j].astype(np.int32)), pa.array(merge_at[i:j]), pa.array(number[i:j])]
-        yield pa.RecordBatch.from_arrays([*keys, parcels], schema=SCHEMA)
+        places = [pa.nulls(j - i, kind) for kind in (pa.string(), pa.int64(), pa.int64())]
+        yield pa.RecordBatch.from_arrays([*keys, parcels, *places], schema=SCHEMA)
 
 
 @kernel

@@ -57,7 +57,7 @@ def rehearse() -> None:
     """Compile or load the kernels that tasks need, with a few packets, once in a process."""
     engine = Engine(EngineOptions(tables=ALL_TABLES))
     segments = (dissect(packets).segments for packets in Rehearsal())
-    rows = (row for some in segments for batch in parcels.pack(some, some.at, 1) for row in _rows(batch))
+    rows = (row for some in segments for batch in parcels.pack(some, some.at, 1) for row in parcels.opened(batch))
     for merged in parcels.merged((row[1:] for row in rows), _FEED_BYTES):
         for _ in engine.feed(merged):
             pass
@@ -115,15 +115,22 @@ def sample(ranges: Iterable[SampleRange]) -> Iterator[Sample]:
 # --- splits to parcels -----------------------------------------------------------------------------------------------
 
 
-def read_all(splits: Iterable[Split], issues: Iterable[Issue], partitions: int) -> Iterator[pa.RecordBatch]:
-    """Parcels of splits, with issues of the files as such, which are carried along."""
+def read_all(
+    splits: Iterable[Split], issues: Iterable[Issue], partitions: int, directory: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Parcels of splits, with issues of the files as such, which are carried along.
+
+    Where there is a directory that all tasks see, parcels stay there, and their places are given. Raises
+    `out.output.WriteError` if it cannot be written.
+    """
     yield parcels.remarks(issues, {}, 0)
+    file = None if directory is None else parcels.ParcelFile(directory)
     for split in splits:
-        yield from read_parcels(split, partitions)
+        yield from read_parcels(split, partitions, file)
 
 
-def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
-    """Parcels of one split."""
+def read_parcels(split: Split, partitions: int, file: parcels.ParcelFile | None) -> Iterator[pa.RecordBatch]:
+    """Parcels of one split, or their places in a file."""
     batch_bytes = min(max(partitions * _PARCEL_BYTES, _SMALLEST_BATCH), _LARGEST_BATCH)
     issues = IssueLog()
     other: Counter[str] = Counter()
@@ -143,7 +150,8 @@ def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
         other.update(found.other)
         # Packets are numbered in order, and each gives one segment at most.
         rows = np.searchsorted(packets.number, found.segments.number)
-        yield from parcels.pack(found.segments, merge_at[rows], partitions)
+        packed = parcels.pack(found.segments, merge_at[rows], partitions)
+        yield from packed if file is None else map(file.take, packed)
     yield parcels.remarks([*reader.issues, *issues], dict(other), packets_read)
 
 
@@ -152,7 +160,7 @@ def read_parcels(split: Split, partitions: int) -> Iterator[pa.RecordBatch]:
 
 def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: EngineOptions) -> Iterator[Written]:
     """Run the engine over one partition's parcels, sorted by key, and write its tables under staging."""
-    rows = (row for batch in batches for row in _rows(batch))
+    rows = (row for batch in batches for row in parcels.opened(batch))
     first = next(rows, None)
     if first is None:
         return
@@ -172,12 +180,6 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
         written.topic_names = engine.topic_names.learned()
         written.parts = writer.finish()
     yield written
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, pa.Buffer]]:
-    partition, merge_at, number, parcel = batch.columns
-    for i in range(batch.num_rows):
-        yield partition[i].as_py(), merge_at[i].as_py(), number[i].as_py(), parcel[i].as_buffer()
 
 
 def _take_remarks(

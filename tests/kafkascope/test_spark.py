@@ -50,6 +50,7 @@ from kafkascope.spark import (
     tasks,
     view_rows,
 )
+from kafkascope.temporary import TemporaryDirectory
 from tests.decoders.written_messages import exchange
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
@@ -114,15 +115,30 @@ def values(segments: Segments, rows: Any = slice(None)) -> list[tuple[Any, ...]]
     partitions=st.integers(1, 9),
     batch=st.integers(1, 15),
     batch_bytes=st.integers(1, 4000),
+    in_files=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_parcels_bring_every_segment_once_and_in_merge_order(
-    files: list[list[int]], hosts: int, partitions: int, batch: int, batch_bytes: int, seed: int
+    files: list[list[int]], hosts: int, partitions: int, batch: int, batch_bytes: int, in_files: bool, seed: int
 ) -> None:
-    rows: list[dict[str, Any]] = []
-    expected: list[list[tuple[tuple[int, int], tuple[Any, ...]]]] = [[] for _ in range(partitions)]
+    with TemporaryDirectory() as directory:
+        packed = pack_all(files, hosts, partitions, batch, seed, str(directory) if in_files else None)
+        check_merged(*packed, partitions, batch_bytes)
+
+
+Row = tuple[int, int, int, pa.Buffer]
+Expected = list[list[tuple[tuple[int, int], tuple[Any, ...]]]]
+
+
+def pack_all(
+    files: list[list[int]], hosts: int, partitions: int, batch: int, seed: int, directory: str | None
+) -> tuple[list[Row], Expected]:
+    """Rows with parcels of random segments, each file's by a task of its own, and the segments by partition."""
+    rows: list[Row] = []
+    expected: Expected = [[] for _ in range(partitions)]
     number = 1
     for times in files:
+        file = None if directory is None else parcels.ParcelFile(directory)
         segments = random_segments(np.arange(number, number + len(times)), times, hosts, seed)
         number += len(times)
         merge_at = np.maximum.accumulate(segments.at) if times else segments.at
@@ -132,12 +148,17 @@ def test_parcels_bring_every_segment_once_and_in_merge_order(
         for low in range(0, len(times), batch):
             piece = cut(segments, low, low + batch)
             for packed in parcels.pack(piece, merge_at[low : low + batch], partitions):
-                assert packed.schema == parcels.SCHEMA
-                rows += packed.to_pylist()
+                laid = packed if file is None else file.take(packed)
+                assert laid.schema == parcels.SCHEMA
+                assert laid["parcel"].null_count == (0 if file is None else laid.num_rows)
+                rows += parcels.opened(laid)
+    return rows, expected
+
+
+def check_merged(rows: list[Row], expected: Expected, partitions: int, batch_bytes: int) -> None:
     for partition in range(partitions):
-        mine = [r for r in rows if r["partition"] == partition]
-        mine.sort(key=lambda r: (r["merge_at"], r["number"]))
-        parts = ((r["merge_at"], r["number"], pa.py_buffer(r["parcel"])) for r in mine)
+        mine = sorted((row[1:] for row in rows if row[0] == partition), key=lambda row: row[:2])
+        parts = iter(mine)
         got = [value for segments in parcels.merged(parts, batch_bytes) for value in values(segments)]
         assert got == [value for _, value in sorted(expected[partition], key=lambda pair: pair[0])]
 
@@ -296,21 +317,24 @@ def test_a_failed_run_leaves_nothing(spark: Any, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "out").exists()
 
 
-def test_a_full_disk_is_one_line(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_tables = tasks.write_tables
+@pytest.mark.parametrize("which", ["read_all", "write_tables"])
+def test_a_full_disk_is_one_line(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    work = getattr(tasks, which)
 
-    def full(batches: Any, staging: str, options: Any) -> Iterator[Any]:
+    def full(*arguments: Any) -> Iterator[Any]:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
         try:
-            yield from write_tables(batches, staging, options)
+            yield from work(*arguments)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)  # the worker goes on
 
-    monkeypatch.setattr(tasks, "write_tables", full)
+    monkeypatch.setattr(tasks, which, full)
     with pytest.raises(AnalysisError) as caught:
         kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark)
-    assert str(caught.value).startswith(f"{tmp_path}/out cannot be written: File too large")
+    place = f"{tmp_path}/out" if which == "write_tables" else spark.sparkContext.getConf().get("spark.local.dir")
+    assert str(caught.value).startswith(place)
+    assert " cannot be written: File too large" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
@@ -388,6 +412,35 @@ def test_a_run_that_is_asked_to_stop_leaves_nothing(
     waiting.join()
     assert not (tmp_path / "out").exists()
     assert spark.range(3).count() == 3
+
+
+def test_parcels_are_in_files_for_as_long_as_tasks_of_this_machine_need_them(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_all, seen = tasks.read_all, tmp_path / "seen"
+
+    def watched(*arguments: Any) -> Iterator[Any]:
+        yield from read_all(*arguments)
+        seen.write_text(arguments[-1])
+        assert sum(file.stat().st_size for file in Path(arguments[-1]).iterdir()) > os.path.getsize(CAPTURE) / 2
+
+    monkeypatch.setattr(tasks, "read_all", watched)
+    kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark, partitions=3)
+    directory = Path(seen.read_text())
+    assert directory.parent == Path(spark.sparkContext.getConf().get("spark.local.dir"))
+    assert not directory.exists()
+
+
+def test_parcels_go_through_spark_where_tasks_may_be_on_other_machines(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "is_local", lambda session: False)
+    kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark, split_bytes=50_000, partitions=3)
+    here = kafkascope.read(CAPTURE)
+    for name in ("exchanges", "connections", "issues"):
+        order = [(f.name, "ascending") for f in ALL_SCHEMAS[name]]
+        got = pq.read_table(tmp_path / "out" / "tables" / name).cast(ALL_SCHEMAS[name])
+        assert got.sort_by(order).equals(here.arrow(name).sort_by(order))
 
 
 def test_several_files_are_one_capture(spark: Any, tmp_path: Path) -> None:
