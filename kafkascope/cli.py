@@ -184,6 +184,24 @@ def sniff(
     buffer: Annotated[
         int, typer.Option("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
     ] = 64,
+    netns: Annotated[
+        str | None,
+        typer.Option("--netns", metavar="NAME|PATH", help="Listen in this network namespace, see `ip netns`."),
+    ] = None,
+    pid: Annotated[
+        int | None, typer.Option("--pid", metavar="PID", help="Listen where this process does: a container's.", min=1)
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Option("-f", metavar="FILTER", help="Only packets that match, by pcap-filter(7); needs libpcap."),
+    ] = None,
+    snap: Annotated[
+        int | None,
+        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies.", min=96),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
+    ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     colour: Annotated[
@@ -198,6 +216,7 @@ def sniff(
         _leave_pandas_out()
     from kafkascope import sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions
+    from kafkascope.sniffer.sources.namespaces import namespace_path
 
     if debug:
         from kafkascope.debugging import log_decisions
@@ -206,10 +225,19 @@ def sniff(
     sources = (*(read or ()), *(files or ()))
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    if netns is not None and pid is not None:
+        raise typer.BadParameter("give --netns or --pid, not both")
     asked = sniffing.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
-        live=LiveOptions(buffer_bytes=buffer << 20, duration_s=_seconds(duration, "--duration")),
+        live=LiveOptions(
+            buffer_bytes=buffer << 20,
+            duration_s=_seconds(duration, "--duration"),
+            namespace=namespace_path(netns, pid),
+            expression=expression or "",
+            snap_bytes=snap,
+        ),
+        user=user,
         display=sniffing.Display(
             style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
             fields=tuple(fields.split(",")) if fields else (),

@@ -50,6 +50,9 @@ _LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 # Columns that are more than a column of the exchanges table, for --fields and --json.
 _MORE_COLUMNS = ("client", "broker", "topics")
 
+NOT_ALL_READ, WRONG_USE, INTERFACE_GONE = 1, 2, 3
+"""Exit statuses: a file or interface cannot be read; what was asked for makes no sense; an interface has gone away."""
+
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 RECORDS_SHOWN = 500_000
@@ -131,6 +134,7 @@ class SniffOptions:
     files: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()  # to listen on, instead of files
     live: LiveOptions = field(default_factory=LiveOptions)  # how; of ports it has those below
+    user: str | None = None  # whom to become when the interfaces are open
     display: Display = Display()
     filters: Filters = Filters()
     ports: frozenset[int] = frozenset()
@@ -150,7 +154,7 @@ def run(options: SniffOptions, remark: Remark) -> int:
         of_engine = engine_options(options)
     except WrongUse as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     # A stream of our own: with PYTHONUNBUFFERED Python's has no buffer, and a signal would end a write halfway.
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
@@ -167,7 +171,7 @@ def run(options: SniffOptions, remark: Remark) -> int:
     except SourceError as error:
         out.flush()
         remark(str(error))
-        return 1
+        return NOT_ALL_READ
     except BrokenPipeError:
         # The reader has gone (`| head`): let nothing be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -175,12 +179,17 @@ def run(options: SniffOptions, remark: Remark) -> int:
 
 
 def _listen(options: SniffOptions, of_engine: EngineOptions, remark: Remark) -> int:
+    from kafkascope import privileges
     from kafkascope.outlet import Outlet
     from kafkascope.sniffer.sources.live import LiveSource
 
     live = replace(options.live, ports=tuple(sorted(options.ports)))
-    with LiveSource(options.interfaces, live):
-        pass  # it can be captured: worth the time that kernels may take
+    try:
+        with LiveSource(options.interfaces, live):
+            pass  # it can be captured: worth the time that kernels may take
+    except ValueError as error:
+        remark(str(error))
+        return WRONG_USE
     with _ended_at_once():
         rehearse(options)
     as_json = options.display.style == JSON
@@ -188,8 +197,14 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, remark: Remark) -> 
     def left_out(count: int, in_all: int) -> bytes:
         return lines_left_out(time.time_ns(), count, in_all).line(as_json)
 
-    outlet = Outlet(sys.stdout.fileno(), left_out)
     with Listening(LiveSource(options.interfaces, live), of_engine) as listening, _ended_by_signals(listening):
+        if options.user is not None:
+            try:
+                privileges.become(options.user)
+            except (KeyError, OSError) as error:
+                remark(f"--user {options.user}: cannot become this user ({error})")
+                return WRONG_USE
+        outlet = Outlet(sys.stdout.fileno(), left_out)  # whose thread has no more rights either
         remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
         status = show(listening, options, outlet, remark)
         outlet.close()
@@ -238,7 +253,7 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
             return 0
     for line in source.remarks():
         remark(line)
-    return 1 if source.is_partial else 0
+    return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else NOT_ALL_READ
 
 
 def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
