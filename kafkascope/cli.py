@@ -65,6 +65,19 @@ def _seconds(value: str | None, option: str) -> float | None:
     return float(found[1]) * _UNITS_S[found[2]]
 
 
+def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
+    if file is None and broker is None:
+        return {}
+    from kafkascope import topic_ids
+
+    try:
+        told = {} if file is None else topic_ids.of_file(file)
+        return told if broker is None else told | topic_ids.of_broker(broker)
+    except (OSError, topic_ids.NoNamesError) as error:
+        remark(str(error))
+        raise typer.Exit(NOTHING_READ) from None
+
+
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
     from kafkascope.decoders.redaction import checked_names
 
@@ -199,6 +212,14 @@ def sniff(
         int | None,
         typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies.", min=96),
     ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option("--names", metavar="FILE", help="Names of topics, as `kafka-topics.sh --describe` prints them."),
+    ] = None,
+    ask: Annotated[
+        str | None,
+        typer.Option("--ask", metavar="HOST:PORT", help="Ask this broker for the names of topics, once, at the start."),
+    ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
     ] = None,
@@ -261,6 +282,7 @@ def sniff(
         decode_as=_ports(decode_as),
         show_secrets=show_secrets,
         secret_names=_secret_names(secret_name),
+        topic_names=_topic_names(names, ask),
     )
     raise typer.Exit(sniffing.run(asked, remark))
 

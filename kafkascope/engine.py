@@ -44,6 +44,7 @@ class EngineOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
+    topic_names: Mapping[str, str] = field(default_factory=dict)  # told from elsewhere, by topic as written by id
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
@@ -92,6 +93,8 @@ class Engine:
             reveal_secrets=options.reveal_secrets,
             secret_names=options.secret_names,
         )
+
+        self.topic_names.merge(options.topic_names)
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far

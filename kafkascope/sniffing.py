@@ -30,6 +30,7 @@ from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.text import address, counted, json_members
+from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
@@ -52,6 +53,11 @@ _MORE_COLUMNS = ("client", "broker", "topics")
 
 NOT_ALL_READ, WRONG_USE, INTERFACE_GONE = 1, 2, 3
 """Exit statuses: a file or interface cannot be read; what was asked for makes no sense; an interface has gone away."""
+
+_NAMELESS = (
+    "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "
+    "--names FILE or --ask BROKER tells names"
+)
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -141,6 +147,7 @@ class SniffOptions:
     decode_as: frozenset[int] = frozenset()
     show_secrets: bool = False
     secret_names: tuple[str, ...] = ()
+    topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -226,6 +233,7 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
     """Write what comes of a source as it comes, then the remarks; returns the exit status."""
     display = options.display
     left = sys.maxsize if display.limit is None else display.limit
+    nameless = False
     for part in _parts(source, options, remark):
         if display.groups:
             from kafkascope import watching
@@ -239,6 +247,8 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
             out.write(b"".join(incident_watch.lines(part[:left], display.style == JSON, display.colour)))
             left -= len(part[:left])
         else:
+            if not nameless and options.filters.topics and (nameless := _are_nameless(part)):
+                remark(_NAMELESS)
             count, faults = _write_exchanges(part, options, out, left)
             source.note(faults)
             left -= count
@@ -380,6 +390,14 @@ def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: i
     return len(exchanges), issues
 
 
+def _are_nameless(batch: Batch) -> bool:
+    """Whether exchanges name topics by id alone, so that nobody knows whether they are of the topics wanted."""
+    exchanges = batch.tables.get("exchanges")
+    return exchanges is not None and bool(
+        pc.any(pc.starts_with(pc.list_flatten(exchanges["topics"]), ID_PREFIX)).as_py()
+    )
+
+
 def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display) -> Any:
     if display.style == FIELDS:
         return field_lines(exchanges.select(display.fields))
@@ -440,6 +458,7 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         session=SessionOptions(ports=options.ports, decode_as=options.decode_as),
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
+        topic_names=options.topic_names,
         views=frozenset(),
     )
     if options.interfaces:  # what is told of them at the end
@@ -449,9 +468,8 @@ def engine_options(options: SniffOptions) -> EngineOptions:
             raise WrongUse(
                 "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
             )
-        return EngineOptions(
-            session=least.session, reveal_secrets=options.show_secrets, secret_names=options.secret_names
-        )
+        whole = EngineOptions()
+        return replace(least, tables=whole.tables, exchange_columns=whole.exchange_columns, views=whole.views)
     if display.groups:
         if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
             raise WrongUse(
