@@ -167,6 +167,10 @@ def sniff(
         bool,
         typer.Option("--incidents", help="Show what broke, what it cost and what to do, instead of exchanges."),
     ] = False,
+    stats: Annotated[
+        str | None,
+        typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
+    ] = None,
     payload: Annotated[
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
@@ -268,6 +272,7 @@ def sniff(
             limit=count,
             groups=groups,
             incidents=incidents,
+            stats_s=_seconds(stats, "--stats"),
         ),
         filters=sniffing.Filters(
             apis=frozenset(api or ()),

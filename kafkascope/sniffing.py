@@ -81,6 +81,7 @@ class Display:
     limit: int | None = None
     groups: bool = False  # what happens to groups, instead of exchanges
     incidents: bool = False  # what broke, instead of exchanges
+    stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,9 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
 
             out.write(b"".join(incident_watch.lines(part[:left], display.style == JSON, display.colour)))
             left -= len(part[:left])
+        elif display.stats_s is not None:
+            out.write(b"".join(interval.lines(display.style == JSON) for interval in part[:left]))
+            left -= len(part[:left])
         else:
             if not nameless and options.filters.topics and (nameless := _are_nameless(part)):
                 remark(_NAMELESS)
@@ -276,6 +280,10 @@ def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterab
         from kafkascope import incident_watch
 
         return incident_watch.looks(source, engine_options(options), remark)
+    if options.display.stats_s is not None:
+        from kafkascope import interval_watch
+
+        return interval_watch.intervals(source, options.display.stats_s, lambda batch: _chosen(batch, options))
     return with_records(source.batches(), remark) if options.display.records else source.batches()
 
 
@@ -363,12 +371,10 @@ def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: i
 
     For an exchange that cannot be shown because of one there is a line that says so.
     """
-    exchanges = batch.tables.get("exchanges")
+    exchanges = _chosen(batch, options)
     if exchanges is None or not len(exchanges):
         return 0, []
-    exchanges = options.filters.choose(_with_endpoints(exchanges, batch.endpoints)).slice(0, most)
-    if not len(exchanges):
-        return 0, []
+    exchanges = exchanges.slice(0, most)
     display = options.display
     records = batch.tables["records"] if display.records else None
     issues: list[Issue] = []
@@ -388,6 +394,14 @@ def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: i
     for part in isolated(range(len(exchanges)), as_text, without):
         _write(out, part)
     return len(exchanges), issues
+
+
+def _chosen(batch: Batch, options: SniffOptions) -> pa.Table | None:
+    """The exchanges of a batch that pass the filters, with both ends of their connections."""
+    exchanges = batch.tables.get("exchanges")
+    if exchanges is None or not len(exchanges):
+        return None
+    return options.filters.choose(_with_endpoints(exchanges, batch.endpoints))
 
 
 def _are_nameless(batch: Batch) -> bool:
@@ -478,6 +492,13 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         from kafkascope.watching import ROWS
 
         return replace(least, views=frozenset({ROWS}))
+    if display.stats_s is not None:
+        if display.style not in (LINES, JSON) or display.records:
+            raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
+        from kafkascope.interval_watch import COLUMNS as STATS_COLUMNS
+
+        columns = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
+        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=columns)
     known = (*EXCHANGES.names, *_MORE_COLUMNS)
     unknown = [name for name in display.fields if name not in known]
     if unknown:
