@@ -78,6 +78,18 @@ def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
         raise typer.Exit(NOTHING_READ) from None
 
 
+def _alerts(targets: list[str] | None) -> tuple[str, ...]:
+    if targets:
+        from kafkascope.alerts import way_to
+
+        for target in targets:
+            try:
+                way_to(target)
+            except ValueError as error:
+                raise typer.BadParameter(f"--alert {target}: {error}") from None
+    return tuple(targets or ())
+
+
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
     from kafkascope.decoders.redaction import checked_names
 
@@ -167,6 +179,14 @@ def sniff(
         bool,
         typer.Option("--incidents", help="Show what broke, what it cost and what to do, instead of exchanges."),
     ] = False,
+    alert: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--alert",
+            metavar="URL|COMMAND",
+            help="With --incidents: POST each there, or give it to a command, as JSON; may be repeated.",
+        ),
+    ] = None,
     stats: Annotated[
         str | None,
         typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
@@ -272,6 +292,7 @@ def sniff(
             limit=count,
             groups=groups,
             incidents=incidents,
+            alerts=_alerts(alert),
             stats_s=_seconds(stats, "--stats"),
         ),
         filters=sniffing.Filters(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,9 @@ from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint, SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.live_options import LiveOptions
+
+if TYPE_CHECKING:
+    from kafkascope.alerts import Alerts
 
 Remark = Callable[[str], None]
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
@@ -81,6 +84,7 @@ class Display:
     limit: int | None = None
     groups: bool = False  # what happens to groups, instead of exchanges
     incidents: bool = False  # what broke, instead of exchanges
+    alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
 
 
@@ -226,12 +230,21 @@ def rehearse(options: SniffOptions) -> None:
     from kafkascope.rehearsal import Rehearsal
 
     listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()))
-    everything = replace(options, display=replace(options.display, limit=None), filters=Filters())
+    everything = replace(options, display=replace(options.display, limit=None, alerts=()), filters=Filters())
     show(listening, everything, io.BytesIO(), lambda _: None)
 
 
 def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> int:
     """Write what comes of a source as it comes, then the remarks; returns the exit status."""
+    if not options.display.alerts:
+        return _show(source, options, out, remark, None)
+    from kafkascope.alerts import alerts
+
+    with alerts(options.display.alerts, remark) as alerting:
+        return _show(source, options, out, remark, alerting)
+
+
+def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None) -> int:
     display = options.display
     left = sys.maxsize if display.limit is None else display.limit
     nameless = False
@@ -245,6 +258,8 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
         elif display.incidents:
             from kafkascope import incident_watch
 
+            if alerting is not None:
+                alerting.tell(incident_watch.lines(incident_watch.alarming(part), as_json=True, colour=False))
             out.write(b"".join(incident_watch.lines(part[:left], display.style == JSON, display.colour)))
             left -= len(part[:left])
         elif display.stats_s is not None:
@@ -475,6 +490,8 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         topic_names=options.topic_names,
         views=frozenset(),
     )
+    if display.alerts and not display.incidents:
+        raise WrongUse("--alert tells of incidents: it goes with --incidents")
     if options.interfaces:  # what is told of them at the end
         least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
     if display.incidents:
