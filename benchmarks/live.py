@@ -31,6 +31,7 @@ LISTENERS: dict[str, list[str]] = {
     "tcpdump": ["tcpdump", "-Z", "root", "-i", "lo", "-w", "/dev/null"],
     "tshark": ["tshark", "-i", "lo", "-Y", "kafka", "-T", "fields", "-e", "kafka.api_key", "-e", "kafka.client_id"],
     "sniff": OURS,
+    "sniff -s 200": [*OURS, "-s", "200"],
     "sniff --json --records": [*OURS, "--json", "--records"],
     "sniff --groups": [*OURS, "--groups"],
     "sniff --incidents": [*OURS, "--incidents"],

@@ -81,6 +81,31 @@ def _metrics_place(text: str | None) -> Place | None:
         raise typer.BadParameter(f"--metrics: {error}") from None
 
 
+def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
+    if file is None and broker is None:
+        return {}
+    from kafkascope import topic_ids
+
+    try:
+        told = {} if file is None else topic_ids.of_file(file)
+        return told if broker is None else told | topic_ids.of_broker(broker)
+    except (OSError, topic_ids.NoNamesError) as error:
+        remark(str(error))
+        raise typer.Exit(NOTHING_READ) from None
+
+
+def _alerts(targets: list[str] | None) -> tuple[str, ...]:
+    if targets:
+        from kafkascope.alerts import way_to
+
+        for target in targets:
+            try:
+                way_to(target)
+            except ValueError as error:
+                raise typer.BadParameter(f"--alert {target}: {error}") from None
+    return tuple(targets or ())
+
+
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
     from kafkascope.decoders.redaction import checked_names
 
@@ -170,6 +195,18 @@ def sniff(
         bool,
         typer.Option("--incidents", help="Show what broke, what it cost and what to do, instead of exchanges."),
     ] = False,
+    alert: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--alert",
+            metavar="URL|COMMAND",
+            help="With --incidents: POST each there, or give it to a command, as JSON; may be repeated.",
+        ),
+    ] = None,
+    stats: Annotated[
+        str | None,
+        typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
+    ] = None,
     payload: Annotated[
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
@@ -204,6 +241,32 @@ def sniff(
         str | None,
         typer.Option("--metrics", metavar="[HOST]:PORT", help="Answer Prometheus there, while listening."),
     ] = None,
+    netns: Annotated[
+        str | None,
+        typer.Option("--netns", metavar="NAME|PATH", help="Listen in this network namespace, see `ip netns`."),
+    ] = None,
+    pid: Annotated[
+        int | None, typer.Option("--pid", metavar="PID", help="Listen where this process does: a container's.", min=1)
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Option("-f", metavar="FILTER", help="Only packets that match, by pcap-filter(7); needs libpcap."),
+    ] = None,
+    snap: Annotated[
+        int | None,
+        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies.", min=96),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option("--names", metavar="FILE", help="Names of topics, as `kafka-topics.sh --describe` prints them."),
+    ] = None,
+    ask: Annotated[
+        str | None,
+        typer.Option("--ask", metavar="HOST:PORT", help="Ask this broker for the names of topics, once, at the start."),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
+    ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     colour: Annotated[
@@ -218,6 +281,7 @@ def sniff(
         _leave_pandas_out()
     from kafkascope import sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions
+    from kafkascope.sniffer.sources.namespaces import namespace_path
 
     if debug:
         from kafkascope.debugging import log_decisions
@@ -226,10 +290,19 @@ def sniff(
     sources = (*(read or ()), *(files or ()))
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    if netns is not None and pid is not None:
+        raise typer.BadParameter("give --netns or --pid, not both")
     asked = sniffing.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
-        live=LiveOptions(buffer_bytes=buffer << 20, duration_s=_seconds(duration, "--duration")),
+        live=LiveOptions(
+            buffer_bytes=buffer << 20,
+            duration_s=_seconds(duration, "--duration"),
+            namespace=namespace_path(netns, pid),
+            expression=expression or "",
+            snap_bytes=snap,
+        ),
+        user=user,
         display=sniffing.Display(
             style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
             fields=tuple(fields.split(",")) if fields else (),
@@ -239,6 +312,8 @@ def sniff(
             limit=count,
             groups=groups,
             incidents=incidents,
+            alerts=_alerts(alert),
+            stats_s=_seconds(stats, "--stats"),
         ),
         filters=sniffing.Filters(
             apis=frozenset(api or ()),
@@ -254,6 +329,7 @@ def sniff(
         show_secrets=show_secrets,
         secret_names=_secret_names(secret_name),
         metrics=_metrics_place(metrics),
+        topic_names=_topic_names(names, ask),
     )
     raise typer.Exit(sniffing.run(asked, remark))
 

@@ -46,6 +46,7 @@ class EngineOptions:
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
     origins: Origins = NO_ORIGINS
+    topic_names: Mapping[str, str] = field(default_factory=dict)  # told from elsewhere, by topic as written by id
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
@@ -96,6 +97,8 @@ class Engine:
             origins=options.origins,
         )
         self._origins = options.origins
+
+        self.topic_names.merge(options.topic_names)
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far

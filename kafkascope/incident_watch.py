@@ -81,6 +81,11 @@ def lines(news: Iterable[News], as_json: bool, colour: bool) -> list[bytes]:
     return [f"{text}\n".encode(errors="surrogateescape") for text in texts]
 
 
+def alarming(news: Iterable[News]) -> list[News]:
+    """Those that somebody has to do something about."""
+    return [one for one in news if one.incident.severity != Severity.INFO]
+
+
 def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:
     capture = Capture(rows_of, names, summary, options, "")
     rows = numbered(capture.arrow("incidents")).to_pylist()

@@ -30,6 +30,7 @@ from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.text import address, counted, json_members
+from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
@@ -43,6 +44,7 @@ from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.live_options import LiveOptions
 
 if TYPE_CHECKING:
+    from kafkascope.alerts import Alerts
     from kafkascope.metrics import Place
 
 Remark = Callable[[str], None]
@@ -53,6 +55,14 @@ _BODIES = frozenset({"request", "response"})
 _LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 # Columns that are more than a column of the exchanges table, for --fields and --json.
 _MORE_COLUMNS = ("client", "broker", "topics")
+
+NOT_ALL_READ, WRONG_USE, INTERFACE_GONE = 1, 2, 3
+"""Exit statuses: a file or interface cannot be read; what was asked for makes no sense; an interface has gone away."""
+
+_NAMELESS = (
+    "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "
+    "--names FILE or --ask BROKER tells names"
+)
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -76,6 +86,8 @@ class Display:
     limit: int | None = None
     groups: bool = False  # what happens to groups, instead of exchanges
     incidents: bool = False  # what broke, instead of exchanges
+    alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
+    stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +147,14 @@ class SniffOptions:
     files: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()  # to listen on, instead of files
     live: LiveOptions = field(default_factory=LiveOptions)  # how; of ports it has those below
+    user: str | None = None  # whom to become when the interfaces are open
     display: Display = Display()
     filters: Filters = Filters()
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
     show_secrets: bool = False
     secret_names: tuple[str, ...] = ()
+    topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
     metrics: Place | None = None  # where Prometheus may ask for them
 
 
@@ -155,7 +169,7 @@ def run(options: SniffOptions, remark: Remark) -> int:
         of_engine = engine_options(options)
     except WrongUse as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     # A stream of our own: with PYTHONUNBUFFERED Python's has no buffer, and a signal would end a write halfway.
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
@@ -164,11 +178,11 @@ def run(options: SniffOptions, remark: Remark) -> int:
             return _sniff(options, of_engine, watcher, out, remark)
     except WrongUse as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     except SourceError as error:
         out.flush()
         remark(str(error))
-        return 1
+        return NOT_ALL_READ
     except BrokenPipeError:
         # The reader has gone (`| head`): let nothing be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -208,12 +222,17 @@ def _metrics(options: SniffOptions, remark: Remark) -> Iterator[Watcher | None]:
 
 
 def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | None, remark: Remark) -> int:
+    from kafkascope import privileges
     from kafkascope.outlet import Outlet
     from kafkascope.sniffer.sources.live import LiveSource
 
     live = replace(options.live, ports=tuple(sorted(options.ports)))
-    with LiveSource(options.interfaces, live):
-        pass  # it can be captured: worth the time that kernels may take
+    try:
+        with LiveSource(options.interfaces, live):
+            pass  # it can be captured: worth the time that kernels may take
+    except ValueError as error:
+        remark(str(error))
+        return WRONG_USE
     with _ended_at_once():
         rehearse(options)
     as_json = options.display.style == JSON
@@ -221,11 +240,17 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
     def left_out(count: int, in_all: int) -> bytes:
         return lines_left_out(time.time_ns(), count, in_all).line(as_json)
 
-    outlet = Outlet(sys.stdout.fileno(), left_out)
     with (
         Listening(LiveSource(options.interfaces, live), of_engine, watcher=watcher) as listening,
         _ended_by_signals(listening),
     ):
+        if options.user is not None:
+            try:
+                privileges.become(options.user)
+            except (KeyError, OSError) as error:
+                remark(f"--user {options.user}: cannot become this user ({error})")
+                return WRONG_USE
+        outlet = Outlet(sys.stdout.fileno(), left_out)  # whose thread has no more rights either
         remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
         status = show(listening, options, outlet, remark)
         outlet.close()
@@ -244,14 +269,24 @@ def rehearse(options: SniffOptions) -> None:
 
         watcher = Metrics()
     listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()), watcher=watcher)
-    everything = replace(options, display=replace(options.display, limit=None), filters=Filters())
+    everything = replace(options, display=replace(options.display, limit=None, alerts=()), filters=Filters())
     show(listening, everything, io.BytesIO(), lambda _: None)
 
 
 def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> int:
     """Write what comes of a source as it comes, then the remarks; returns the exit status."""
+    if not options.display.alerts:
+        return _show(source, options, out, remark, None)
+    from kafkascope.alerts import alerts
+
+    with alerts(options.display.alerts, remark) as alerting:
+        return _show(source, options, out, remark, alerting)
+
+
+def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None) -> int:
     display = options.display
     left = sys.maxsize if display.limit is None else display.limit
+    nameless = False
     for part in _parts(source, options, remark):
         if display.groups:
             from kafkascope import watching
@@ -262,9 +297,16 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
         elif display.incidents:
             from kafkascope import incident_watch
 
+            if alerting is not None:
+                alerting.tell(incident_watch.lines(incident_watch.alarming(part), as_json=True, colour=False))
             out.write(b"".join(incident_watch.lines(part[:left], display.style == JSON, display.colour)))
             left -= len(part[:left])
+        elif display.stats_s is not None:
+            out.write(b"".join(interval.lines(display.style == JSON) for interval in part[:left]))
+            left -= len(part[:left])
         else:
+            if not nameless and options.filters.topics and (nameless := _are_nameless(part)):
+                remark(_NAMELESS)
             count, faults = _write_exchanges(part, options, out, left)
             source.note(faults)
             left -= count
@@ -279,7 +321,7 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
             return 0
     for line in source.remarks():
         remark(line)
-    return 1 if source.is_partial else 0
+    return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else NOT_ALL_READ
 
 
 def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
@@ -292,6 +334,10 @@ def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterab
         from kafkascope import incident_watch
 
         return incident_watch.looks(source, engine_options(options), remark)
+    if options.display.stats_s is not None:
+        from kafkascope import interval_watch
+
+        return interval_watch.intervals(source, options.display.stats_s, lambda batch: _chosen(batch, options))
     return with_records(source.batches(), remark) if options.display.records else source.batches()
 
 
@@ -379,12 +425,10 @@ def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: i
 
     For an exchange that cannot be shown because of one there is a line that says so.
     """
-    exchanges = batch.tables.get("exchanges")
+    exchanges = _chosen(batch, options)
     if exchanges is None or not len(exchanges):
         return 0, []
-    exchanges = options.filters.choose(_with_endpoints(exchanges, batch.endpoints)).slice(0, most)
-    if not len(exchanges):
-        return 0, []
+    exchanges = exchanges.slice(0, most)
     display = options.display
     records = batch.tables["records"] if display.records else None
     issues: list[Issue] = []
@@ -404,6 +448,22 @@ def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: i
     for part in isolated(range(len(exchanges)), as_text, without):
         _write(out, part)
     return len(exchanges), issues
+
+
+def _chosen(batch: Batch, options: SniffOptions) -> pa.Table | None:
+    """The exchanges of a batch that pass the filters, with both ends of their connections."""
+    exchanges = batch.tables.get("exchanges")
+    if exchanges is None or not len(exchanges):
+        return None
+    return options.filters.choose(_with_endpoints(exchanges, batch.endpoints))
+
+
+def _are_nameless(batch: Batch) -> bool:
+    """Whether exchanges name topics by id alone, so that nobody knows whether they are of the topics wanted."""
+    exchanges = batch.tables.get("exchanges")
+    return exchanges is not None and bool(
+        pc.any(pc.starts_with(pc.list_flatten(exchanges["topics"]), ID_PREFIX)).as_py()
+    )
 
 
 def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display) -> Any:
@@ -476,8 +536,11 @@ def _shown(options: SniffOptions) -> EngineOptions:
         session=SessionOptions(ports=options.ports, decode_as=options.decode_as),
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
+        topic_names=options.topic_names,
         views=frozenset(),
     )
+    if display.alerts and not display.incidents:
+        raise WrongUse("--alert tells of incidents: it goes with --incidents")
     if options.interfaces:  # what is told of them at the end
         least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
     if display.incidents:
@@ -485,9 +548,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
             raise WrongUse(
                 "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
             )
-        return EngineOptions(
-            session=least.session, reveal_secrets=options.show_secrets, secret_names=options.secret_names
-        )
+        whole = EngineOptions()
+        return replace(least, tables=whole.tables, exchange_columns=whole.exchange_columns, views=whole.views)
     if display.groups:
         if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
             raise WrongUse(
@@ -496,6 +558,13 @@ def _shown(options: SniffOptions) -> EngineOptions:
         from kafkascope.watching import ROWS
 
         return replace(least, views=frozenset({ROWS}))
+    if display.stats_s is not None:
+        if display.style not in (LINES, JSON) or display.records:
+            raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
+        from kafkascope.interval_watch import COLUMNS as STATS_COLUMNS
+
+        columns = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
+        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=columns)
     known = (*EXCHANGES.names, *_MORE_COLUMNS)
     unknown = [name for name in display.fields if name not in known]
     if unknown:

@@ -37,7 +37,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "a file describes too many interfaces to keep", "packets of the others are missing"
     ),
     "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", NOTHING),
-    "interface_failed": IssueKind("a network interface could no longer be read", "later packets of it are missing"),
+    "interface_failed": IssueKind(
+        "a network interface went down or away", "packets of it are missing from then on, or until it was up again"
+    ),
     KERNEL_DROPS: IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
     "lines_left_out": IssueKind("whoever read the output was too slow", "lines are missing from the output"),
     BODIES_SKIPPED: IssueKind(

@@ -26,7 +26,8 @@ from kafkascope.sniffer.link import ETHERNET, RAW_IP
 from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.live_options import LiveOptions
-from kafkascope.sniffer.sources.packet_filter import filter_program
+from kafkascope.sniffer.sources.namespaces import inside
+from kafkascope.sniffer.sources.packet_filter import LINK_ETHERNET, LINK_RAW, compiled, filter_program
 from kafkascope.sniffer.sources.ring import BLOCK_BYTES, BLOCK_HEADER_BYTES, PROMPT_MS, Ring, packets_of
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -44,7 +45,7 @@ class LiveSource:
     """
 
     def __init__(self, interfaces: Sequence[str], options: LiveOptions | None = None) -> None:
-        """Open the interfaces; raises SourceError saying what to do."""
+        """Open the interfaces; raises SourceError saying what to do, ValueError if a filter is none."""
         if not sys.platform.startswith("linux"):
             advice = "Use `tcpdump -U -w - -i NAME | sniff -r -`"
             raise SourceError(interfaces[0], None, "live capture of an interface needs Linux", advice)
@@ -64,10 +65,15 @@ class LiveSource:
         names = list(dict.fromkeys(interfaces))
         ring_bytes = min(options.buffer_bytes // 2, MOST_RING_BYTES)
         self._waiting = _Waiting(options.buffer_bytes - ring_bytes)
-        program = filter_program(options.ports)
+
+        def program_of(cooked: bool) -> bytes:
+            matching = compiled(options.expression, LINK_RAW if cooked else LINK_ETHERNET) if options.expression else ()
+            return filter_program(options.ports, options.snap_bytes, matching)
+
         try:
-            for name in names:
-                self._rings.append(Ring(name, program, ring_bytes // len(names)))
+            with inside(options.namespace):
+                for name in names:
+                    self._rings.append(Ring(name, program_of, ring_bytes // len(names)))
         except BaseException:
             self.close()
             raise

@@ -14,3 +14,6 @@ class LiveOptions:
     ports: tuple[int, ...] = ()  # only TCP packets from or to one of these; none: all
     buffer_bytes: int = BUFFER_BYTES  # of packets that wait, in the kernel and here
     duration_s: float | None = None  # None: until it is stopped
+    namespace: str | None = None  # file of a network namespace, see `namespaces`; None: the process's own
+    expression: str = ""  # of pcap-filter(7), that packets must match too
+    snap_bytes: int | None = None  # so much of each packet; None: all

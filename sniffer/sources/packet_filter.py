@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 
 MOST_PORTS = 57  # in the kernel's filter: its jumps reach 255 instructions; more ports: all of TCP
@@ -19,11 +19,17 @@ TYPE_OF_HARDWARE = PROTOCOL_OF_PACKET + 28
 HARDWARE_LOOPBACK = 772  # linux/if_arp.h
 PACKET_OUTGOING = 4  # linux/if_packet.h
 
+LINK_ETHERNET, LINK_RAW = 1, 12  # pcap/dlt.h, on Linux
+
 _Instruction = tuple[int, int, str, str]  # opcode, value, blocks to go on with if it holds and if not (empty: next)
 
 
-def filter_program(ports: Sequence[int] = (), snap_bytes: int = WHOLE_BYTES) -> bytes:
-    """TCP over IPv4 or IPv6, of any of the ports (none: all), cut to so many bytes of each packet.
+def filter_program(
+    ports: Sequence[int] = (), snap_bytes: int | None = None, matching: Iterable[tuple[int, int, int, int]] = ()
+) -> bytes:
+    """TCP over IPv4 or IPv6, of any of the ports (none: all), cut to so many bytes of each packet (None: whole).
+
+    matching: instructions that have the last word on what would pass, see `compiled`.
 
     Offsets count from the network header, so one program serves every link layer. What the program cannot look into
     (second VLAN tag, MPLS, PPPoE, fragments, IPv6 extension headers) passes. What a host sends on its loopback does
@@ -65,14 +71,38 @@ def filter_program(ports: Sequence[int] = (), snap_bytes: int = WHOLE_BYTES) -> 
             (EQUAL, 60, "accept", "drop"),
         ],
         "tcp6": _ports(LOAD_HALF, net + 40, ports),
-        "accept": [(RETURN, snap_bytes, "", "")],
         "drop": [(RETURN, 0, "", "")],
+        "accept": [],
     }
+    accepted = WHOLE_BYTES if snap_bytes is None else snap_bytes
+    last = [
+        (op, yes, no, accepted if op == RETURN and value else value)
+        for op, yes, no, value in list(matching) or [(RETURN, 0, 0, accepted)]
+    ]
     places = dict(zip(blocks, accumulate(map(len, blocks.values()), initial=0), strict=False))
-    return b"".join(
+    first = [
         struct.pack("HBBI", op, *(places[to] - at - 1 if to else 0 for to in (yes, no)), value)
         for at, (op, value, yes, no) in enumerate(chain.from_iterable(blocks.values()))
-    )
+    ]
+    return b"".join([*first, *(struct.pack("HBBI", *instruction) for instruction in last)])
+
+
+def compiled(expression: str, link_type: int) -> list[tuple[int, int, int, int]]:
+    """What libpcap makes of a filter, see pcap-filter(7): opcode, jumps, value. Raises ValueError saying why not."""
+    # What it takes to import is rarely needed.
+    from scapy.arch.common import compile_filter, free_filter
+    from scapy.error import Scapy_Exception
+
+    try:
+        program = compile_filter(expression, linktype=link_type)
+    except ImportError:
+        raise ValueError("filters are compiled by libpcap, which is not installed (package libpcap0.8)") from None
+    except Scapy_Exception as error:
+        raise ValueError(str(error)) from None
+    instructions = (program.bf_insns[place] for place in range(program.bf_len))
+    found = [(one.code, one.jt, one.jf, one.k) for one in instructions]
+    free_filter(program)
+    return found
 
 
 def _ports(load: int, offset: int, ports: Sequence[int]) -> list[_Instruction]:

@@ -13,7 +13,7 @@ import mmap
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -36,7 +36,8 @@ SOL_PACKET, ADD_MEMBERSHIP, RX_RING, STATISTICS, VERSION, IGNORE_OUTGOING = 263,
 TPACKET_V3 = 2
 MEMBERSHIP_PROMISCUOUS = 1
 ETH_P_ALL = 3
-HARDWARE_ADDRESS, INTERFACE_NAME_BYTES = 0x8927, 16  # linux/sockios.h, linux/if.h: the type leads the address
+HARDWARE_ADDRESS, INTERFACE_INDEX = 0x8927, 0x8933  # linux/sockios.h; the type of hardware leads the address
+INTERFACE_NAME_BYTES = 16  # linux/if.h
 HARDWARE_ETHERNET = 1
 SO_ATTACH_FILTER = 26
 BLOCK_STATUS, STATUS_USER = 2, 1  # index of 32-bit words in a block's header
@@ -50,13 +51,15 @@ class Ring:
     `gone` is for whoever reads it: whether its interface is no more.
     """
 
-    def __init__(self, name: str, program: bytes, ring_bytes: int) -> None:
-        """program: see `packet_filter`; ring_bytes: what the ring may hold, or less if the kernel has no room."""
+    def __init__(self, name: str, program_of: Callable[[bool], bytes], ring_bytes: int) -> None:
+        """program_of: see `packet_filter`, of cooked packets or not; ring_bytes: what the ring may hold, or less if the
+        kernel has no room."""
         self.name = name
         hardware = _hardware(name)
         # Ethernet comes as it is; of all else (tunnels, PPP, any) the kernel takes off the link layer.
         self.cooked = hardware not in (HARDWARE_ETHERNET, HARDWARE_LOOPBACK)
         self.gone = False
+        self._index = 0
         self._memory: mmap.mmap | None = None
         self._next = 0
         self._blocks = max(ring_bytes // BLOCK_BYTES, LEAST_BLOCKS)
@@ -72,7 +75,7 @@ class Ring:
             )
             raise SourceError(name, None, "capturing needs the right CAP_NET_RAW", advice) from None
         try:
-            self._set_up(name, program, hardware)
+            self._set_up(name, program_of(self.cooked), hardware)
         except OSError as error:
             self.socket.close()
             message = f"the interface cannot be captured ({error.strerror or error})"
@@ -98,7 +101,8 @@ class Ring:
                 self._blocks //= 2
         self._memory = mmap.mmap(self.socket.fileno(), BLOCK_BYTES * self._blocks)
         if name != ANY:
-            membership = struct.pack("IHH8s", socket.if_nametoindex(name), MEMBERSHIP_PROMISCUOUS, 0, b"")
+            self._index = socket.if_nametoindex(name)
+            membership = struct.pack("IHH8s", self._index, MEMBERSHIP_PROMISCUOUS, 0, b"")
             self.socket.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, membership)
             self.socket.bind((name, ETH_P_ALL))
 
@@ -118,10 +122,18 @@ class Ring:
     def failure(self) -> str | None:
         """Why its descriptor is in error, if the interface went down (it may come up again) or away (`gone`)."""
         code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        self.gone = self.name != ANY and self.name not in interfaces()
+        self.gone = self.name != ANY and not self._is_there()
         if self.gone:
             return "the interface is gone"
         return os.strerror(code) if code else None
+
+    def _is_there(self) -> bool:
+        """Whether the interface still is, and not another one of its name. The socket knows its own namespace."""
+        try:
+            told = fcntl.ioctl(self.socket, INTERFACE_INDEX, struct.pack("40s", self.name.encode()))
+        except OSError:
+            return False
+        return bool(struct.unpack_from("i", told, INTERFACE_NAME_BYTES)[0] == self._index)
 
     def statistics(self) -> tuple[int, int]:
         """Packets that passed the filter, and how many of them were dropped, since the last call."""
@@ -134,7 +146,7 @@ class Ring:
         self._memory = None  # unmapped when the last view is gone
 
 
-def interfaces() -> list[str]:
+def _interfaces() -> list[str]:
     """The names of those there are."""
     return [interface for _, interface in socket.if_nameindex()]
 
@@ -143,7 +155,7 @@ def _hardware(name: str) -> int:
     """Hardware type of an interface, 0 for any; raises SourceError if there is no such interface."""
     if name == ANY:
         return 0
-    names = interfaces()
+    names = _interfaces()
     if name not in names:
         raise SourceError(name, None, "no such interface", f"There are: {', '.join([*names, ANY])}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,15 +58,21 @@ def test_standard_input_is_a_capture_too() -> None:
     assert from_file.stdout.count("\n") == 16
 
 
+def begun_late(directory: Path) -> Path:
+    """A capture in which the first Fetch comes before the first name of a topic."""
+    data = (PCAPS / "kip848" / "capture.pcap").read_bytes()
+    at = 24
+    for _ in range(2400):
+        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+    file = directory / "cut.pcap"
+    file.write_bytes(data[:24] + data[at:])
+    return file
+
+
 @pytest.mark.parametrize("flags", [["--json"], ["--groups"]])
 def test_a_named_pipe_is_read_once(flags: list[str], tmp_path: Path) -> None:
     """Topics that are known by id alone are looked for in the rest of a file; of a pipe there is none."""
-    data = (PCAPS / "kip848" / "capture.pcap").read_bytes()
-    at = 24
-    for _ in range(2400):  # behind it the first Fetch comes before the first name
-        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
-    file, fifo = tmp_path / "cut.pcap", tmp_path / "pipe"
-    file.write_bytes(data[:24] + data[at:])
+    file, fifo = begun_late(tmp_path), tmp_path / "pipe"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=[file.read_bytes()])
     writer.start()
@@ -75,6 +82,28 @@ def test_a_named_pipe_is_read_once(flags: list[str], tmp_path: Path) -> None:
     whole = subprocess.run([*sniff, str(file)], capture_output=True, check=True).stdout
     assert piped.count(b"\n") == whole.count(b"\n") > 50
     assert (b'"id:' in piped) == (flags == ["--json"])
+
+
+def test_names_of_topics_may_come_from_elsewhere(tmp_path: Path) -> None:
+    data = begun_late(tmp_path).read_bytes()
+
+    def piped(*flags: str) -> tuple[list[dict[str, Any]], str]:
+        command = [str(BIN / "sniff"), "-r", "-", "--json", *flags]
+        done = subprocess.run(command, input=data, capture_output=True, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+
+    shown, _ = piped()
+    [by_id] = {topic for line in shown for topic in line["topics"] if topic.startswith("id:")}
+    named = [line for line in shown if "orders" in line["topics"]]
+    nameless = [line for line in shown if by_id in line["topics"]]
+    found, remarks = piped("--topic", "orders")
+    assert found == named
+    assert "--names FILE or --ask BROKER" in remarks
+    described = tmp_path / "topics.txt"
+    described.write_text(f"Topic: orders\tTopicId: {by_id.removeprefix('id:')}\tPartitionCount: 6\n")
+    found, remarks = piped("--topic", "orders", "--names", str(described))
+    assert len(found) == len(named) + len(nameless)
+    assert "--names" not in remarks
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import re
 import select
 import signal
@@ -81,6 +82,15 @@ with live.LiveSource(["veth0"], little) as source, socket.socket(socket.AF_PACKE
 print(json.dumps([dropped, told, issues]))
 """
 
+PACKET = """
+import socket
+ip = bytes.fromhex("450000280000000040060000 0a000001 0a000002")
+tcp = bytes.fromhex("9c40 2384 00000001 00000001 5010ffff 00000000")
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind(("veth1", 0))
+    sender.send(bytes(12) + b"\\x08\\x00" + ip + tcp)
+"""
+
 # sniff, with room for few lines that wait for whoever reads them.
 LITTLE_ROOM = """
 from functools import partial
@@ -112,12 +122,7 @@ class Host:
 
     def listening(self, *command: str, **more: Any) -> subprocess.Popen[bytes]:
         """A command that listens, from when it does."""
-        process = self.start(*command, **more)
-        line = line_of(process.stderr)
-        if b"compiling kernels" in line:
-            line = line_of(process.stderr)
-        assert b"listening on" in line, command
-        return process
+        return until_it_listens(self.start(*command, **more))
 
     def tcpdump(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
         process = self.start("tcpdump", "-Z", "root", "-i", "lo", "-U", *arguments, **more)
@@ -149,6 +154,14 @@ class Cluster:
         self.process.stdin.flush()
         assert json.loads(line_of(self.process.stdout))["produced"]
         leave(self.process)
+
+
+def until_it_listens(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    line = line_of(process.stderr)
+    if b"compiling kernels" in line:
+        line = line_of(process.stderr)
+    assert b"listening on" in line, process.args
+    return process
 
 
 def packets_captured(remarks: str) -> int:
@@ -393,8 +406,100 @@ def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
     sniff = host.sniff("--iface", "veth0")
     subprocess.run(["ip", "-n", host.name, "link", "delete", "veth0"], check=True)
     _, remarks = sniff.communicate(timeout=PATIENCE_S)
-    assert sniff.returncode == 1
-    assert b"veth0: the interface is gone; effect: later packets of it are missing" in remarks
+    assert sniff.returncode == 3
+    assert b"veth0: the interface is gone; effect: packets of it are missing from then on" in remarks
+
+
+def test_one_of_two_interfaces_that_goes_away_is_told_and_the_other_goes_on(host: Host) -> None:
+    sniff = host.sniff("--iface", "lo", "--iface", "veth0", "--json")
+    subprocess.run(["ip", "-n", host.name, "link", "delete", "veth0"], check=True)
+    clients, _ = host.clients()
+    leave(clients)
+    sniff.send_signal(signal.SIGINT)
+    output, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert b'"api":"Fetch"' in output
+    assert b"veth0: the interface is gone" in remarks
+    assert sniff.returncode == 3
+
+
+def test_an_interface_that_comes_up_again_is_heard_again(host: Host) -> None:
+    for name in ("veth1", "veth0"):
+        subprocess.run(["ip", "-n", host.name, "link", "set", name, "up"], check=True)
+    sniff = host.sniff("--iface", "veth0", "-f", "ip")
+    for state in ("down", "up"):
+        subprocess.run(["ip", "-n", host.name, "link", "set", "veth0", state], check=True)
+    host.start(sys.executable, "-c", PACKET).communicate(timeout=PATIENCE_S)
+    shown, remarks = ended(sniff, signal.SIGINT)
+    assert shown == []
+    assert "veth0: Network is down" in remarks
+    assert packets_captured(remarks) == 1
+
+
+@pytest.mark.parametrize("by", ["--netns", "--pid"])
+def test_the_network_namespace_of_a_container_is_listened_to(host: Host, by: str) -> None:
+    cluster = host.cluster()
+    where = {"--netns": host.name, "--pid": str(cluster.process.pid)}
+    command = [str(BIN / "sniff"), "--iface", "lo", by, where[by], "--json", "--records"]
+    sniff = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    host.processes.append(sniff)
+    until_it_listens(sniff)
+    cluster.work()
+    shown, remarks = ended(sniff, signal.SIGINT)
+    assert {line["broker"] for line in shown} == set(cluster.brokers)
+    assert {"Produce", "Fetch", "LeaveGroup"} <= {line["api"] for line in shown}
+    assert "0 dropped by the kernel" in remarks
+
+
+def test_only_what_matches_a_filter_is_heard(host: Host) -> None:
+    cluster = host.cluster()
+    one, _ = cluster.brokers
+    sniff = host.sniff("--iface", "lo", "--json", "-f", f"port {one.rpartition(':')[2]}")
+    everything = host.sniff("--iface", "any", "--json", "-f", "port not 1")
+    cluster.work()
+    assert {line["broker"] for line in ended(sniff, signal.SIGINT)[0]} == {one}
+    assert {line["broker"] for line in ended(everything, signal.SIGINT)[0]} == set(cluster.brokers)
+
+
+def test_what_is_no_filter_is_told(host: Host) -> None:
+    sniff = host.start(str(BIN / "sniff"), "--iface", "lo", "-f", "prot 9092")
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert sniff.returncode == 2
+    assert b"syntax error" in remarks
+    assert b"Traceback" not in remarks
+
+
+def test_of_packets_that_are_cut_headers_are_shown(host: Host) -> None:
+    sniff = host.sniff("--iface", "lo", "--json", "-s", "140")
+    clients, _ = host.clients()
+    leave(clients)
+    shown, _ = ended(sniff, signal.SIGINT)
+    produced = [line for line in shown if line["api"] == "Produce"]
+    assert {line["outcome"] for line in produced} == {"answered"}
+    assert {line["decoded"] for line in produced} == {"header"}
+    assert all("the capture holds" in line["issue"] for line in produced)
+
+
+def test_with_the_interface_open_rights_are_given_up(host: Host) -> None:
+    sniff = host.sniff("--iface", "lo", "--json", "--user", "nobody")
+    clients, _ = host.clients()
+    leave(clients)
+    assert json.loads(line_of(sniff.stdout))["api"] == "ApiVersions"
+    nobody = pwd.getpwnam("nobody").pw_uid
+    for thread in Path(f"/proc/{sniff.pid}/task").iterdir():
+        status = dict(line.split(":\t") for line in (thread / "status").read_text().splitlines())
+        assert {int(user) for user in status["Uid"].split()} == {nobody}
+        assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapAmb"))
+    shown, remarks = ended(sniff, signal.SIGINT)
+    assert {"Produce", "Fetch", "LeaveGroup"} <= {line["api"] for line in shown}
+    assert "Traceback" not in remarks
+
+
+def test_an_unknown_user_is_told(host: Host) -> None:
+    sniff = host.start(str(BIN / "sniff"), "--iface", "lo", "--user", "no-such-user")
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert sniff.returncode == 2
+    assert b"no-such-user" in remarks
+    assert b"Traceback" not in remarks
 
 
 def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:

@@ -36,6 +36,8 @@ DISPLAYS = (
     "Display(groups=True)",
     "Display(groups=True, style=JSON)",
     "Display(incidents=True)",
+    "Display(stats_s=1)",
+    "Display(stats_s=1, style=JSON)",
 )
 
 # Rehearses a display, then shows captures as if they came from an interface in small batches; prints which kernels

@@ -1,0 +1,126 @@
+"""What goes on in spans of time: every exchange once, whoever cut the batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+
+import kafkascope
+from kafkascope.interval_watch import MOST_EMPTY, Interval, intervals
+from kafkascope.reading import Batch, Reading
+from kafkascope.reports.vocabulary.tables import EXCHANGES
+from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffing import Display, Filters, SniffOptions, engine_options
+from tests.kafkascope.conftest import Command
+from tests.paths import PCAPS
+
+STORM = PCAPS / "rebalance-storm" / "capture.pcap"
+BEGIN = 1_700_000_000 * SECOND_NS
+
+
+class Written(Reading):
+    """Gives the batches that it is given, at their times."""
+
+    def __init__(self, batches: Sequence[Sequence[dict[str, object]]], clock: Sequence[int] = ()) -> None:
+        self._given = batches
+        self._times = iter(clock)
+
+    def batches(self) -> Iterator[Batch]:
+        for rows in self._given:
+            yield Batch({"exchanges": pa.Table.from_pylist(list(rows), schema=EXCHANGES)}, {})
+
+    def now(self) -> int:
+        return next(self._times, 0)
+
+
+def exchange(second: float, api: str = "Fetch", latency_ms: float | None = 1.0, **more: object) -> dict[str, object]:
+    at = BEGIN + int(second * SECOND_NS)
+    return {"api": api, "requested": at, "response_done": at, "latency_ms": latency_ms} | more
+
+
+def told(source: Reading, seconds: float = 10) -> list[list[Interval]]:
+    return list(intervals(source, seconds, lambda batch: batch.tables.get("exchanges")))
+
+
+def counted(spans: list[Interval]) -> list[tuple[float, float, dict[str, int]]]:
+    return [
+        ((span.begin - BEGIN) / SECOND_NS, span.seconds, {api: of.exchanges for api, of in span.apis.items()})
+        for span in spans
+    ]
+
+
+def test_a_span_is_told_when_its_exchanges_have_come_through() -> None:
+    batches = [[exchange(1), exchange(9)], [exchange(11)], [exchange(9.5), exchange(12.5)], [exchange(3)]]
+    found = told(Written(batches))
+    assert [counted(spans) for spans in found] == [
+        [],
+        [],
+        [(0, 10, {"Fetch": 3})],
+        [],
+        [(10, 10, {"Fetch": 3})],  # with the one that came too late for its own
+    ]
+
+
+def test_of_an_interface_quiet_spans_are_told_too_and_rates_are_of_the_time_that_was_listened() -> None:
+    clock = [BEGIN + second * SECOND_NS for second in (4, 5, 33, 37)]
+    found = told(Written([[exchange(4.5)], []], clock))
+    assert [counted(spans) for spans in found] == [
+        [],
+        [(4, 6, {"Fetch": 1}), (10, 10, {}), (20, 10, {})],
+        [(30, 7, {})],
+    ]
+
+
+def test_a_clock_that_is_set_tells_few_quiet_spans() -> None:
+    clock = [0 * SECOND_NS + 1, 1, BEGIN, BEGIN]
+    assert sum(map(len, told(Written([[], []], clock)))) <= MOST_EMPTY + 2
+
+
+def test_a_span_as_text_and_as_an_object() -> None:
+    rows = [
+        exchange(1, latency_ms=float(number), request_bytes=600_000, response_bytes=400_000) for number in range(1, 101)
+    ]
+    rows.append(exchange(2, "Heartbeat", None, error_code=27, error="REBALANCE_IN_PROGRESS"))
+    rows.append(exchange(2, None, None))  # type: ignore[arg-type]
+    [[], [span]] = told(Written([rows]))
+    assert span.lines(as_json=False).decode().splitlines() == [
+        "22:13:20 10 s: 10.2 exchanges/s, 10.000 MB/s, 1 with an error",
+        "         Fetch                            100      100.000 MB   median     49.53 ms   99 %     99.74 ms",
+        "         Heartbeat                          1        0.000 MB   median         - ms   99 %         - ms"
+        "   REBALANCE_IN_PROGRESS 1",
+        "         unknown                            1        0.000 MB   median         - ms   99 %         - ms",
+    ]
+    shown = json.loads(span.lines(as_json=True))
+    assert (shown["begin"], shown["seconds"]) == ("2023-11-14T22:13:20.000000Z", 10)
+    assert shown["apis"]["Fetch"]["latency_ms_median"] == pytest.approx(50, rel=0.01)
+    assert shown["apis"]["Heartbeat"]["errors"] == {"REBALANCE_IN_PROGRESS": 1}
+    assert shown["apis"]["Heartbeat"]["latency_ms_p99"] is None
+
+
+def test_every_exchange_of_a_capture_is_counted_once(command: Command) -> None:
+    lines = command("sniff", "-r", str(STORM), "--stats", "7s", "--json").stdout.splitlines()
+    exchanges = kafkascope.read(str(STORM)).exchanges
+    sums = dict.fromkeys(exchanges["api"].unique(), 0)
+    for line in map(json.loads, lines):
+        for api, of in line["apis"].items():
+            sums[api] += of["exchanges"]
+    assert sums == exchanges["api"].value_counts().to_dict()
+    begins = [json.loads(line)["begin"] for line in lines]
+    assert begins == sorted(set(begins))
+
+
+def test_only_what_passes_the_filters_is_counted(command: Command) -> None:
+    output = command("sniff", "-r", str(STORM), "--stats", "1h", "--json", "--api", "JoinGroup", "--errors").stdout
+    [apis] = [json.loads(line)["apis"] for line in output.splitlines()]
+    assert list(apis) == ["JoinGroup"]
+    assert apis["JoinGroup"]["errors"] == {"MEMBER_ID_REQUIRED": apis["JoinGroup"]["exchanges"]}
+
+
+def test_bodies_are_written_for_nobody() -> None:
+    options = engine_options(SniffOptions(display=Display(stats_s=1), filters=Filters(topics=frozenset({"t"}))))
+    assert options.exchange_columns is not None
+    assert not options.exchange_columns & {"request", "response"}
+    assert "topics" in options.exchange_columns
