@@ -71,6 +71,15 @@ DecodeAsOption = Annotated[
         "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
     ),
 ]
+KeyLogOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tls-keylog",
+        metavar="FILE",
+        help="Read TLS with the secrets in this file (SSLKEYLOGFILE), which may grow meanwhile; may be repeated. "
+        "Those in pcapng files are used anyway.",
+    ),
+]
 SecretsOption = Annotated[
     bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
 ]
@@ -167,6 +176,7 @@ def sniff(
     count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
     colour: Annotated[
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
     ] = None,
@@ -210,6 +220,7 @@ def sniff(
         ),
         ports=_ports(port),
         decode_as=_ports(decode_as),
+        key_logs=tuple(tls_keylog or ()),
         show_secrets=show_secrets,
         secret_names=_secret_names(secret_name),
     )
@@ -248,6 +259,7 @@ def analyze(
     ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
 ) -> None:
@@ -284,6 +296,7 @@ def analyze(
             spark=None if in_process else spark,
             ports=_ports(port),
             decode_as=_ports(decode_as),
+            key_logs=tuple(tls_keylog or ()),
             reveal_secrets=show_secrets,
             secret_names=_secret_names(secret_name),
             remark=remark,

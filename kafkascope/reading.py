@@ -31,6 +31,7 @@ from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
 
 if TYPE_CHECKING:
     from kafkascope.rehearsal import Rehearsal
+    from kafkascope.sniffer.sources.key_log import Secrets
     from kafkascope.sniffer.sources.live import LiveSource
 
 BETWEEN_NEWS_S = 1
@@ -120,7 +121,10 @@ class Reading:
         with ProgressBar("compare files", shown=len(self._paths) > 1):
             self.joined = compare_files(self._paths)
         self.capture: Capture = open_capture(self._paths, joined=self.joined)
-        self._options = replace(options, session=replace(options.session, ranks=self.capture.ranks))
+        self._secrets = _secrets(options, self.capture.has_secrets, is_growing=self.is_stream)
+        keys = self._secrets.keys if self._secrets else None
+        session = replace(options.session, ranks=self.capture.ranks, keys=keys)
+        self._options = replace(options, session=session)
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
@@ -158,6 +162,8 @@ class Reading:
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
+            if self._secrets is not None:
+                self._secrets.take(self.capture.take_secrets())
             yield self._engine.take(dissected.segments)
         yield from self._engine.last()
 
@@ -197,7 +203,8 @@ class Reading:
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
-        return list(IssueLog([*self.capture.issues, *self._issues, *self._engine.issues]))
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        return list(IssueLog([*self.capture.issues, *of_keys, *self._issues, *self._engine.issues]))
 
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
@@ -256,6 +263,8 @@ class Reading:
 
     def __exit__(self, *_: object) -> None:
         self.capture.close()
+        if self._secrets is not None:
+            self._secrets.close()
 
 
 class Listening:
@@ -268,6 +277,9 @@ class Listening:
     ) -> None:
         """The source is closed at the end; clock tells seconds."""
         when_compiling(_compile_beside)
+        self._secrets = _secrets(options, False, is_growing=True)
+        if self._secrets is not None:
+            options = replace(options, session=replace(options.session, keys=self._secrets.keys))
         self._options = options
         self._engine = Engine(options)
         self._issues = IssueLog()
@@ -290,6 +302,8 @@ class Listening:
             dissected = dissect(packets)
             for issue in dissected.issues:
                 self._issues.add(issue)
+            if self._secrets is not None:
+                self._secrets.take(())
             for tables in self._engine.feed(dissected.segments):
                 yield Batch(tables, self._engine.endpoints)
         for tables in self._engine.finish():
@@ -336,7 +350,15 @@ class Listening:
         """What was captured, what the kernel dropped, and what could not be read."""
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
-        issues = [*self._source.issues, *self._issues, *self._engine.issues, *self._engine.faults, *self._faults]
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        issues = [
+            *self._source.issues,
+            *of_keys,
+            *self._issues,
+            *self._engine.issues,
+            *self._engine.faults,
+            *self._faults,
+        ]
         for issue in IssueLog(issues):
             if issue.kind != "kernel_drops":
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
@@ -348,6 +370,17 @@ class Listening:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
+        if self._secrets is not None:
+            self._secrets.close()
+
+
+def _secrets(options: EngineOptions, are_embedded: bool, is_growing: bool) -> Secrets | None:
+    """Where secrets of TLS sessions come from; None if from nowhere. Raises SourceError if a key log cannot be read."""
+    if not options.session.key_logs and not are_embedded:
+        return None
+    from kafkascope.sniffer.sources.key_log import Secrets
+
+    return Secrets(options.session.key_logs, are_embedded, is_growing)
 
 
 def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
