@@ -17,7 +17,15 @@ from kafkascope.decoders.kernels import when_compiling
 from kafkascope.engine import Completed, Engine, EngineOptions, Tables
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
-from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark, unreadable_remark
+from kafkascope.reports.columns.remarks import (
+    PORTS_SHOWN,
+    no_kafka,
+    not_taken,
+    not_taken_remark,
+    tls_remark,
+    tls_talk_remark,
+    unreadable_remark,
+)
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
@@ -388,6 +396,8 @@ def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
     connections = engine.connections
     if tls := {str(port): count for (port, protocol), count in connections.items() if protocol == "tls"}:
         yield tls_remark(tls)
+        for port, talk in sorted(engine.tls_talks.items(), key=lambda one: (-one[1].requests, one[0]))[:PORTS_SHOWN]:
+            yield tls_talk_remark(port, talk)
     if others := not_taken(connections, options.session.ports):
         yield not_taken_remark(others)
 

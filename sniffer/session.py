@@ -313,6 +313,7 @@ class Session:
             rtt_client_mean_ms=of_broker.rtt_mean_ms,
             rtt_broker_min_ms=of_client.rtt_min_ms,
             rtt_broker_mean_ms=of_client.rtt_mean_ms,
+            **({} if tls is None else tls.facts()),
         )
 
 

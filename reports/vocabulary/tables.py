@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -51,7 +51,34 @@ CONNECTIONS = described(
         ("client_id", pa.string(), "the client's name for itself, of the first request that has one"),
         ("software", pa.string(), "name of the client library (ApiVersions, KIP-511)"),
         ("software_version", pa.string(), "version of the client library (KIP-511)"),
-        ("security", pa.string(), "plaintext, a SASL mechanism, tls"),
+        ("security", pa.string(), "plaintext, a SASL mechanism, tls (without SASL, or not read)"),
+        ("tls_version", pa.string(), "what client and broker agreed on; null: no TLS, as in all of these columns"),
+        ("tls_cipher", pa.string(), "the cipher suite, without the key exchange"),
+        ("tls_server_name", pa.string(), "host that the client asked for (SNI)"),
+        ("tls_alpn", pa.string(), "protocol that was agreed on (ALPN)"),
+        (
+            "tls_certificate_names",
+            pa.list_(pa.string()),
+            "whom the broker's certificate names; of TLS 1.3 only where it was opened",
+        ),
+        ("tls_certificate_from", TIME, "when it begins to hold"),
+        ("tls_certificate_until", TIME, "when it ends to hold"),
+        ("tls_alert", pa.string(), "the first alert (RFC 8446, 6); encrypted: its reason was not opened"),
+        ("tls_alert_by", pa.string(), "who sent it: client, broker"),
+        ("tls_opened", pa.bool_(), "whether it was read with secrets that somebody logged"),
+        (
+            "tls_requests",
+            pa.int64(),
+            "inferred, where it was not opened: times that the client sent something and the broker then answered; "
+            "requests are as many or more",
+        ),
+        ("tls_first_request", TIME, "inferred: when it began with them"),
+        ("tls_last_answer", TIME, "inferred: when the last answer began"),
+        (
+            "tls_answer_ms",
+            pa.float64(),
+            "inferred: median of the milliseconds from such a request's end to the answer's begin",
+        ),
         ("packets", pa.int64(), "packets, both directions"),
         ("bytes_up", pa.int64(), "payload from client to broker on the wire, each byte once"),
         ("bytes_down", pa.int64(), "payload from broker to client on the wire, each byte once"),

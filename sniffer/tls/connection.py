@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,8 @@ from kafkascope.sniffer.tls import keys as key_log
 from kafkascope.sniffer.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, ServerHello
 from kafkascope.sniffer.tls.keys import Keys
 from kafkascope.sniffer.tls.suites import SUITES, SUITES_OF_1_3
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.tls.turns import Sent, Turns
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 if TYPE_CHECKING:
     from kafkascope.sniffer.tls.protection import Protection
@@ -149,6 +150,7 @@ class TlsConnection:
         self.alpn: str | None = None
         self.certificates: list[bytes | None] = [None, None]  # of client and server
         self.alerts: list[Alert] = []
+        self.turns = Turns()
         self._last = 0  # highest number of its packets
         self._answered = 0  # number of the packet with the server's hello
         self._is_retried = False
@@ -181,6 +183,8 @@ class TlsConnection:
             for part in new:
                 self._last = max(self._last, part.number if isinstance(part, Loss) else int(part.rows[:, NUMBER].max()))
         self._go_on()
+        if not self.may_open:
+            self._settle()
         return self._taken()
 
     def finish(self) -> list[list[Plain]]:
@@ -188,6 +192,7 @@ class TlsConnection:
         for stream in self.streams:
             stream.has_ended = True
         self._go_on()
+        self._settle()
         return self._taken()
 
     def _taken(self) -> list[list[Plain]]:
@@ -226,6 +231,35 @@ class TlsConnection:
                 _, number, at = stream.rows[-1, [END, NUMBER, AT]].tolist()
                 found.append(Issue("tls_incomplete_record", detail, connection, at, number))
         return found
+
+    def facts(self) -> dict[str, Any]:
+        """What the table of connections says of it, by column."""
+        answer, certificate = self.answer, None
+        if (data := self.certificates[SERVER]) is not None:
+            from kafkascope.sniffer.tls.certificates import read_certificate
+
+            certificate = read_certificate(data)
+        suite = SUITES.get(answer.suite) if answer else None
+        version = hs.VERSIONS.get(answer.version, f"0x{answer.version:04x}") if answer else None
+        alert = self.alerts[0] if self.alerts else None
+        turns = None if self.is_opened else self.turns
+        usual = turns.usual_time if turns else None
+        return {
+            "tls_version": version,
+            "tls_cipher": suite.name if suite else f"0x{answer.suite:04x}" if answer else None,
+            "tls_server_name": self.hello.server_name if self.hello else None,
+            "tls_alpn": self.alpn,
+            "tls_certificate_names": certificate.names if certificate else None,
+            "tls_certificate_from": certificate.begins if certificate else None,
+            "tls_certificate_until": certificate.ends if certificate else None,
+            "tls_alert": alert.name if alert else None,
+            "tls_alert_by": None if alert is None else "client" if alert.direction == self.client else "broker",
+            "tls_opened": self.is_opened,
+            "tls_requests": turns.requests if turns else None,
+            "tls_first_request": _time(turns.first) if turns else None,
+            "tls_last_answer": _time(turns.last) if turns else None,
+            "tls_answer_ms": None if usual is None else usual / MILLISECOND_NS,
+        }
 
     # --- records of a stream -----------------------------------------------------------------------------------------
 
@@ -288,6 +322,8 @@ class TlsConnection:
         kind = header[0]
         if stream.given_up is not None:
             self._look_at(stream, kind, fragment, begin, len(fragment))
+            if kind == APPLICATION_DATA:
+                self._hear(stream, begin, len(fragment))
             return Step.TAKEN
         if kind == CHANGE_CIPHER_SPEC and self._is_retried:
             return Step.TAKEN  # it stands there for the sake of others (RFC 8446, D.4), before the server's hello too
@@ -538,6 +574,18 @@ class TlsConnection:
             stream.protection = stream.protection.next()
             stream.sequence = 0
 
+    def _hear(self, stream: Stream, begin: int, size: int) -> None:
+        """A record with data of the application, or of the end of a handshake of TLS 1.3."""
+        if self.is_opened:
+            return
+        row = self._row(stream, begin + HEADER + size)
+        moment = max(int(row[NUMBER]), stream.latest[0])
+        if self.turns.hear(Sent(moment, stream.direction, int(row[AT]), size)):
+            self._settle()
+
+    def _settle(self) -> None:
+        self.turns.settle(self.client, self.answer is None or self.answer.version == TLS_1_3)
+
     def _alert(self, stream: Stream, content: bytes, place: int) -> None:
         if len(self.alerts) < 8:
             name = hs.ALERTS.get(content[1], f"alert {content[1]}") if len(content) == 2 else "encrypted"
@@ -725,6 +773,10 @@ class TlsConnection:
             if of_record[NUMBER] > row[NUMBER]:
                 row[NUMBER], row[AT] = of_record[NUMBER], of_record[AT]
             stream.plain.append(Plain(b"", max(lost, 1), begin, row))
+
+
+def _time(at: int) -> int | None:
+    return None if at == NO_TIME else at
 
 
 def _in_order(rows: I64, stream: Stream) -> I64:

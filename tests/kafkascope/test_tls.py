@@ -41,6 +41,25 @@ def test_without_a_key_log_nothing_is_opened(command: Command) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+def test_what_shows_without_keys_is_what_they_open() -> None:
+    """Turns are requests, or fewer where several are sent at once; names and dates are those of the certificate."""
+    shut, opened = kafkascope.read(CAPTURE).connections, kafkascope.read(WITH_SECRETS).connections
+    both = shut.merge(opened[["connection", "exchanges", "tls_opened"]], on="connection", suffixes=("", "_with_keys"))
+    known = both[both.tls_opened_with_keys.fillna(False) & (both.exchanges_with_keys > 0)]
+    assert len(known) == 21
+    assert (known.tls_requests - known.exchanges_with_keys).between(-1, 0).all()
+    assert (known.tls_requests == known.exchanges_with_keys).sum() >= 19
+    refused = shut[shut.tls_alert == "bad_certificate"]
+    assert set(refused.tls_alert_by) == {"broker"}
+    names = shut[shut.tls_version == "TLS 1.2"].tls_certificate_names
+    assert {tuple(one) for one in names} == {("lab-broker", "10.77.58.11")}
+
+
+def test_what_shows_without_keys_is_said(command: Command) -> None:
+    said = command("sniff", "-r", str(CAPTURE), "--port", "9096").stderr
+    assert re.search("port 9096: [0-9]+ connections with TLS, [0-9]+ requests.* answers in .* ms [(]inferred", said)
+
+
 def test_what_is_opened_is_what_tshark_opens() -> None:
     """As many bytes of each connection, both ways."""
     needs.needs("tshark")

@@ -18,7 +18,7 @@ from kafkascope.sniffer.tls import connection as tls
 from kafkascope.sniffer.tls.keys import Keys
 from kafkascope.sniffer.tls.stage import TlsStage
 from tests.paths import DATA
-from tests.sniffer.tls.tls_conversation import Talk, TlsConversation
+from tests.sniffer.tls.tls_conversation import UNTIL, Talk, TlsConversation
 from tests.sniffer.written_runs import Run, runs
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -292,6 +292,45 @@ def damaged_talk(version: ssl.TLSVersion) -> Talk:
     if version not in TALKS:
         TALKS[version] = TlsConversation(version).talk(*SAID)
     return TALKS[version]
+
+
+@pytest.mark.parametrize("version", [V12, V13])
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_requests_are_counted_without_keys(version: ssl.TLSVersion, batch: int) -> None:
+    """Each was answered in three packets' time; alerts at the end, and tickets, are none."""
+    talk = TlsConversation(version).talk(*[b"a question of some bytes", b"tell" * 9] * 9, b"x" * 40_000, b"y" * 20_000)
+    rows = rows_of(talk, 100_000)
+    stage, _ = fed(None, [rows[at : at + batch] for at in range(0, len(rows), batch)])
+    one = stage.of(1)
+    assert one is not None
+    facts = one.facts()
+    assert (facts["tls_requests"], facts["tls_answer_ms"], facts["tls_opened"]) == (10, 0.001, False)
+    assert facts["tls_version"] == {V12: "TLS 1.2", V13: "TLS 1.3"}[version]
+    assert facts["tls_server_name"] == "broker-1.example"
+    said_in_clear = (facts["tls_alpn"], facts["tls_certificate_names"])
+    named = ("broker one", "broker-1.example", "kafka.example")
+    assert said_in_clear == (("kafka", named) if version == V12 else (None, None))
+    if version == V12:
+        assert facts["tls_certificate_until"] == int(UNTIL.timestamp()) * 10**9
+
+
+def test_the_certificate_of_tls_1_3_is_read_with_keys() -> None:
+    talk = TlsConversation(V13).talk(*SAID)
+    stage, _ = fed(keys_of(talk), [rows_of(talk)])
+    one = stage.of(1)
+    assert one is not None
+    facts = one.facts()
+    assert facts["tls_certificate_names"] == ("broker one", "broker-1.example", "kafka.example")
+    assert (facts["tls_alpn"], facts["tls_requests"], facts["tls_alert"]) == ("kafka", None, "close_notify")
+
+
+def test_an_alert_is_told_with_its_sender() -> None:
+    talk = TlsConversation(V12).talk()
+    alert = Run(1, 1, 0, b"\x15\x03\x03\0\x02\x02\x2a", 2)
+    stage, _ = fed(None, [[Run(1, 0, 0, talk.wire[0][1], 1), alert]])
+    one = stage.of(1)
+    assert one is not None
+    assert (one.facts()["tls_alert"], one.facts()["tls_alert_by"]) == ("bad_certificate", "broker")
 
 
 def test_what_is_no_tls_passes_as_it_is() -> None:
