@@ -388,6 +388,8 @@ def _secrets(options: EngineOptions, are_embedded: bool, is_growing: bool) -> Se
         return None
     from kafkascope.sniffer.sources.key_log import Secrets
 
+    if is_growing:  # not when the first of its packets has come
+        from kafkascope.sniffer.tls import protection, stage  # noqa: F401
     return Secrets(options.session.key_logs, are_embedded, is_growing)
 
 

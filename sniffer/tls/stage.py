@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kafkascope.sniffer.columns import Runs
+from kafkascope.sniffer.columns import U8, Runs
 from kafkascope.sniffer.frames import copy_runs
 from kafkascope.sniffer.recognise import begins_like_tls
 from kafkascope.sniffer.tls import connection as tls
@@ -141,11 +141,16 @@ def _bytes(runs: Runs) -> bytes:
     return target.tobytes()
 
 
+def _writable(data: bytes) -> U8:
+    """Bytes as kernels have them from packets: those that are read-only are of another type, and compiled for again."""
+    return np.frombuffer(bytearray(data), np.uint8)
+
+
 def _compact(runs: Runs) -> Runs:
     """The same rows with a copy of their bytes alone."""
     is_gap = runs.start < 0
     lengths = np.where(is_gap, 0, runs.length)
-    data = np.frombuffer(_bytes(_rows(runs, ~is_gap)), np.uint8)
+    data = _writable(_bytes(_rows(runs, ~is_gap)))
     start = np.where(is_gap, -1, np.cumsum(lengths) - lengths)
     return Runs(data, **{**_columns(runs), "start": start})
 
@@ -182,7 +187,7 @@ def _plain_runs(connection: int, direction: int, plain: Sequence[Plain]) -> Runs
     lengths = np.array([one.lost or len(one.content) for one in plain], np.int64)
     rows = np.stack([one.row for one in plain])
     return Runs(
-        data=np.frombuffer(b"".join(one.content for one in plain), np.uint8),
+        data=_writable(b"".join(one.content for one in plain)),
         connection=np.full(count, connection, np.int64),
         direction=np.full(count, direction, np.int8),
         offset=np.array([one.end for one in plain], np.int64) - lengths,

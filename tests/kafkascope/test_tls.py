@@ -6,14 +6,20 @@ import json
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kafkascope
 from kafkascope.engine import EngineOptions
+from kafkascope.reading import Listening
+from kafkascope.sniffer.columns import Packets
+from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
+from kafkascope.sniffer.sources.files import open_capture
 from tests import needs
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_parity import same_tables
@@ -101,6 +107,62 @@ def test_spark_opens_with_a_key_log_what_one_process_does(spark: Any, tmp_path: 
         partitions=3,
     )
     same_tables(here, tmp_path / "out")
+
+
+class Replayed:
+    """The recording as a live source, and its key log as clients write it: a session's lines come some packets late."""
+
+    def __init__(self, key_log: Path, late: int) -> None:
+        self.issues: list[Issue] = []
+        self.is_partial = False
+        self._key_log = key_log
+        self._late = late
+        self._packets = 0
+
+    def __iter__(self) -> Iterator[Packets]:
+        lines: dict[bytes, list[bytes]] = {}  # of each session
+        for line in KEY_LOG.read_bytes().splitlines(keepends=True):
+            lines.setdefault(line.split()[1], []).append(line)
+        written = bytearray()
+        due: list[tuple[int, bytes]] = []
+        for packets in open_capture(str(CAPTURE), batch_bytes=1 << 12):
+            self._packets = int(packets.number[-1])
+            data = packets.data.tobytes()
+            for random in [one for one in lines if bytes.fromhex(one.decode()) in data]:
+                due.append((self._packets + self._late, b"".join(lines.pop(random))))
+            for moment, text in tuple(due):
+                if moment <= self._packets:
+                    due.remove((moment, text))
+                    for part in (text[:99], text[99:]):
+                        written += part
+                        self._key_log.write_bytes(written)
+            yield packets
+
+    def statistics(self) -> tuple[int, int]:
+        return self._packets, 0
+
+    def stop(self) -> None:
+        """It ends by itself."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("late", [0, 5])
+def test_live_a_key_log_is_followed(tmp_path: Path, late: int) -> None:
+    """What comes of it is what a key log gives that is there from the beginning."""
+    log = tmp_path / "keys"
+    options = EngineOptions(views=frozenset(), session=SessionOptions(key_logs=(str(log),)))
+    columns = ["connection", "number", "api", "outcome", "requested", "answered", "request_packet", "response"]
+
+    def rows(tables: Iterable[pa.Table]) -> list[dict[str, Any]]:
+        found = pa.concat_tables(tables).select(columns).to_pylist()
+        return sorted(found, key=lambda row: (row["connection"], row["number"]))
+
+    with Listening(Replayed(log, late), options) as listening:  # type: ignore[arg-type]
+        live = rows(batch.tables["exchanges"] for batch in listening.batches() if "exchanges" in batch.tables)
+        assert not any("key log" in remark for remark in listening.remarks() if "tls-keylog" not in remark)
+    assert live == rows([kafkascope.read(CAPTURE, tls_keylog=KEY_LOG, answers=False).arrow("exchanges")])
 
 
 def test_secrets_in_mid_file_open_the_same_everywhere(spark: Any, tmp_path: Path) -> None:
