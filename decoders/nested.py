@@ -67,12 +67,14 @@ def decode_nested_record(
         return record
     fields = record["value"]
     if fields["_definition"] == "GroupMetadataValue":
-        known = Knowledge(fields["protocolType"], fields["protocol"])
+        known = Knowledge(
+            fields["protocolType"], fields["protocol"], reveal_secrets=reveal_secrets, secret_names=secret_names
+        )
         fields = replaced(fields, "members[].subscription", _metadata(known))
         fields = replaced(fields, "members[].assignment", _assignment(known))
     elif fields["_definition"] == "ConsumerGroupMemberMetadataValue":
         path = "classicMemberMetadata.supportedProtocols[].metadata"
-        fields = replaced(fields, path, _metadata(Knowledge("consumer"), name_field="name"))
+        fields = replaced(fields, path, _metadata(Knowledge("consumer", reveal_secrets=reveal_secrets), "name"))
     if not reveal_secrets:
         fields = redaction.redact_record(fields["_definition"], fields, more=secret_names)
     return record | {"value": fields}
@@ -87,12 +89,36 @@ def _or_bytes(data: bytes, decoder: Callable[[], Payload | None]) -> Any:
     return data if payload is None else payload.as_dict()
 
 
+def _of_member(found: Any, known: Knowledge) -> Any:
+    """What a member of a group told others, without what may be a secret: bytes in no known form, users in addresses.
+
+    Applications put there what they like.
+    """
+    if known.reveal_secrets:
+        return found
+    if isinstance(found, bytes):
+        return REDACTED if found else found
+    if isinstance(found, list):
+        return [_of_member(element, known) for element in found]
+    if not isinstance(found, dict):
+        return found
+    return {
+        name: REDACTED
+        if name in _ADDRESSES and isinstance(value, str) and redaction.holds_secret(value, more=known.secret_names)
+        else _of_member(value, known)
+        for name, value in found.items()
+    }
+
+
+_ADDRESSES = frozenset({"url", "leaderUrl"})  # of Connect's workers
+
+
 def _metadata(known: Knowledge, name_field: str | None = None) -> Callable[[Body, bytes], Any]:
     """For replaced: the metadata of a member. name_field: the sibling with the protocol's name, if there is one."""
 
     def replacement(siblings: Body, data: bytes) -> Any:
         name = known.protocol_name if name_field is None else siblings[name_field]
-        return _or_bytes(data, lambda: decode_member_metadata(data, known.protocol_type, name))
+        return _of_member(_or_bytes(data, lambda: decode_member_metadata(data, known.protocol_type, name)), known)
 
     return replacement
 
@@ -101,7 +127,8 @@ def _assignment(known: Knowledge) -> Callable[[Body, bytes], Any]:
     """For replaced: the assignment of a member."""
 
     def replacement(_: Body, data: bytes) -> Any:
-        return _or_bytes(data, lambda: decode_member_assignment(data, known.protocol_type, known.protocol_name))
+        found = _or_bytes(data, lambda: decode_member_assignment(data, known.protocol_type, known.protocol_name))
+        return _of_member(found, known)
 
     return replacement
 

@@ -62,6 +62,7 @@ def run(
     spark: SparkOptions | None,
     ports: frozenset[int],
     decode_as: frozenset[int],
+    key_logs: tuple[str, ...],
     reveal_secrets: bool,
     secret_names: tuple[str, ...],
     remark: Remark,
@@ -69,7 +70,7 @@ def run(
     """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=SessionOptions(ports=ports, decode_as=decode_as),
+        session=SessionOptions(ports=ports, decode_as=decode_as, key_logs=key_logs),
         reveal_secrets=reveal_secrets,
         secret_names=secret_names,
     )

@@ -262,6 +262,10 @@ class Capture(Answering):
         )
 
 
+def _paths(given: str | Path | Iterable[str | Path]) -> list[str]:
+    return [str(given)] if isinstance(given, str | Path) else [str(one) for one in given]
+
+
 def read(
     path: str | Path | Iterable[str | Path],
     records: bool = False,
@@ -272,6 +276,7 @@ def read(
     decode_as: Iterable[int] = (),
     reveal_secrets: bool = False,
     secret_names: Iterable[str] = (),
+    tls_keylog: str | Path | Iterable[str | Path] = (),
     spool_bytes: int | None = None,
 ) -> Any:
     """Read captures (files, directories, globs) into tables.
@@ -285,6 +290,9 @@ def read(
     secret_names are regular expressions for names of configurations whose values are hidden too, besides those that
     are known (``decoders.redaction.SECRET_NAMES``); ValueError if one is none. reveal_secrets shows all.
 
+    tls_keylog names files with secrets of TLS sessions (SSLKEYLOGFILE), with which what they carry is read; those in
+    pcapng files are used anyway.
+
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
@@ -292,10 +300,12 @@ def read(
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
     >>> cap.exchanges[cap.exchanges.api == "JoinGroup"][["client_id", "api_version", "latency_ms"]]
     """
-    paths = [str(path)] if isinstance(path, str | Path) else [str(p) for p in path]
+    paths = _paths(path)
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=SessionOptions(ports=frozenset(ports), decode_as=frozenset(decode_as)),
+        session=SessionOptions(
+            ports=frozenset(ports), decode_as=frozenset(decode_as), key_logs=tuple(_paths(tls_keylog))
+        ),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
     )

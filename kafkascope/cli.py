@@ -125,6 +125,15 @@ DecodeAsOption = Annotated[
         "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
     ),
 ]
+KeyLogOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tls-keylog",
+        metavar="FILE",
+        help="Read TLS with the secrets in this file (SSLKEYLOGFILE), which may grow meanwhile; may be repeated. "
+        "Those in pcapng files are used anyway.",
+    ),
+]
 SecretsOption = Annotated[
     bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
 ]
@@ -269,6 +278,7 @@ def sniff(
     ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
     colour: Annotated[
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
     ] = None,
@@ -326,6 +336,7 @@ def sniff(
         ),
         ports=_ports(port),
         decode_as=_ports(decode_as),
+        key_logs=tuple(tls_keylog or ()),
         show_secrets=show_secrets,
         secret_names=_secret_names(secret_name),
         metrics=_metrics_place(metrics),
@@ -379,6 +390,7 @@ def analyze(
     ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
 ) -> None:
@@ -419,6 +431,7 @@ def analyze(
             spark=None if in_process else spark,
             ports=_ports(port),
             decode_as=_ports(decode_as),
+            key_logs=tuple(tls_keylog or ()),
             reveal_secrets=show_secrets,
             secret_names=_secret_names(secret_name),
             remark=remark,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from kafkascope.reports.columns.remarks import MOST_TALKS, TlsTalk
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import View
 from kafkascope.reports.rows.builder import TableBuilder
@@ -103,6 +104,7 @@ class Engine:
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
+        self.tls_talks: dict[int, TlsTalk] = {}  # of those with TLS that were not opened, by the broker's port
         self._faults_of_views = IssueLog()  # rows of issues at the end
 
     @property
@@ -157,6 +159,9 @@ class Engine:
         tables = self._builder.end_spans(completed.spans)
         if completed.ended:
             self.connections.update((row.broker_port, row.protocol) for row in completed.ended)
+            for row in completed.ended:
+                if row.tls_requests:
+                    self._take_talk(row)
             tables |= self._builder.end_connections(completed.ended, completed.issues)
         yield self._wanted_of(tables)
 
@@ -175,6 +180,15 @@ class Engine:
         spans, ended = session.spans(), session.ended()
         issues = [issue for row in ended for issue in session.issues.take(row.connection)]
         return Completed(exchanges, endpoints, spans, ended, issues)
+
+    def _take_talk(self, row: ConnectionRow) -> None:
+        talk = self.tls_talks.setdefault(row.broker_port, TlsTalk())
+        talk.connections += 1
+        talk.requests += row.tls_requests or 0
+        if row.tls_first_request is not None and row.tls_last_answer is not None:
+            talk.span_ns += row.tls_last_answer - row.tls_first_request
+        if row.tls_answer_ms is not None and len(talk.answers_ms) < MOST_TALKS:
+            talk.answers_ms.append(row.tls_answer_ms)
 
     def _wanted_of(self, tables: Tables) -> Tables:
         """Those of the tables that are wanted, and the rows that views make of them."""

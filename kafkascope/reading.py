@@ -18,7 +18,15 @@ from kafkascope.engine import Completed, Engine, EngineOptions, Tables
 from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
-from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark, unreadable_remark
+from kafkascope.reports.columns.remarks import (
+    PORTS_SHOWN,
+    no_kafka,
+    not_taken,
+    not_taken_remark,
+    tls_remark,
+    tls_talk_remark,
+    unreadable_remark,
+)
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
@@ -33,6 +41,7 @@ from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
 
 if TYPE_CHECKING:
     from kafkascope.rehearsal import Rehearsal
+    from kafkascope.sniffer.sources.key_log import Secrets
     from kafkascope.sniffer.sources.live import LiveSource
 
 BETWEEN_NEWS_S = 1
@@ -138,7 +147,9 @@ class Reading:
         with ProgressBar("compare files", shown=len(self._paths) > 1):
             self.joined = compare_files(self._paths)
         self.capture: Capture = open_capture(self._paths, joined=self.joined)
-        session = replace(options.session, ranks=self.capture.ranks)
+        self._secrets = _secrets(options, self.capture.has_secrets, is_growing=self.is_stream)
+        keys = self._secrets.keys if self._secrets else None
+        session = replace(options.session, ranks=self.capture.ranks, keys=keys)
         self._options = replace(options, session=session, origins=self.capture.origins)
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
@@ -179,6 +190,8 @@ class Reading:
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
+            if self._secrets is not None:
+                self._secrets.take(self.capture.take_secrets())
             yield self._engine.take(dissected.segments)
         yield from self._engine.last()
 
@@ -218,7 +231,8 @@ class Reading:
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
-        return list(IssueLog([*self.capture.issues, *self._issues, *self._engine.issues]))
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        return list(IssueLog([*self.capture.issues, *of_keys, *self._issues, *self._engine.issues]))
 
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
@@ -277,6 +291,8 @@ class Reading:
 
     def __exit__(self, *_: object) -> None:
         self.capture.close()
+        if self._secrets is not None:
+            self._secrets.close()
 
 
 class Listening:
@@ -293,6 +309,9 @@ class Listening:
     ) -> None:
         """The source is closed at the end; clock tells seconds."""
         when_compiling(_compile_beside)
+        self._secrets = _secrets(options, False, is_growing=True)
+        if self._secrets is not None:
+            options = replace(options, session=replace(options.session, keys=self._secrets.keys))
         self._options = replace(options, origins=source.origins)
         self._engine = Engine(self._options)
         self._issues = IssueLog()
@@ -317,6 +336,8 @@ class Listening:
             dissected = dissect(packets)
             for issue in dissected.issues:
                 self._issues.add(issue)
+            if self._secrets is not None:
+                self._secrets.take(())
             for tables in self._engine.feed(dissected.segments, hurried=self._source.is_behind):
                 yield self._batch(tables)
         for tables in self._engine.finish():
@@ -381,7 +402,15 @@ class Listening:
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         yield from self._seen.lines()
-        issues = [*self._source.issues, *self._issues, *self._engine.issues, *self._engine.faults, *self._faults]
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        issues = [
+            *self._source.issues,
+            *of_keys,
+            *self._issues,
+            *self._engine.issues,
+            *self._engine.faults,
+            *self._faults,
+        ]
         for issue in IssueLog(issues):
             if issue.kind != KERNEL_DROPS:
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
@@ -400,6 +429,19 @@ class Listening:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
+        if self._secrets is not None:
+            self._secrets.close()
+
+
+def _secrets(options: EngineOptions, are_embedded: bool, is_growing: bool) -> Secrets | None:
+    """Where secrets of TLS sessions come from; None if from nowhere. Raises SourceError if a key log cannot be read."""
+    if not options.session.key_logs and not are_embedded:
+        return None
+    from kafkascope.sniffer.sources.key_log import Secrets
+
+    if is_growing:  # not when the first of its packets has come
+        from kafkascope.sniffer.tls import protection, stage  # noqa: F401
+    return Secrets(options.session.key_logs, are_embedded, is_growing)
 
 
 def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
@@ -407,6 +449,8 @@ def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
     connections = engine.connections
     if tls := {str(port): count for (port, protocol), count in connections.items() if protocol == "tls"}:
         yield tls_remark(tls)
+        for port, talk in sorted(engine.tls_talks.items(), key=lambda one: (-one[1].requests, one[0]))[:PORTS_SHOWN]:
+            yield tls_talk_remark(port, talk)
     if others := not_taken(connections, options.session.ports):
         yield not_taken_remark(others)
 

@@ -152,6 +152,7 @@ class SniffOptions:
     filters: Filters = Filters()
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
+    key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
     show_secrets: bool = False
     secret_names: tuple[str, ...] = ()
     topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
@@ -533,7 +534,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
     least = EngineOptions(
         tables=frozenset(),
         exchange_columns=frozenset(),
-        session=SessionOptions(ports=options.ports, decode_as=options.decode_as),
+        session=SessionOptions(ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs),
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
         topic_names=options.topic_names,

@@ -186,3 +186,17 @@ class ConnectionRow:
     rtt_client_mean_ms: float | None
     rtt_broker_min_ms: float | None
     rtt_broker_mean_ms: float | None
+    tls_version: str | None = None  # all of these are None of connections without TLS
+    tls_cipher: str | None = None
+    tls_server_name: str | None = None  # that the client asked for
+    tls_alpn: str | None = None
+    tls_certificate_names: tuple[str, ...] | None = None  # of the broker
+    tls_certificate_from: int | None = None
+    tls_certificate_until: int | None = None
+    tls_alert: str | None = None  # the first
+    tls_alert_by: str | None = None  # client, broker
+    tls_opened: bool | None = None
+    tls_requests: int | None = None  # inferred, of what was not opened
+    tls_first_request: int | None = None
+    tls_last_answer: int | None = None
+    tls_answer_ms: float | None = None

@@ -149,6 +149,10 @@ class Conversations:
         slots = sorted(self._slots[connection] for connection in connections if connection in self._slots)
         return self._run(self._streams.ends(slots, self._held_used))
 
+    def has_begun(self, connection: int) -> bool:
+        """Whether anything came of it so far."""
+        return connection in self._slots
+
     def protocol(self, connection: int) -> str:
         """kafka, or what else was recognised; empty for a connection without payload."""
         slot = self._slots.get(connection)

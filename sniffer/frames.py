@@ -110,7 +110,8 @@ def _keys(streams: I64, numbers: I64, state: I64, keys: I64) -> None:
 
 
 @kernel
-def _copy(source: U8, starts: I64, lengths: I64, target: U8, places: I64) -> None:
+def copy_runs(source: U8, starts: I64, lengths: I64, target: U8, places: I64) -> None:
+    """Copy the bytes of runs to places of their own; gaps, and what does not fit, are passed over."""
     for row in range(starts.shape[0]):
         start = starts[row]
         place = places[row]
@@ -196,7 +197,7 @@ class Streams:
                     if waiting.size + size < waiting.need and not more[:, ROW_KIND].any():
                         chunk = np.empty(size, np.uint8)
                         lengths = more[:, ROW_BYTES].copy()
-                        _copy(data, starts[low:high].copy(), lengths, chunk, np.cumsum(lengths) - lengths)
+                        copy_runs(data, starts[low:high].copy(), lengths, chunk, np.cumsum(lengths) - lengths)
                         waiting.append(chunk, more)
                         asleep[low:high] = True
                     else:
@@ -220,7 +221,7 @@ class Streams:
         rows[:, ROW_START] = ends - rows[:, ROW_BYTES]
         used = int(ends[-1]) if ends.shape[0] else 0
         arena = np.empty(used + room, np.uint8)
-        _copy(data, sources, rows[:, ROW_BYTES].copy(), arena, rows[:, ROW_START].copy())
+        copy_runs(data, sources, rows[:, ROW_BYTES].copy(), arena, rows[:, ROW_START].copy())
         for stream, waiting in held:
             place = int(rows[np.searchsorted(streams, stream), ROW_START])
             for chunk in waiting.chunks:

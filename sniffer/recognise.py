@@ -20,7 +20,7 @@ from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
 from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
 from kafkascope.decoders.tape import Status, text_step, try_layouts, unsigned_varint
-from kafkascope.sniffer.columns import I32, I64, U8, Bool
+from kafkascope.sniffer.columns import I32, I64, U8, Bool, Runs
 
 CREDIBLE_KEY = 200  # at the start of a connection: known APIs end at 92
 CREDIBLE_VERSION = 200
@@ -224,6 +224,13 @@ METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATC
 
 def _is_tls(data: bytes) -> bool:
     return len(data) >= 3 and 0x14 <= data[0] <= 0x17 and data[1] == 3 and data[2] <= 4
+
+
+def begins_like_tls(runs: Runs) -> I64:
+    """Rows that begin a stream with the type of a TLS record (RFC 8446, 5.1): the versions behind it tell more."""
+    begins = np.flatnonzero((runs.offset == 0) & (runs.start >= 0))
+    first = runs.data[runs.start[begins]]
+    return begins[(first >= 0x14) & (first <= 0x17)]
 
 
 def _is_redis(data: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,12 @@ from kafkascope.sniffer.capture_points import Ranks
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges, Runs, Segments
 from kafkascope.sniffer.exchanges import FRAME_LIMIT, Conversations, Start
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.recognise import begins_like_tls
+
+if TYPE_CHECKING:
+    from kafkascope.sniffer.tls.connection import TlsConnection
+    from kafkascope.sniffer.tls.keys import Keys
+    from kafkascope.sniffer.tls.stage import TlsStage
 
 MOST_SPANS = 4096
 """Spans of a connection, of both sides, that wait until its bytes tell who is the client: five hours and more. Then it
@@ -26,6 +33,8 @@ class SessionOptions:
     decode_as: frozenset[int] = frozenset()  # brokers' ports on which everything is Kafka
     frame_limit: int = FRAME_LIMIT  # bytes of the largest frame that is believed
     ranks: Ranks | None = None  # of packets, where files were captured at several points at once
+    key_logs: tuple[str, ...] = ()  # files with secrets of TLS sessions
+    keys: Keys | None = None  # ... which are read: whoever reads packets does that; None: there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ class Session:
         self.options = options or SessionOptions()
         self._tcp = tcp.Connections(self.options.ranks)
         self._conversations = Conversations(self._starts, self.options.frame_limit)
+        self._tls_stage: TlsStage | None = None  # made, and imported, with the first connection that begins like TLS
         self.issues = IssueLog()
         self._ended_now: dict[int, tcp.TcpConnection] = {}
         self._rows: dict[int, ConnectionRow] = {}
@@ -115,7 +125,7 @@ class Session:
     def _take(self, runs: Runs) -> Exchanges:
         ended = self._tcp.ended()
         self._ended_now = {connection.connection: connection for connection in ended}
-        exchanges = self._conversations.feed(runs)
+        exchanges = self._conversations.feed(self._opened(runs))
         if ended:
             exchanges = _joined(exchanges, self._conversations.end(self._ended_now))
         self._take_spans(self._tcp.spans())
@@ -123,6 +133,8 @@ class Session:
             for summary in ended:
                 self._rows[summary.connection] = self._connection_row(summary)
                 self._conversations.forget(summary.connection)
+                if self._tls_stage is not None:
+                    self._tls_stage.forget(summary.connection)
                 self._known.pop(summary.connection, None)
             self._ended_now = {}
         for log in (self._tcp.issues, self._conversations.issues):
@@ -131,6 +143,19 @@ class Session:
         self._tcp.issues = IssueLog()
         self._conversations.issues = IssueLog()
         return exchanges
+
+    def _opened(self, runs: Runs) -> Runs:
+        """What is said in streams: bytes of TLS are opened, where that can be."""
+        if self._tls_stage is None:
+            if not begins_like_tls(runs).size:
+                return runs
+            from kafkascope.sniffer.tls.stage import TlsStage
+
+            self._tls_stage = TlsStage(self.options.keys, self._conversations.has_begun)
+        return self._tls_stage.feed(runs, self._ended_now)
+
+    def _tls(self, connection: int) -> TlsConnection | None:
+        return None if self._tls_stage is None else self._tls_stage.of(connection)
 
     def _take_spans(self, new: tcp.Spans) -> None:
         """Hand out spans of connections that are settled or have ended; the others wait."""
@@ -165,9 +190,13 @@ class Session:
         return (
             connection in self._parties
             or connection in self._ended_now
-            or self._conversations.is_settled(connection)
+            or self._is_settled(connection)
             or sum(map(len, self._waiting.get(connection, ()))) + more > MOST_SPANS
         )
+
+    def _is_settled(self, connection: int) -> bool:
+        tls = self._tls(connection)
+        return self._conversations.is_settled(connection) or (tls is not None and not tls.may_open)
 
     def _look_up(self, connections: list[int]) -> dict[int, tcp.TcpConnection]:
         found = {c: self._ended_now[c] for c in connections if c in self._ended_now}
@@ -184,8 +213,13 @@ class Session:
                 client = 0
             elif summary.source_port in self.options.decode_as:
                 client = 1
-            starts[connection] = Start(summary.opened is not None, client)
+            starts[connection] = Start(summary.opened is not None or self._has_hello(connection), client)
         return starts
+
+    def _has_hello(self, connection: int) -> bool:
+        """Whether the side that was seen first begins TLS: what it says then is had from the beginning."""
+        tls = self._tls(connection)
+        return tls is not None and tls.hello is not None and tls.client == 0
 
     def _client_is_source(self, summary: tcp.TcpConnection) -> bool:
         """By the bytes; else the side that opened the connection; else the one with the higher port."""
@@ -214,6 +248,11 @@ class Session:
         if summary.reset_by_source is not None:
             reset_by = "client" if summary.reset_by_source == (client == 0) else "broker"
         protocol = self._conversations.protocol(connection)
+        tls = self._tls(connection)
+        if tls is not None:
+            protocol = "tls" if protocol == "empty" else protocol
+            for issue in tls.issues(connection, summary.first_seen):
+                self.issues.add(issue)
         exchanges = self._conversations.count(connection)
         if protocol == "kafka" and exchanges:
             packets = (summary.source_packets, summary.target_packets)
@@ -274,6 +313,7 @@ class Session:
             rtt_client_mean_ms=of_broker.rtt_mean_ms,
             rtt_broker_min_ms=of_client.rtt_min_ms,
             rtt_broker_mean_ms=of_client.rtt_mean_ms,
+            **({} if tls is None else tls.facts()),
         )
 
 

@@ -28,8 +28,10 @@ from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.origins import CapturedFile, Origins
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, captured_file, find_files, growth
+from kafkascope.sniffer.sources.key_log import read_key_logs
 from kafkascope.sniffer.sources.places import origin_name
-from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
+from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, secrets, time_span
+from kafkascope.sniffer.tls.keys import KEY_LOG, Keys
 from kafkascope.spark import tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
 from kafkascope.spark.parcels import SPARK_SCHEMA
@@ -156,10 +158,11 @@ class _Run(Pipeline):
     def decode(self, summary: Summary) -> Iterator[Written]:
         """Index the files, and decode their packets by connection."""
         self._splits, clocks = self._index()
+        issues = self._read_keys()
         summary.captures = sorted(capture_name(ranges[0].path) for ranges in self._work.files)
         summary.files = captured(self._splits)
         summary.clocks = [clock_row(clock) for clock in clocks]
-        yield from self._decode([*self._work.issues, *clock_issues(clocks)])
+        yield from self._decode([*self._work.issues, *clock_issues(clocks), *issues])
 
     def late_issues(self) -> Iterable[Issue]:
         """That files have grown."""
@@ -189,6 +192,18 @@ class _Run(Pipeline):
         origins = Origins((origin_name(path) for path, _ in files), (first for _, first in files))
         self.options = replace(self.options, session=session, origins=origins)
         return splits, () if joined is None else joined.clocks
+
+    def _read_keys(self) -> list[Issue]:
+        """Let tasks have the secrets of TLS sessions; what of them could not be taken in."""
+        keys = Keys()
+        read_key_logs(self.options.session.key_logs, keys)
+        for secret in secrets(self._splits):
+            if secret.kind == KEY_LOG:
+                keys.add(secret.data, secret.packet)
+                keys.may_grow |= secret.packet > 0
+        if keys.since is not None:
+            self.options = replace(self.options, session=replace(self.options.session, keys=keys))
+        return keys.issues()
 
     def _compare(self, files: Sequence[Sequence[SplitIndex]], splits: Sequence[Split]) -> Joined | None:
         """As ``sniffer.comparison.compare_files`` does it in one process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkascope.reports.columns.text import counted
@@ -48,7 +49,32 @@ def tls_remark(connections: Mapping[str, int]) -> str:
     return (
         f"{counted(count, 'connection')} {are} encrypted with TLS, to {'port' if len(ports) == 1 else 'ports'} "
         f"{', '.join(ports[:PORTS_SHOWN])}{more}: what is in {them} cannot be read; "
-        "capture where it is in the clear, such as a plaintext listener"
+        "capture where it is in the clear, such as a plaintext listener, or give the secrets that clients or brokers "
+        "log (--tls-keylog)"
+    )
+
+
+@dataclass(slots=True)
+class TlsTalk:
+    """What shows of connections with TLS to one port that were not opened, by when records were sent: inferred."""
+
+    connections: int = 0
+    requests: int = 0
+    span_ns: int = 0  # of all connections together, from the first request to the last answer
+    answers_ms: list[float] = field(default_factory=list)  # the usual one of each connection
+
+
+MOST_TALKS = 10_000  # connections of a port whose answers' times are kept
+
+
+def tls_talk_remark(port: int, talk: TlsTalk) -> str:
+    """What to say of them (at least one request)."""
+    rate = f", {talk.requests / (talk.span_ns / 1e9):,.3g} a second on each" if talk.span_ns > 10**9 else ""
+    usual = sorted(talk.answers_ms)
+    answers = f", answers in {usual[len(usual) // 2]:,.3g} ms" if usual else ""
+    return (
+        f"port {port}: {counted(talk.connections, 'connection')} with TLS, {counted(talk.requests, 'request')}"
+        f"{rate}{answers} (inferred from when records were sent)"
     )
 
 

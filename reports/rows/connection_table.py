@@ -55,7 +55,7 @@ def connection_table(
 
 def _security(row: ConnectionRow, introduction: Introduction) -> str | None:
     if row.protocol == "kafka":
-        return introduction.mechanism or "plaintext"
+        return introduction.mechanism or ("tls" if row.tls_opened else "plaintext")
     return "tls" if row.protocol == "tls" else None
 
 

@@ -36,7 +36,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "interfaces_left_out": IssueKind(
         "a file describes too many interfaces to keep", "packets of the others are missing"
     ),
-    "secrets_left_out": IssueKind("secrets embedded in the file were too many to keep", NOTHING),
+    "secrets_left_out": IssueKind(
+        "secrets of TLS sessions were too many to keep", "what connections carry whose secrets these are is missing"
+    ),
     "interface_failed": IssueKind(
         "a network interface went down or away", "packets of it are missing from then on, or until it was up again"
     ),
@@ -90,6 +92,15 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     ),
     "tls_unanswered": IssueKind(
         "a client begins TLS and gets no answer before the connection is closed, as by a port without TLS", NOTHING
+    ),
+    "tls_not_opened": IssueKind(
+        "there is a key log, and it does not open a TLS connection", "what this connection carries is missing"
+    ),
+    "tls_damaged_record": IssueKind("a TLS record cannot be opened: its bytes are damaged", "frames in it are missing"),
+    "tls_lost_records": IssueKind("TLS records lack bytes, which the capture does not have", "frames in them are cut"),
+    "tls_incomplete_record": IssueKind("a stream ends within a TLS record", "its last frame is cut"),
+    "key_log_damaged": IssueKind(
+        "a line of a key log is of no form that is known", "the connection whose secret it should be is not read"
     ),
     "one_way_capture": IssueKind(
         "the requests or the responses of a Kafka connection are not in the capture", "no latency, no matching"

@@ -61,7 +61,7 @@ class CaptureFile:
     link_types: frozenset[int]
     interfaces: tuple[Interface, ...]  # of the last section of a pcapng file
     notes: tuple[Note, ...]  # comments; packet numbers are those of the capture
-    secrets: tuple[Secret, ...]
+    secrets: tuple[Secret, ...]  # packet numbers are those of the capture; 0: in front of all packets of the file
 
 
 class FileReader:
@@ -102,6 +102,8 @@ class FileReader:
             self.close()
             raise
         self.issues = self._reader.issues
+        self.front: tuple[Secret, ...] = ()  # secrets in front of all packets, where they are known before it is read
+        self._secrets_taken = 0
         self.first_number = first_number
         self.first_time: int | None = None
         self.last_time: int | None = None
@@ -119,6 +121,11 @@ class FileReader:
         count: int = self._raw.readinto(buffer) or 0
         self._bytes += count
         return count
+
+    @property
+    def format(self) -> str:
+        """pcap, pcapng."""
+        return self._reader.format
 
     @property
     def bytes_read(self) -> int:
@@ -165,6 +172,20 @@ class FileReader:
         if self._expected:
             self.expect(self._expected)
 
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Those read so far, with the numbers of the packets from which on they hold."""
+        return tuple(
+            replace(secret, packet=0) if secret.packet <= max(self.first_number, 1) else secret
+            for secret in tuple(self._reader.secrets)
+        )
+
+    def take_secrets(self) -> tuple[Secret, ...]:
+        """Those of them that became known since this was asked last."""
+        known = (*self.front, *self.secrets[len(self.front) :])
+        taken, self._secrets_taken = self._secrets_taken, len(known)
+        return known[taken:]
+
     def describe(self) -> CaptureFile:
         """Return what is known now."""
         reader = self._reader
@@ -180,7 +201,7 @@ class FileReader:
             link_types=reader.link_types,
             interfaces=reader.context.interfaces,
             notes=tuple(reader.notes),
-            secrets=tuple(reader.secrets),
+            secrets=self.secrets,
         )
 
     def close(self) -> None:
@@ -387,6 +408,15 @@ class Capture:
         return IssueLog([*self._issues, *(issue for reader in self._readers for issue in reader.issues)])
 
     @property
+    def has_secrets(self) -> bool:
+        """Whether decryption secrets may be among the packets."""
+        return any(reader.format == "pcapng" for reader in self._readers)
+
+    def take_secrets(self) -> list[Secret]:
+        """Decryption secrets that were read since this was asked last."""
+        return [secret for reader in self._readers for secret in reader.take_secrets()]
+
+    @property
     def contents(self) -> dict[str, Content]:
         """What is read, by file, as far as that is known now; without pipes."""
         return {reader.path: content for reader in self._readers if (content := reader.content)}
@@ -579,10 +609,15 @@ def _total(reader: FileReader) -> int:
 
 def first_time(path: str) -> int | None:
     """Time of the first packet that has one, among those of the first batch; None: there is none."""
+    return _front(path)[0]
+
+
+def _front(path: str) -> tuple[int | None, tuple[Secret, ...]]:
+    """The same, and the decryption secrets in front of all packets."""
     reader = FileReader(path, batch_bytes=1 << 16)
     next(iter(reader), None)
     reader.close()
-    return reader.first_time
+    return reader.first_time, tuple(secret for secret in reader.secrets if not secret.packet)
 
 
 def open_capture(
@@ -611,12 +646,12 @@ def open_capture(
     opened: list[tuple[bool, int, FileReader]] = []
     for file in files:
         try:
-            time = first_time(file)
+            time, front = _front(file)
             point = joined.points.get(file) if joined else None
             reader = FileReader(file, 0, batch_bytes, point, expected.get(file))
             if reader.clock and time is not None:
                 time = reader.clock.at(time)
-            reader.first_time = time
+            reader.first_time, reader.front = time, front
             opened.append((time is not None, time or 0, reader))
         except SourceError as error:
             if file in expected:

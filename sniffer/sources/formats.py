@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkascope.sniffer.columns import Packets
@@ -24,7 +24,8 @@ class Secret:
     """Content of a decryption secrets block; kind as in the format, 0x544c534b being a TLS key log."""
 
     kind: int
-    data: bytes
+    data: bytes = field(repr=False)
+    packet: int = 1  # number, in what is read, of the packet that comes next
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,7 @@ class PcapngReader:
                 kind, size = struct.unpack(order + "II", body[8:16])
                 self._secret_bytes += len(body)
                 if self._secret_bytes <= SECRET_BYTES:
-                    self.secrets.append(Secret(kind, body[16:-4][:size]))
+                    self.secrets.append(Secret(kind, body[16:-4][:size], self.number))
                 else:
                     detail = (
                         f"{self.file}: more than {SECRET_BYTES} bytes of decryption secrets: the others are left out"

@@ -22,7 +22,7 @@ from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
 from kafkascope.sniffer.sources.files import FileReader, changed, checked_size, first_context, open_file
-from kafkascope.sniffer.sources.formats import Context, FormatReader
+from kafkascope.sniffer.sources.formats import Context, FormatReader, Secret
 from kafkascope.sniffer.sources.pcapng import NO_RAW_TIME, times
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
@@ -45,6 +45,7 @@ class SplitIndex:
     after: Context | None  # behind the range
     latest_raw: tuple[tuple[int, int], ...]  # (interface, latest raw time) of packets whose clock is not known here
     content: Content  # size of the file; digest of the records
+    secrets: tuple[Secret, ...] = ()  # for decryption
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Split:
     content: Content  # size of the file; digest of the records in this part
     clock: Clock | None = None  # has corrected the times above, is to correct those of the packets
     delay: int = 0  # nanoseconds by which its packets are merged later
+    secrets: tuple[Secret, ...] = ()  # with numbers of packets in it, from 1
 
     @property
     def is_compressed(self) -> bool:
@@ -110,6 +112,7 @@ def index_split(
             *(path, start, end, at, window.offset if window.offset >= end else size, reader.number - 1),
             *(first_time, last_time, context, reader.context, tuple(reader.latest_raw.items())),
             Content(size, window.digest()),
+            tuple(reader.secrets),
         )
 
 
@@ -120,6 +123,7 @@ def _index_whole(path: str, start: int, end: int, size: int) -> SplitIndex:
     return SplitIndex(
         *(path, start, end, start, end, reader.packets, first_time, last_time, None, None, ()),
         reader.content or Content(size, None),
+        reader.secrets,
     )
 
 
@@ -159,7 +163,7 @@ def chain(indexes: Sequence[SplitIndex]) -> list[Split]:
             last = max(last, int(times(newest, interface, context.interfaces).max()))
         place = index.ends
         known = (index.path, index.begin, index.end, number, index.packets, running, last, context)
-        splits.append(Split(*known, index.content))
+        splits.append(Split(*known, index.content, secrets=index.secrets))
         if index.after and context:
             context = index.after.behind(context)
         number += index.packets
@@ -189,6 +193,17 @@ def chain_files(
         splits += [replace(split, first_number=split.first_number + number - 1) for split in of_file]
         number += sum(split.packets for split in of_file)
     return splits
+
+
+def secrets(splits: Iterable[Split]) -> Iterator[Secret]:
+    """Decryption secrets of all splits, with the packets from which on they hold, as `files.Capture` tells them."""
+    files: set[str] = set()
+    for split in splits:
+        is_first = split.path not in files
+        files.add(split.path)
+        for secret in split.secrets:
+            in_front = is_first and secret.packet <= 1
+            yield replace(secret, packet=0 if in_front else split.first_number + max(secret.packet, 1) - 1)
 
 
 def _at_point(split: Split, point: CapturePoint) -> Split:

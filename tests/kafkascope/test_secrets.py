@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import struct
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +39,10 @@ PLACES = (
     "stored config compressed",
     "snapshot",
     "connector",
+    "altered",
+    "user data",
+    "metadata of a member",
+    "worker",
 )
 SECRETS = {place: f'<geheim> "{number:02}" & ü=|*#\\{number:02}' for number, place in enumerate(PLACES, 10)}
 
@@ -93,12 +98,30 @@ def made() -> bytes:
     altered = [{"name": "my.code", "value": s["more names"]}]
     scram = {"name": "bo", "salt": s["scram salt"].encode(), "saltedPassword": s["scram salt"].encode()}
     bearer = f"n,,\x01auth=Bearer {s['token']}\x01traceId={s['extension']}\x01\x01".encode()
+    told = {"memberId": "m", "metadata": s["metadata of a member"].encode()}
+    subscription = struct.pack(">hii", 0, 0, len(s["user data"].encode())) + s["user data"].encode()
+    address = f"http://u:{s['worker']}@h:8083/".encode()
+    worker = struct.pack(">hh", 0, len(address)) + address + bytes(8)
     exchanges: list[tuple[int, int, dict[str, Any], dict[str, Any]]] = [
         (apis.METADATA, 1, {"topics": []}, {"brokers": [], "topics": []}),
         (apis.SASL_HANDSHAKE, 1, {"mechanism": "OAUTHBEARER"}, {"mechanisms": ["OAUTHBEARER"]}),
         (apis.SASL_AUTHENTICATE, 1, {"authBytes": bearer}, {"errorCode": 58, "errorMessage": s["error text"]}),
         (32, 4, {"resources": []}, {"results": [{"resourceName": "1", "configs": described}]}),
         (44, 1, {"resources": [{"resourceName": "1", "configs": altered}]}, {}),
+        (33, 1, {"resources": [{"resourceName": "1", "configs": [{"name": "x.pwd", "value": s["altered"]}]}]}, {}),
+        (apis.JOIN_GROUP, 5, {"groupId": "g", "protocolType": "own"}, {"members": [told]}),
+        (
+            apis.SYNC_GROUP,
+            3,
+            {"groupId": "g", "assignments": [{"memberId": "m", "assignment": subscription}]},
+            {"assignment": subscription},
+        ),
+        (
+            apis.JOIN_GROUP,
+            5,
+            {"groupId": "w", "protocolType": "connect", "protocols": [{"name": "default", "metadata": worker}]},
+            {},
+        ),
         (51, 0, {"upsertions": [scram]}, {}),
         (39, 1, {"hmac": s["token"].encode()}, {}),
         (
@@ -131,9 +154,17 @@ def recorded(name: str) -> dict[str, bytes]:
     return texts | {secret: bytes.fromhex(secret) for secret in truth.get("secrets_raw_hex", [])}
 
 
-@pytest.fixture(params=["made", "clients_sasl", "clients_sasl_v0"])
+def of_sessions() -> dict[str, bytes]:
+    """Secrets of the TLS sessions that are opened."""
+    lines = (PCAPS / "clients_tls" / "tls.keylog").read_text().splitlines()
+    return {f"{line[:60]}...": bytes.fromhex(line.split()[2]) for line in lines}
+
+
+@pytest.fixture(params=["made", "clients_sasl", "clients_sasl_v0", "clients_tls"])
 def capture(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
     """A capture file, and its secrets."""
+    if request.param == "clients_tls":
+        return PCAPS / "clients_tls" / "with-secrets.pcapng", recorded("clients_tls") | of_sessions()
     if request.param != "made":
         return PCAPS / request.param / "capture.pcap", recorded(request.param)
     (tmp_path / "made.pcap").write_bytes(made())
@@ -150,6 +181,10 @@ STYLES = [
     ["-V", "--records"],
     ["--json", "--records"],
     ["--fields", "api,client_id,request,response,issue"],
+    ["--groups"],
+    ["--groups", "--json"],
+    ["--incidents", "--json"],
+    ["--debug", "-V"],
 ]
 
 
@@ -158,7 +193,7 @@ def test_no_secret_is_printed(command: Command, capture: tuple[Path, dict[str, b
     path, secrets = capture
     done = command("sniff", "-r", str(path), *style, *MORE)
     assert done.returncode == 0
-    assert done.stdout
+    assert done.stdout or "--groups" in style or "--incidents" in style
     assert leaked(secrets, (done.stdout + done.stderr).encode(errors="surrogateescape")) == []
 
 
@@ -170,6 +205,31 @@ def test_what_would_leak_is_found(command: Command, tmp_path: Path) -> None:
     assert sorted(leaked(secrets, shown.encode())) == sorted(secrets)
     without = command("sniff", "-r", str(tmp_path / "made.pcap"), "--json").stdout
     assert leaked(secrets, without.encode()) == ["more names"]
+
+
+def test_no_secret_is_in_the_report_of_a_capture(
+    command: Command, capture: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    path, secrets = capture
+    for form in ("html", "md", "json"):
+        out = tmp_path / form
+        done = command("kafkascope", "report", str(path), "--format", form, "-o", str(out))
+        assert done.returncode == 0, done.stderr
+        assert leaked(secrets, out.read_bytes() + done.stderr.encode()) == []
+
+
+def test_a_secret_of_a_key_log_is_in_no_error(command: Command, tmp_path: Path) -> None:
+    """Lines that are not understood are not quoted; what is wrong with a file does not show what it has."""
+    secrets = of_sessions()
+    text = (PCAPS / "clients_tls" / "tls.keylog").read_text()
+    (tmp_path / "keys").write_text(text.replace(" ", "  more ") + text.replace("\n", "00\n"))
+    path = PCAPS / "clients_tls" / "capture.pcap"
+    done = command("sniff", "-r", str(path), "--tls-keylog", str(tmp_path / "keys"), "--debug", "--json")
+    assert "a line of a key log" in done.stderr
+    assert leaked(secrets, (done.stdout + done.stderr).encode()) == []
+    as_capture = command("sniff", "-r", str(tmp_path / "keys"))
+    assert as_capture.returncode == 1
+    assert leaked(secrets, as_capture.stderr.encode()) == []
 
 
 def test_no_secret_is_in_a_notebook(capture: tuple[Path, dict[str, bytes]]) -> None:

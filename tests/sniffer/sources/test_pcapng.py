@@ -153,7 +153,7 @@ def test_secrets_are_kept_and_unknown_blocks_passed_over(tmp_path: Path, order: 
     assert [row[2] for row in read(path, content)] == [b"a", b"b"]
     capture = open_capture(str(path))
     rows(capture)
-    expected = (Secret(0x544C534B, log), Secret(0x57474B4C, b"k=v"))
+    expected = (Secret(0x544C534B, log, 0), Secret(0x57474B4C, b"k=v", 2))
     assert capture.files[0].secrets == expected
     assert not list(capture.issues)
 
