@@ -12,7 +12,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -28,8 +28,10 @@ from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
 from kafkascope.out.pipeline import AnalysisError
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import FileReader
+from kafkascope.sniffer.tls.keys import Keys
 from tests.decoders import batches_of_bodies, oracle, test_json_text, test_record_columns, test_tape, written_batches
 from tests.decoders.test_group_protocols import DECODERS
 from tests.decoders.test_payloads import TOPICS
@@ -39,6 +41,8 @@ from tests.paths import DATA, PCAPS
 from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, Packet, cut, run, segments
 
 Outcome = Iterable[Hashable]
+
+TLS = PCAPS / "clients_tls"
 
 LONGEST = 16_384
 """Bytes of an input."""
@@ -184,6 +188,20 @@ _PLAIN = EngineOptions(tables=ALL_TABLES, views=frozenset())
 
 
 def _exchanges(data: bytes) -> Outcome:
+    """What two sides send in turn, see `_conversation`."""
+    return _conversation(data, _PLAIN)
+
+
+def _tls(data: bytes) -> Outcome:
+    """As that, with the secrets of sessions, and the same bytes as more lines of a key log."""
+    keys = Keys()
+    keys.add((TLS / "tls.keylog").read_bytes())
+    keys.add(data)
+    options = replace(_PLAIN, session=SessionOptions(keys=keys))
+    return {*_conversation(data, options), ("refused", keys.refused.bit_length())}
+
+
+def _conversation(data: bytes, options: EngineOptions) -> Outcome:
     """What two sides send in turn: of each piece its length and, in its highest bit, whether the client sent it.
 
     A length whose second highest bit is set is that of a gap. Cut in the middle the same rows come.
@@ -204,7 +222,7 @@ def _exchanges(data: bytes) -> Outcome:
     if not packets:
         return ()
     whole = segments(packets)
-    engine, halves = Engine(_PLAIN), Engine(_PLAIN)
+    engine, halves = Engine(options), Engine(options)
     tables = joined([*engine.feed(whole), *engine.finish()])
     parts = [cut(whole, 0, len(packets) // 2), cut(whole, len(packets) // 2, len(packets))]
     again = joined([*(rows for part in parts for rows in halves.feed(part)), *halves.finish()])
@@ -214,6 +232,8 @@ def _exchanges(data: bytes) -> Outcome:
     for table in tables.values():
         table.validate(full=True)
     told: set[Hashable] = {(name, min(table.num_rows, 8)) for name, table in tables.items()}
+    if (connections := tables.get("connections")) is not None:
+        told |= {("protocol", value) for value in connections["protocol"].to_pylist()}
     if (rows := tables.get("exchanges")) is not None:
         for name in ("api", "outcome", "decoded", "issue"):
             told |= {(name, value) for value in rows[name].unique().to_pylist()}
@@ -222,16 +242,25 @@ def _exchanges(data: bytes) -> Outcome:
 
 def _exchange_seeds() -> Iterator[bytes]:
     for name, packets in _CAPTURES:
-        by_connection: dict[tuple[object, ...], list[bytes]] = {}
-        for piece in pieces_of(name, packets):
-            if piece.payload:
-                of_client = 0x8000 if piece["source_port"] > piece["target_port"] else 0
-                payload = piece.payload[:0x3FFF]
-                by_connection.setdefault(piece.connection, []).append(
-                    (of_client | len(payload)).to_bytes(2, "big") + payload
-                )
-        for parts in by_connection.values():
-            yield b"".join(parts[:12])
+        yield from _conversations(name, packets)
+
+
+def _tls_seeds() -> Iterator[bytes]:
+    return _conversations("clients_tls/capture.pcap", 120)
+
+
+def _conversations(name: str, packets: int) -> Iterator[bytes]:
+    """What the connections of a capture send at first, as `_conversation` reads it."""
+    by_connection: dict[tuple[object, ...], list[bytes]] = {}
+    for piece in pieces_of(name, packets):
+        if piece.payload:
+            of_client = 0x8000 if piece["source_port"] > piece["target_port"] else 0
+            payload = piece.payload[:0x3FFF]
+            by_connection.setdefault(piece.connection, []).append(
+                (of_client | len(payload)).to_bytes(2, "big") + payload
+            )
+    for parts in by_connection.values():
+        yield b"".join(parts[:12])
 
 
 # ------------------------------------------------------------------------------------------------------------ bodies
@@ -365,11 +394,12 @@ TARGETS = {
     "answers": Target(_answers, _answer_seeds, 2_500),
     "bodies": Target(_bodies, _body_seeds, 200_000),
     "codecs": Target(_codecs, _codec_seeds, 200_000),
-    "exchanges": Target(_exchanges, _exchange_seeds, 12_500),
-    "files": Target(_files, _file_seeds, 60_000),
+    "exchanges": Target(_exchanges, _exchange_seeds, 10_000),
+    "files": Target(_files, _file_seeds, 55_000),
     "links": Target(_links, _link_seeds, 200_000),
     "nested": Target(_nested, _body_seeds, 100_000),
     "payloads": Target(_payloads, _payload_seeds, 125_000),
     "records": Target(_records, _record_seeds, 75_000),
     "tcp": Target(_tcp, _tcp_seeds, 25_000),
+    "tls": Target(_tls, _tls_seeds, 7_500),
 }
