@@ -3,6 +3,7 @@
     OUT/.kafkascope.lock, OUT/.staging-<random>/owner                 while it runs: who it is
     OUT/.staging-<random>/tables/NAME/part-00003-<random>.parquet
     OUT/.staging-<random>/views/NAME/part-00003-<random>.parquet      rows of views, which are input of a later job
+    OUT/.staging-<random>/handed-on/part-00003-<random>.parcels       records, likewise
     OUT/tables/NAME/part-00003-<random>.parquet                       when it is done
     OUT/report.html, OUT/summary.json                                 after that, in this order
 
@@ -37,6 +38,7 @@ from kafkascope.sniffer.sources.places import above, below, is_uri, locate
 
 TABLES = "tables"
 _VIEWS = "views"
+HANDED_ON = "handed-on"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
@@ -47,6 +49,7 @@ _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
 _PART = re.compile(r"part-\d{5,}-[0-9a-f]{32}\.parquet")
+_PARCELS = re.compile(r"part-\d{5,}-[0-9a-f]{32}\.parcels")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
@@ -200,7 +203,7 @@ class Output:
             return False
         selector = fs.FileSelector(posixpath.join(self._path, name), recursive=True, allow_not_found=True)
         return self._owner(name) is not None or all(
-            _PART.fullmatch(file := posixpath.basename(entry.path)) or file in _OWN
+            _PART.fullmatch(file := posixpath.basename(entry.path)) or _PARCELS.fullmatch(file) or file in _OWN
             for entry in self._system.get_file_info(selector)
             if entry.type == fs.FileType.File
         )

@@ -27,8 +27,9 @@ from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, find_files, growth
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, time_span
-from kafkascope.spark import tasks, view_rows
+from kafkascope.spark import handed_on, tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
+from kafkascope.spark.handed_on import Place
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here
 from kafkascope.temporary import TemporaryDirectory
@@ -145,7 +146,13 @@ class _Run(Pipeline):
         self._splits, clocks = self._index()
         summary.captures = sorted(capture_name(ranges[0].path) for ranges in self._work.files)
         summary.clocks = [clock_row(clock) for clock in clocks]
-        yield from self._decode([*self._work.issues, *clock_issues(clocks)])
+        issues = [*self._work.issues, *clock_issues(clocks)]
+        decoded = list(self._decode(issues, handed_on.RECORDS_HERE_BYTES))
+        records = self._read_records([place for one in decoded for place in one.handed_on])
+        if any(len(one.issues) for one in records):  # they belong in tables that are written already
+            decoded, records = list(self._decode(issues, None)), []
+        yield from (one.written for one in decoded)
+        yield from records
 
     def late_issues(self) -> Iterable[Issue]:
         """That files have grown."""
@@ -190,8 +197,21 @@ class _Run(Pipeline):
         samples = self._spread("compare files", work, tasks.sample, self._work.split_bytes)
         return compare({path: joined_samples(islice(samples, len(by_path[path]))) for path in paths})
 
-    def _decode(self, issues: Sequence[Issue]) -> Iterator[Written]:
-        staging, options, into = self.staging, self.options, self._work.partitions or self._enough_partitions()
+    def _read_records(self, places: Sequence[Place]) -> list[Written]:
+        """The records that tasks handed on."""
+        if not places:
+            return []
+        staging, options, write_records = self.staging, self.options, handed_on.write_records
+
+        def work(some: Iterable[Place]) -> Iterator[Written]:
+            return write_records(some, staging, options)
+
+        return list(self._spread("read records", places, work, handed_on.ENOUGH_BYTES))
+
+    def _decode(self, issues: Sequence[Issue], records_here: int | None) -> Iterator[tasks.Decoded]:
+        """Cut packets into parcels by connection, and decode them; of more bytes than that tasks hand records on."""
+        staging, into = self.staging, self._work.partitions or self._enough_partitions()
+        options = replace(self.options, records_here=records_here)
         groups = grouped(self._splits, lambda split: split.end - split.begin, self._work.split_bytes) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
