@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -290,8 +291,8 @@ def place_for_parcels(session: Any) -> Iterator[str | None]:
     if not is_local(session):
         yield None
         return
-    place = session.sparkContext.getConf().get("spark.local.dir")
-    with TemporaryDirectory(place.split(",")[0] if place else None) as path:
+    place, _, _ = session.sparkContext.getConf().get("spark.local.dir", "").partition(",")
+    with TemporaryDirectory(place if place and Path(place).is_dir() else None) as path:
         yield str(path)
 
 
