@@ -17,6 +17,7 @@ from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import View
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
+from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.reports.views.guarded import observed
 from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
@@ -48,6 +49,7 @@ class EngineOptions:
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
     origins: Origins = NO_ORIGINS
     topic_names: Mapping[str, str] = field(default_factory=dict)  # told from elsewhere, by topic as written by id
+    records_here: int | None = None  # bytes of which records are read; of others fields are given. None: of all
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
@@ -84,7 +86,7 @@ class Engine:
 
     def __init__(self, options: EngineOptions) -> None:
         self._session = Session(options.session)
-        self._wanted = options.tables
+        self._wanted = options.tables | {FIELDS_WITH_RECORDS}
         self._views = _views(options.views)
         needed = frozenset(name for view in self._views for name in view.needs)
         columns = options.exchange_columns
@@ -96,6 +98,7 @@ class Engine:
             reveal_secrets=options.reveal_secrets,
             secret_names=options.secret_names,
             origins=options.origins,
+            records_here=options.records_here,
         )
         self._origins = options.origins
 

@@ -3,6 +3,7 @@
     OUT/.kafkascope.lock, OUT/.staging-RUN/owner                     while it runs: who it is
     OUT/.staging-RUN/tables/NAME/part-00003-RUN-<random>.parquet
     OUT/.staging-RUN/views/NAME/part-00003-RUN-<random>.parquet      rows of views, which are input of a later job
+    OUT/.staging-RUN/handed-on/part-00003-RUN-<random>.parcels       records, likewise
     OUT/tables/NAME/part-00003-RUN-<random>.parquet                  when it is done
     OUT/report.html, OUT/summary.json                                after that, in this order
 
@@ -43,6 +44,7 @@ from kafkascope.sniffer.sources.places import above, below, is_uri, locate, name
 
 TABLES = "tables"
 _VIEWS = "views"
+HANDED_ON = "handed-on"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 _STAGING = ".staging-"
@@ -55,6 +57,7 @@ _LOCK = ".kafkascope.lock"
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
 _PART = re.compile(rf"part-\d{{5,}}-(?:(?P<run>{_RUN})-[0-9a-f]{{16}}|{_OLD})\.parquet")
+_PARCELS = re.compile(rf"part-\d{{5,}}-{_RUN}-[0-9a-f]{{16}}\.parcels")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
@@ -117,8 +120,9 @@ def run_of(staging: str) -> str:
     return found["run"]
 
 
-def _part_name(partition: int, run: str) -> str:
-    return f"part-{partition:05}-{run}-{uuid.uuid4().hex[:16]}.parquet"
+def part_name(partition: int, run: str, form: str = "parquet") -> str:
+    """A name for a file of a task, which no other attempt at it has."""
+    return f"part-{partition:05}-{run}-{uuid.uuid4().hex[:16]}.{form}"
 
 
 @contextmanager
@@ -336,7 +340,7 @@ class Output:
             return False
         selector = fs.FileSelector(posixpath.join(self._path, name), recursive=True, allow_not_found=True)
         return self._owner(name) is not None or all(
-            _PART.fullmatch(file := posixpath.basename(entry.path)) or file in _OWN
+            _PART.fullmatch(file := posixpath.basename(entry.path)) or _PARCELS.fullmatch(file) or file in _OWN
             for entry in self._system.get_file_info(selector)
             if entry.type == fs.FileType.File
         )
@@ -380,7 +384,7 @@ class Output:
 
     def _empty(self, table: str) -> Part:
         """A part without rows."""
-        file = _part_name(0, self.run)
+        file = part_name(0, self.run)
         if self.by_hour and table in hours.TABLES:
             file = f"{hours.directory_of(None)}/{file}"
         path = posixpath.join(_directory(self._staging, table), file)
@@ -495,7 +499,7 @@ class PartWriter:
         self._place = above(staging)
         self._private = private
         self._run = run_of(staging)
-        self._file = _part_name(partition, self._run)
+        self._file = part_name(partition, self._run)
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes: dict[str, int] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -655,7 +659,7 @@ def write_bin(staging: str, one: hours.Bin, microseconds: bool) -> Part:
     system, path = locate(staging)
     directory = _directory(path, one.table)
     rows = hours.rows_of(one, directory, system)
-    file = f"{hours.directory_of(one.hour)}/{_part_name(one.number, run_of(staging))}"
+    file = f"{hours.directory_of(one.hour)}/{part_name(one.number, run_of(staging))}"
     target = posixpath.join(directory, file)
     private = _is_private(system, posixpath.join(directory, one.pieces[0].file))
     with writing(above(staging)):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +33,9 @@ from kafkascope.sniffer.sources.key_log import read_key_logs
 from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, secrets, time_span
 from kafkascope.sniffer.tls.keys import KEY_LOG, Keys
-from kafkascope.spark import tasks, view_rows
+from kafkascope.spark import handed_on, tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
+from kafkascope.spark.handed_on import Place
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here
 from kafkascope.temporary import TemporaryDirectory
@@ -162,7 +164,13 @@ class _Run(Pipeline):
         summary.captures = sorted(capture_name(ranges[0].path) for ranges in self._work.files)
         summary.files = captured(self._splits)
         summary.clocks = [clock_row(clock) for clock in clocks]
-        yield from self._decode([*self._work.issues, *clock_issues(clocks), *issues])
+        issues = [*self._work.issues, *clock_issues(clocks), *issues]
+        decoded = list(self._decode(issues, handed_on.RECORDS_HERE_BYTES))
+        records = self._read_records([place for one in decoded for place in one.handed_on])
+        if any(len(one.issues) for one in records):  # they belong in tables that are written already
+            decoded, records = list(self._decode(issues, None)), []
+        yield from (one.written for one in decoded)
+        yield from records
 
     def late_issues(self) -> Iterable[Issue]:
         """That files have grown."""
@@ -222,8 +230,21 @@ class _Run(Pipeline):
         samples = self._spread("compare files", work, tasks.sample, self._work.split_bytes)
         return compare({path: joined_samples(islice(samples, len(by_path[path]))) for path in paths})
 
-    def _decode(self, issues: Sequence[Issue]) -> Iterator[Written]:
-        staging, options, into = self.staging, self.options, self._work.partitions or self._enough_partitions()
+    def _read_records(self, places: Sequence[Place]) -> list[Written]:
+        """The records that tasks handed on."""
+        if not places:
+            return []
+        staging, options, write_records = self.staging, self.options, handed_on.write_records
+
+        def work(some: Iterable[Place]) -> Iterator[Written]:
+            return write_records(some, staging, options)
+
+        return list(self._spread("read records", places, work, handed_on.ENOUGH_BYTES))
+
+    def _decode(self, issues: Sequence[Issue], records_here: int | None) -> Iterator[tasks.Decoded]:
+        """Cut packets into parcels by connection, and decode them; of more bytes than that tasks hand records on."""
+        staging, into = self.staging, self._work.partitions or self._enough_partitions()
+        options = replace(self.options, records_here=records_here)
         groups = grouped(self._splits, lambda split: split.end - split.begin, self._work.split_bytes) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
@@ -302,8 +323,8 @@ def place_for_parcels(session: Any) -> Iterator[str | None]:
     if not is_local(session):
         yield None
         return
-    place = session.sparkContext.getConf().get("spark.local.dir")
-    with TemporaryDirectory(place.split(",")[0] if place else None) as path:
+    place, _, _ = session.sparkContext.getConf().get("spark.local.dir", "").partition(",")
+    with TemporaryDirectory(place if place and Path(place).is_dir() else None) as path:
         yield str(path)
 
 

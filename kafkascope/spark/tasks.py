@@ -22,12 +22,14 @@ from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
 from kafkascope.out.output import WITH_SECRETS, PartWriter
 from kafkascope.out.pipeline import Written
 from kafkascope.rehearsal import Rehearsal
+from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.sniffer.comparison import Sample, Sampler
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import running_maximum
 from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
 from kafkascope.spark import parcels
+from kafkascope.spark.handed_on import HandedOn, Place
 
 # A task's answer as one row, pickled: both ends are this program. The driver collects those of all tasks at once, and
 # most of each are histograms, which are empty but for few buckets: compressed they take a fortieth.
@@ -158,28 +160,44 @@ def read_parcels(split: Split, partitions: int, file: parcels.ParcelFile | None)
 # --- parcels to tables -----------------------------------------------------------------------------------------------
 
 
-def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: EngineOptions) -> Iterator[Written]:
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a task decoded, and what it left to others."""
+
+    written: Written
+    handed_on: list[Place]
+
+
+def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: EngineOptions) -> Iterator[Decoded]:
     """Run the engine over one partition's parcels, sorted by key, and write its tables under staging."""
     rows = (row for batch in batches for row in parcels.opened(batch))
     first = next(rows, None)
     if first is None:
         return
+    handed_on = HandedOn(staging, first[0])
+
+    def write(tables: dict[str, pa.Table]) -> None:
+        if (fields := tables.pop(FIELDS_WITH_RECORDS, None)) is not None:
+            handed_on.take(fields)
+        writer.write(tables)
+
     with PartWriter(staging, first[0], WITH_SECRETS if options.reveal_secrets else frozenset()) as writer:
         written = Written(summary=writer.summary)
         engine = Engine(options)
         remaining = _take_remarks(chain([first], rows), written)
         for segments in parcels.merged(remaining, _FEED_BYTES):
             for tables in engine.feed(segments):
-                writer.write(tables)
+                write(tables)
         for tables in engine.finish():
-            writer.write(tables)
+            write(tables)
         for issue in engine.issues:
             written.issues.add(issue)
         written.summary.packets -= engine.copies
         written.summary.copies += engine.copies
         written.topic_names = engine.topic_names.learned()
         written.parts = writer.finish()
-    yield written
+        handed_on.close()
+    yield Decoded(written, handed_on.places)
 
 
 def _take_remarks(

@@ -38,6 +38,7 @@ from kafkascope.reports.rows.exchange_table import (
 from kafkascope.reports.rows.health_table import health_table
 from kafkascope.reports.rows.partition_tables import PartitionTables
 from kafkascope.reports.rows.partitions import TopicCodes
+from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.reports.rows.request_terms import RequestTerms
 from kafkascope.reports.rows.roles import TOPIC, TOPIC_ID
 from kafkascope.reports.rows.told_offsets import told_offsets
@@ -89,7 +90,9 @@ class TableBuilder:
         reveal_secrets: bool = False,
         secret_names: tuple[str, ...] = (),
         origins: Origins = NO_ORIGINS,
+        records_here: int | None = None,
     ) -> None:
+        """records_here: as `PartitionTables` has it; fields come as a table with the name `FIELDS_WITH_RECORDS`."""
         self._origins = origins
         columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
         self._wanted = wanted
@@ -101,7 +104,11 @@ class TableBuilder:
         self._reveal_secrets = reveal_secrets
         self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names)
         self._partitions = PartitionTables(
-            wanted & _FROM_PARTITIONS, origins, reveal_secrets=reveal_secrets, secret_names=secret_names
+            wanted & _FROM_PARTITIONS,
+            origins,
+            reveal_secrets=reveal_secrets,
+            secret_names=secret_names,
+            records_here=records_here,
         )
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
@@ -299,7 +306,7 @@ class TableBuilder:
             yield tables
             tables = {}
         for more in self._partitions.observe(bodies, api, client_id, self.topic_names, issues):
-            if "records" in more:
+            if "records" in more or FIELDS_WITH_RECORDS in more:
                 yield more
             else:
                 tables |= more

@@ -19,7 +19,8 @@ from kafkascope.reports.rows.metadata_log import topics_told
 from kafkascope.reports.rows.partitions import Partitions, TopicCodes, partners, read_partitions
 from kafkascope.reports.rows.ready import ReadyData
 from kafkascope.reports.rows.record_fields import RecordFields, record_fields, scan_fields
-from kafkascope.reports.rows.record_tables import batch_issues, batch_table, record_table
+from kafkascope.reports.rows.record_tables import are_far, batch_issues, batch_table, record_table
+from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS, field_rows
 from kafkascope.reports.rows.roles import (
     SLOT_ERROR_CODE,
     SLOT_FETCH_OFFSET,
@@ -49,9 +50,12 @@ class PartitionTables:
         *,
         reveal_secrets: bool = False,
         secret_names: tuple[str, ...] = (),
+        records_here: int | None = None,
     ) -> None:
+        """records_here: of so many bytes the records are read, of others the fields are given; None: of all."""
         self._wanted = wanted
         self._origins = origins
+        self._records_left = records_here
         self._secret_names = None if reveal_secrets else secret_names
         self._positions = FetchPositions()
         self._ready = ReadyData()
@@ -66,7 +70,7 @@ class PartitionTables:
     def observe(
         self, bodies: Bodies, api: pa.Array, client_id: pa.Array, topic_names: TopicNames, issues: IssueLog
     ) -> Iterator[dict[str, pa.Table | None]]:
-        """The rows of these exchanges, by table: records in parts, so that few are held at once, then all others.
+        """The rows of these exchanges, by table: records (or fields) in parts, so that few are held, then all others.
 
         Damaged batches are counted as issues, names of topics are learned.
         """
@@ -80,7 +84,14 @@ class PartitionTables:
         topic_names.learn(topics_told(bodies.exchanges.data, fields))
         scanned = scan_fields(bodies.exchanges, fields)
         batches: list[BatchColumns] = []
-        if "records" in self._wanted:
+        if self._records_left == 0 or "records" not in self._wanted:
+            batches.append(read_batches(scanned))
+        if "records" in self._wanted and batches and not are_far(batches[0]):
+            yield {FIELDS_WITH_RECORDS: field_rows(bodies.exchanges, fields, client_id)}
+        elif "records" in self._wanted:
+            batches.clear()
+            if self._records_left is not None:
+                self._records_left = max(0, self._records_left - int((fields.end - fields.start).sum()))
             before = np.zeros(len(fields), np.int64)
             for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
                 if not chunk.is_continued:
@@ -91,8 +102,6 @@ class PartitionTables:
                     )
                 }
                 del chunk
-        else:
-            batches.append(read_batches(scanned))
         tables: dict[str, pa.Table | None] = {}
         if "batches" in self._wanted:
             before = np.zeros(len(fields), np.int64)

@@ -23,7 +23,7 @@ from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.damage import count_issues
 from kafkascope.reports.rows.record_fields import RecordFields
 from kafkascope.reports.vocabulary.tables import BATCHES, RECORDS
-from kafkascope.sniffer.columns import I64, Exchanges
+from kafkascope.sniffer.columns import I64, Bool, Exchanges
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.origins import Origins
 
@@ -82,9 +82,8 @@ def batch_table(
     last = np.where(produced, first + batches.records - 1, batches.last_offset)
     there = ~produced | (told >= 0)
     is_two = batches.magic == 2
-    # Where there is a delete horizon, it stands in the place of the first timestamp.
-    first_timestamp = np.where(batches.delete_horizon == -1, batches.first_timestamp, np.int64(-1))
-    far = times_too_far(first_timestamp) | times_too_far(batches.max_timestamp)
+    first_timestamp = _first_timestamp(batches)
+    far = _far(batches)
     _count(issues, exchanges, fields, field[far], "batch_time_out_of_range", "times that no table can hold")
     return pa.table(
         {
@@ -115,6 +114,21 @@ def batch_table(
         },
         schema=BATCHES,
     )
+
+
+def are_far(batches: BatchColumns) -> bool:
+    """Whether a batch says that it has records of times that no table can hold."""
+    return bool(_far(batches).any())
+
+
+def _far(batches: BatchColumns) -> Bool:
+    far: Bool = times_too_far(_first_timestamp(batches)) | times_too_far(batches.max_timestamp)
+    return far
+
+
+def _first_timestamp(batches: BatchColumns) -> I64:
+    """Where there is a delete horizon, it stands in the place of the first timestamp."""
+    return np.where(batches.delete_horizon == -1, batches.first_timestamp, np.int64(-1))
 
 
 def record_table(

@@ -16,6 +16,7 @@ import pytest
 
 import kafkascope
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE
+from kafkascope.spark import handed_on
 from tests.paths import PCAPS
 
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
@@ -42,8 +43,11 @@ def cuts(file: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("number", range(GROUPS))
-def test_spark_gives_the_tables_of_one_process(number: int, spark: Any, tmp_path: Path) -> None:
+def test_spark_gives_the_tables_of_one_process(
+    number: int, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All files, some at a time, which saves the start of many jobs; the cuts take turns. Below, each file has all."""
+    hand_on(number % 3, monkeypatch)
     files = CAPTURES[number::GROUPS]
     of_large = [(size, into) for size in (65536, max(map(size_of, files))) for into in (1, 7)]
     compare(files, [of_large[number % len(of_large)]], spark, tmp_path)
@@ -51,8 +55,18 @@ def test_spark_gives_the_tables_of_one_process(number: int, spark: Any, tmp_path
 
 @pytest.mark.deep
 @pytest.mark.parametrize("file", CAPTURES)
-def test_spark_gives_the_tables_of_one_process_however_cut(file: str, spark: Any, tmp_path: Path) -> None:
+def test_spark_gives_the_tables_of_one_process_however_cut(
+    file: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_on(CAPTURES.index(file) % 3, monkeypatch)
     compare([file], cuts(file), spark, tmp_path)
+
+
+def hand_on(how: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are read where their exchanges are, or all by tasks of their own, or those behind a task's first."""
+    if how:
+        monkeypatch.setattr(handed_on, "RECORDS_HERE_BYTES", (how - 1) * 20_000)
+        monkeypatch.setattr(handed_on, "ENOUGH_BYTES", 50_000)
 
 
 def compare(files: list[str], how_cut: list[tuple[int, int]], spark: Any, tmp_path: Path) -> None:

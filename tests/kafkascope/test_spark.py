@@ -44,6 +44,7 @@ from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.spark import (
     SparkUnavailableError,
+    handed_on,
     jobs,
     parcels,
     sessions,
@@ -273,7 +274,8 @@ def test_a_local_master_tries_a_task_as_often_as_a_cluster(master: str, attempts
 
 def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether its answer is lost, or its worker is killed."""
-    once = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "once"), spark=spark, partitions=3)
+    how: dict[str, Any] = {"spark": spark, "partitions": 3, "records": True}
+    once = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "once"), **how)
     marks = tmp_path / "marks"
     marks.mkdir()
 
@@ -297,12 +299,16 @@ def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monk
 
     monkeypatch.setattr(tasks, "write_tables", flaky(tasks.write_tables, "decode"))
     monkeypatch.setattr(view_rows, "write_results", flaky(view_rows.write_results, "understand"))
-    again = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "again"), spark=spark, partitions=3)
+    monkeypatch.setattr(handed_on, "RECORDS_HERE_BYTES", 0)
+    monkeypatch.setattr(handed_on, "ENOUGH_BYTES", 1)
+    monkeypatch.setattr(handed_on, "write_records", flaky(handed_on.write_records, "records"))
+    again = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "again"), **how)
     assert len(list(marks.glob("decode-*"))) == len(list(marks.glob("understand-*"))) == 3
+    assert len(list(marks.glob("records-*"))) > 1
     assert again.rows == once.rows
     assert again.summary.result() == once.summary.result()
     assert again.other == once.other
-    for name in ("exchanges", "issues", "connections", "group_events", "rebalances"):
+    for name in ("exchanges", "issues", "connections", "group_events", "rebalances", "records"):
         assert rows_of(tmp_path / "again", name) == rows_of(tmp_path / "once", name)
 
 
