@@ -44,7 +44,7 @@ class EngineOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
-    origins: Origins = NO_ORIGINS
+    origins: Origins = NO_ORIGINS  # which file each packet is of; whoever reads the files sets it
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
