@@ -431,7 +431,8 @@ class Output:
         self._move_parts(parts, self._path)
         for name in made:
             if name != TABLES:
-                self._remove(posixpath.join(self._path, name))
+                if self._system.type_name in _RENAMES_DIRECTORIES:  # others put a file in the place of one at once
+                    self._remove(posixpath.join(self._path, name))
                 self._system.move(posixpath.join(self._staging, name), posixpath.join(self._path, name))
 
     def _replace(self, parts: Iterable[Part], made: Iterable[str]) -> None:
