@@ -47,7 +47,7 @@ class EngineOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
-    origins: Origins = NO_ORIGINS
+    origins: Origins = NO_ORIGINS  # which file each packet is of; whoever reads the files sets it
     topic_names: Mapping[str, str] = field(default_factory=dict)  # told from elsewhere, by topic as written by id
     records_here: int | None = None  # bytes of which records are read; of others fields are given. None: of all
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view

@@ -49,7 +49,7 @@ def analyze(
     with Reading(paths, options) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-            if not force:
+            if output.earlier and not force:
                 output.refuse_again(reading.capture.captured())
             run = _Run(staging, options, reading, stop, output.microseconds, output.by_hour)
             return run.run(out), run.parts

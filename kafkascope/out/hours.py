@@ -5,7 +5,7 @@
 Hive's way to write partitions, which Spark, pyarrow, DuckDB and Hive read as columns ``date`` and ``hour`` (UTC). Rows
 without a time are in Hive's directory for null.
 
-The tasks that decode write row groups of one hour each (`hours_of`). When all is decoded, those of an hour are brought
+The tasks that decode write row groups of one hour each (`by_hour`). When all is decoded, those of an hour are brought
 together, some `_FILE_BYTES` to a file, and sorted: by spans of `SPAN`, then by group or topic, then by time. Row groups
 are of one span each, and small. So by the statistics of row groups alone a reader leaves out all but a twelfth of an
 hour for a minute, and what is of other groups or topics.
@@ -37,7 +37,7 @@ MOST_HOURS = 10_000
 
 _FILE_BYTES = 128 << 20  # of rows in memory, which a task holds twice while it sorts them
 _ROW_GROUP_BYTES = 4 << 20
-_MOST_CUTS = 64  # hours among rows that were decoded one after the other; with more, times mean nothing
+_MOST_CUTS = 64  # of rows that are written at once: those of more hours stay one row group, which is cut at the end
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _DIRECTORY = re.compile(rf"date=(\d{{4}}-\d\d-\d\d|{_NULL})(/hour=(\d\d|{_NULL}))?")
 _NO_TIME = np.iinfo(np.int64).min
@@ -64,9 +64,9 @@ TABLES = {
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One of a part; all of its rows are of one hour."""
+    """One of a part: its rows are of one hour, or of so many that they are few of each."""
 
-    hour: int | None  # since 1970; None: rows without a time
+    hours: tuple[int | None, ...]  # since 1970; None: rows without a time
     bytes: int  # of its rows in memory
 
 
@@ -80,10 +80,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """What one file of one hour is made of."""
+    """What one file of one hour is made of, or a file for each of several hours."""
 
     table: str
-    hour: int | None
+    hours: tuple[int | None, ...]
     number: int  # among all bins
     pieces: tuple[Piece, ...]
 
@@ -102,56 +102,65 @@ def is_directory(name: str) -> bool:
 
 
 def by_hour(table: str, rows: pa.Table) -> Iterator[tuple[RowGroup | None, pa.Table]]:
-    """Rows of a table by hour, each in their order; in one piece, of no hour, if it has none, or far too many."""
+    """Rows of a table as row groups: by hour, each in their order.
+
+    What is of no such table, or of more than `MOST_HOURS`, is in one piece, of which no hours are told.
+    """
     if table not in TABLES or not rows.num_rows:
         yield None, rows
         return
-    hours = _times(table, rows)
-    hours = np.where(hours == _NO_TIME, _NO_TIME, hours // HOUR)
-    distinct = np.unique(hours)
-    if len(distinct) == 1:
-        yield _row_group(int(distinct[0]), rows), rows
-    elif len(distinct) > _MOST_CUTS:
+    of_rows = _hours(table, rows)
+    distinct = np.unique(of_rows)
+    if len(distinct) > MOST_HOURS:
         yield None, rows
+    elif len(distinct) > _MOST_CUTS or len(distinct) == 1:
+        yield RowGroup(tuple(map(_told, distinct.tolist())), rows.nbytes), rows
     else:
         for hour in distinct.tolist():
-            some = rows.filter(pa.array(hours == hour))
-            yield _row_group(hour, some), some
-
-
-def _row_group(hour: int, rows: pa.Table) -> RowGroup:
-    return RowGroup(None if hour == _NO_TIME else hour, rows.nbytes)
+            some = rows.filter(pa.array(of_rows == hour))
+            yield RowGroup((_told(hour),), some.nbytes), some
 
 
 def bins(table: str, parts: Iterable[tuple[str, Sequence[RowGroup | None]]], first: int) -> list[Bin] | None:
-    """What the files of a table are made of, given its parts; None if their hours are too many, or not told apart.
+    """What the files of a table are made of, given its parts; None if their hours are too many, or not told.
 
     first: number of the first of the bins.
     """
-    of_hour: dict[int | None, list[tuple[Piece, int]]] = {}
+    of_hours: dict[tuple[int | None, ...], list[tuple[Piece, int]]] = {}
     for file, row_groups in parts:
         for place, row_group in enumerate(row_groups):
             if row_group is None:
                 return None
-            of_hour.setdefault(row_group.hour, []).append((Piece(file, place), row_group.bytes))
-    if len(of_hour) > MOST_HOURS:
+            of_hours.setdefault(row_group.hours, []).append((Piece(file, place), row_group.bytes))
+    if len({hour for hours in of_hours for hour in hours}) > MOST_HOURS:
         return None
     found: list[Bin] = []
-    for hour in sorted(of_hour, key=lambda hour: (hour is not None, hour)):
+    for hours, listed in of_hours.items():
         pieces: list[Piece] = []
         held = 0
-        for piece, size in of_hour[hour]:
+        for piece, size in listed:
             if pieces and held + size > _FILE_BYTES:
-                found.append(Bin(table, hour, first + len(found), tuple(pieces)))
+                found.append(Bin(table, hours, first + len(found), tuple(pieces)))
                 pieces, held = [], 0
             pieces.append(piece)
             held += size
-        found.append(Bin(table, hour, first + len(found), tuple(pieces)))
+        found.append(Bin(table, hours, first + len(found), tuple(pieces)))
     return found
 
 
-def rows_of(one: Bin, directory: str, system: fs.FileSystem) -> pa.Table:
-    """The rows of a bin; directory: that of the table."""
+def files_of(one: Bin, directory: str, system: fs.FileSystem) -> Iterator[tuple[int | None, pa.Table]]:
+    """The rows of a bin, by hour, each as one file has them; directory: that of the table."""
+    rows = _rows_of(one, directory, system)
+    of_rows = _hours(one.table, rows)
+    for hour in one.hours:
+        yield hour, rows.filter(pa.array(of_rows == (_NO_TIME if hour is None else hour)))
+
+
+def _told(hour: int) -> int | None:
+    return None if hour == _NO_TIME else hour
+
+
+def _rows_of(one: Bin, directory: str, system: fs.FileSystem) -> pa.Table:
     schema = SCHEMAS[one.table]
     found = []
     for piece in one.pieces:
@@ -181,6 +190,12 @@ def row_groups(table: str, rows: pa.Table) -> Iterator[pa.Table]:
     for begin, end in pairwise(edges):
         for first in range(begin, end, step):
             yield rows.slice(first, min(step, end - first))
+
+
+def _hours(table: str, rows: pa.Table) -> I64:
+    times = _times(table, rows)
+    hours: I64 = np.where(times == _NO_TIME, _NO_TIME, times // HOUR)
+    return hours
 
 
 def _times(table: str, rows: pa.Table) -> I64:

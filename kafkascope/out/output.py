@@ -388,7 +388,7 @@ class Output:
         if self.by_hour and table in hours.TABLES:
             file = f"{hours.directory_of(None)}/{file}"
         path = posixpath.join(_directory(self._staging, table), file)
-        self._system.create_dir(posixpath.dirname(path))
+        _make_directory_of(path, self._system)
         writer_of(table, path, self._system, microseconds=self.microseconds).close()
         return Part(table, file, 0, frozenset())
 
@@ -429,10 +429,14 @@ class Output:
         for entry in self._system.get_file_info(fs.FileSelector(tables, recursive=True)):
             if entry.type == fs.FileType.File and entry.path[len(tables) + 1 :] not in known:
                 self._remove(entry.path)  # of a run that was killed here
+        parts = list(parts)
+        for part in parts:
+            _make_directory_of(posixpath.join(tables, part.table, part.file), self._system)
         self._move_parts(parts, self._path)
         for name in made:
             if name != TABLES:
-                self._remove(posixpath.join(self._path, name))
+                if self._system.type_name in _RENAMES_DIRECTORIES:  # others put a file in the place of one at once
+                    self._remove(posixpath.join(self._path, name))
                 self._system.move(posixpath.join(self._staging, name), posixpath.join(self._path, name))
 
     def _replace(self, parts: Iterable[Part], made: Iterable[str]) -> None:
@@ -654,20 +658,20 @@ def rewrite_part(staging: str, part: Part, groups: Iterable[pa.Table], microseco
     return replace(part, file=file)
 
 
-def write_bin(staging: str, one: hours.Bin, microseconds: bool) -> Part:
-    """Write the file of an hour; the parts that it is made of stay until the commit."""
+def write_bin(staging: str, one: hours.Bin, microseconds: bool) -> Iterator[Part]:
+    """Write the files of a bin; the parts that it is made of stay until the commit."""
     system, path = locate(staging)
-    directory = _directory(path, one.table)
-    rows = hours.rows_of(one, directory, system)
-    file = f"{hours.directory_of(one.hour)}/{part_name(one.number, run_of(staging))}"
-    target = posixpath.join(directory, file)
+    run, directory = run_of(staging), _directory(path, one.table)
     private = _is_private(system, posixpath.join(directory, one.pieces[0].file))
-    with writing(above(staging)):
-        system.create_dir(posixpath.dirname(target))
-        with writer_of(one.table, target, system, private, microseconds) as new:
-            for some in hours.row_groups(one.table, rows):
-                write_group(new, some, run_of(staging))
-    return Part(one.table, file, rows.num_rows, frozenset())
+    for hour, rows in hours.files_of(one, directory, system):
+        file = f"{hours.directory_of(hour)}/{part_name(one.number, run)}"
+        target = posixpath.join(directory, file)
+        with writing(above(staging)):
+            _make_directory_of(target, system)
+            with writer_of(one.table, target, system, private, microseconds) as new:
+                for some in hours.row_groups(one.table, rows):
+                    write_group(new, some, run)
+        yield Part(one.table, file, rows.num_rows, frozenset())
 
 
 def move_to_null(staging: str, part: Part) -> Part:
@@ -676,9 +680,15 @@ def move_to_null(staging: str, part: Part) -> Part:
     directory = _directory(path, part.table)
     moved = replace(part, file=f"{hours.directory_of(None)}/{part.file}")
     with writing(above(staging)):
-        system.create_dir(posixpath.dirname(posixpath.join(directory, moved.file)))
+        _make_directory_of(posixpath.join(directory, moved.file), system)
         system.move(posixpath.join(directory, part.file), posixpath.join(directory, moved.file))
     return moved
+
+
+def _make_directory_of(file: str, system: fs.FileSystem) -> None:
+    """Make the directory of a file, where there are directories: in object stores they come with their files."""
+    if system.type_name in _RENAMES_DIRECTORIES:
+        system.create_dir(posixpath.dirname(file))
 
 
 def _is_private(system: fs.FileSystem, path: str) -> bool:

@@ -257,7 +257,7 @@ def cut_times(parts: Iterable[Part], staging: str) -> Iterator[Part]:
 def sort_by_hour(bins: Iterable[hours.Bin], staging: str, microseconds: bool) -> Iterator[Part]:
     """The files of hours."""
     for one in bins:
-        yield write_bin(staging, one, microseconds)
+        yield from write_bin(staging, one, microseconds)
 
 
 def attach(parts: Iterable[Part], staging: str, rereads: Sequence[Part], lags: Sequence[Part]) -> Iterator[Part]:

@@ -95,7 +95,7 @@ def analyze(
     stop = stop or threading.Event()
 
     def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-        if not force:
+        if output.earlier and not force:
             output.refuse_again(captured_file(pieces[0].path, 0, 0, pieces[0].of) for pieces in files)
         loading = threading.Thread(target=tasks.rehearse, daemon=True)  # nobody waits for it if Spark does not start
         if spark is None and stays_here(master, settings or {}):

@@ -108,11 +108,20 @@ def test_times_in_no_order_make_no_directories(tmp_path: Path, monkeypatch: pyte
     assert "exchanges, partitions, tcp_health: all rows are in date=__HIVE_DEFAULT_PARTITION__" in remarks
     (directory,) = (tmp_path / "out" / "tables" / "exchanges").iterdir()
     assert directory.name == "date=__HIVE_DEFAULT_PARTITION__"
-    flat = batches(1000, 5000)
+    flat = batches(1000, 2)
     ((row_group, rows),) = hours.by_hour("batches", flat)
     assert row_group is None
     assert rows.equals(flat)
-    assert hours.bins("batches", [("a", [hours.RowGroup(1, 1), None])], 0) is None
+    assert hours.bins("batches", [("a", [hours.RowGroup((1,), 1), None])], 0) is None
+
+
+def test_a_capture_of_weeks_with_little_in_it_is_by_hour_too(tmp_path: Path) -> None:
+    """Its row groups are of many hours, and are cut at the end: nobody wants a row group for a few rows."""
+    rows = batches(2000, 500)
+    table = written(tmp_path / "out", rows, 2)
+    assert len(table.files) == 500
+    assert comparable("batches", table.to_table()).equals(comparable("batches", rows))
+    assert table.count_rows(filter=(pc.field("date") == "2026-11-30") & (pc.field("hour") == 3)) == 4
 
 
 @pytest.mark.parametrize("microseconds", [False, True])
