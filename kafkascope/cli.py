@@ -290,8 +290,14 @@ def sniff(
 
         log_decisions()
     sources = (*(read or ()), *(files or ()))
-    if write is not None and not iface:
-        raise typer.BadParameter("-w writes what comes through an interface: give --iface NAME")
+    live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
+    live_only |= {"--pid": pid}
+    if sources and (given := [name for name, value in live_only.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    if write is None and (file_size or file_time or file_count):
+        raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
+    if file_count and not (file_size or file_time):
+        raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
     asked = sniffing.SniffOptions(

@@ -84,8 +84,8 @@ class BatchSource(Protocol):
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
 
-    def losses(self) -> Iterable[Loss]:
-        """What was lost since this was asked last."""
+    def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
+        """What was lost since this was told; not all at once, but for at_end."""
 
     def remarks(self) -> Iterable[str]:
         """What the reader of results should know about how they were come by."""
@@ -210,7 +210,7 @@ class Reading:
         """Packets alone tell the time."""
         return 0
 
-    def losses(self) -> Iterable[Loss]:
+    def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """Nothing: whoever writes to a pipe waits for whoever reads."""
         return ()
 
@@ -329,7 +329,7 @@ class Listening:
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
-    def losses(self) -> Iterator[Loss]:
+    def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
         """What was lost since this was told, once a second at most: packets, bodies, and what was to be in a file."""
         seen, dropped = self._source.statistics()
         unwritten = self.unwritten
@@ -337,7 +337,7 @@ class Listening:
         if unwritten is not None:
             lost[CAPTURE_NOT_WRITTEN] = unwritten.count
         now = self._clock()
-        if lost == self._told or now - self._told_at < BETWEEN_NEWS_S:
+        if lost == self._told or (now - self._told_at < BETWEEN_NEWS_S and not at_end):
             return
         advice = "" if self._told[KERNEL_DROPS] or self._told[BODIES_SKIPPED] else f": {_WHAT_HELPS}"
         new, self._told, self._told_at, at = lost - self._told, lost, now, time.time_ns()

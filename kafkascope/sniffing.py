@@ -280,6 +280,9 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
             break
         if source.is_stream and _output_is_closed():
             return 0
+    for loss in source.losses(at_end=True):
+        out.write(loss.line(display.style == JSON))
+    out.flush()
     for line in source.remarks():
         remark(line)
     return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else INCOMPLETE

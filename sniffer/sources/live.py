@@ -113,6 +113,7 @@ class LiveSource:
                 self._writer.write(packets)
                 return packets
             except OSError as error:
+                self._writer.close()
                 self._writer = None
                 self._failure = f"packets were not written to {self._write_to}: {error.strerror or error}"
         if self._failure and len(packets.at):
@@ -300,8 +301,8 @@ class _Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits and nothing will come."""
-        return self._ended and not self._batches
+        """Whether nothing waits and nothing will come, nor is there something to raise."""
+        return self._ended and not self._batches and self._error is None
 
     def put(self, batch: _Batch) -> None:
         """Add a batch as soon as there is room; nothing is added once it is closed."""
