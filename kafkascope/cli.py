@@ -94,6 +94,16 @@ def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
         raise typer.Exit(NOTHING_READ) from None
 
 
+def _namespace(name: str | None, process: int | None) -> str | None:
+    if name is None and process is None:
+        return None
+    if name is not None and process is not None:
+        raise typer.BadParameter("give --netns or --pid, not both")
+    from kafkascope.sniffer.sources.namespaces import namespace_path
+
+    return namespace_path(name, process)
+
+
 def _alerts(targets: list[str] | None) -> tuple[str, ...]:
     if targets:
         from kafkascope.alerts import way_to
@@ -243,6 +253,19 @@ def sniff(
     duration: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False)
     ] = None,
+    write: Annotated[
+        str | None, typer.Option("-w", metavar="FILE", help="Write the packets of the interface there too (pcapng).")
+    ] = None,
+    file_size: Annotated[
+        int | None,
+        typer.Option("-C", metavar="MB", help="With -w: begin a new file, FILE_00001_TIME, after so much.", min=1),
+    ] = None,
+    file_time: Annotated[
+        str | None, typer.Option("-G", metavar="TIME", help="With -w: begin a new file after so long: 1h.")
+    ] = None,
+    file_count: Annotated[
+        int | None, typer.Option("-W", metavar="N", help="With -C or -G: keep only the latest N files.", min=1)
+    ] = None,
     buffer: Annotated[
         int, typer.Option("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
     ] = 64,
@@ -290,27 +313,38 @@ def sniff(
     if not incidents:  # they are made of tables, as in notebooks
         _leave_pandas_out()
     from kafkascope import sniffing
-    from kafkascope.sniffer.sources.live_options import LiveOptions
-    from kafkascope.sniffer.sources.namespaces import namespace_path
+    from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 
     if debug:
         from kafkascope.debugging import log_decisions
 
         log_decisions()
     sources = (*(read or ()), *(files or ()))
+    live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
+    live_only |= {"--pid": pid}
+    if sources and (given := [name for name, value in live_only.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    if write is None and (file_size or file_time or file_count):
+        raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
+    if file_count and not (file_size or file_time):
+        raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
-    if netns is not None and pid is not None:
-        raise typer.BadParameter("give --netns or --pid, not both")
     asked = sniffing.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
         live=LiveOptions(
             buffer_bytes=buffer << 20,
             duration_s=_seconds(duration, "--duration"),
-            namespace=namespace_path(netns, pid),
+            namespace=_namespace(netns, pid),
             expression=expression or "",
             snap_bytes=snap,
+            write_to=write,
+            rotation=Rotation(
+                most_bytes=None if file_size is None else file_size * 1_000_000,
+                most_seconds=_seconds(file_time, "-G"),
+                files=file_count,
+            ),
         ),
         user=user,
         display=sniffing.Display(

@@ -31,7 +31,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
-from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, ISSUE_KINDS, KERNEL_DROPS
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, CAPTURE_NOT_WRITTEN, ISSUE_KINDS, KERNEL_DROPS
 from kafkascope.seen import Seen
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -97,8 +97,8 @@ class BatchSource(Protocol):
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
 
-    def losses(self) -> Iterable[Loss]:
-        """What was lost since this was asked last."""
+    def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
+        """What was lost since this was told; not all at once, but for at_end."""
 
     def remarks(self) -> Iterable[str]:
         """What the reader of results should know about how they were come by."""
@@ -243,7 +243,7 @@ class Reading:
         """Packets alone tell the time."""
         return 0
 
-    def losses(self) -> Iterable[Loss]:
+    def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """Nothing: whoever writes to a pipe waits for whoever reads."""
         return ()
 
@@ -353,6 +353,11 @@ class Listening:
         """Whether an interface has gone for good, so that the capture ended before it was told to."""
         return self._source.is_partial
 
+    @property
+    def unwritten(self) -> Issue | None:
+        """Packets that are not in the file in which they were to be as well."""
+        return next((one for one in self._source.issues if one.kind == CAPTURE_NOT_WRITTEN), None)
+
     def now(self) -> int:
         """The time of this machine, which is that of the packets."""
         return time.time_ns()
@@ -369,33 +374,35 @@ class Listening:
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
-    def losses(self) -> Iterator[Loss]:
-        """What was lost since this was told, once a second at most: packets that the kernel dropped, bodies skipped."""
-        for loss in self._losses():
+    def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
+        """What was lost since this was told, once a second at most: packets, bodies, and what was to be in a file."""
+        for loss in self._losses(at_end):
             if self._watcher is not None:
                 self._watcher.lose(loss)
             yield loss
 
-    def _losses(self) -> Iterator[Loss]:
+    def _losses(self, at_end: bool) -> Iterator[Loss]:
         seen, dropped = self._source.statistics()
-        skipped = self._engine.bodies_skipped
+        unwritten = self.unwritten
+        lost = Counter({KERNEL_DROPS: dropped, BODIES_SKIPPED: self._engine.bodies_skipped})
+        if unwritten is not None:
+            lost[CAPTURE_NOT_WRITTEN] = unwritten.count
         now = self._clock()
-        if (
-            Counter({KERNEL_DROPS: dropped, BODIES_SKIPPED: skipped}) == self._told
-            or now - self._told_at < BETWEEN_NEWS_S
-        ):
+        if lost == self._told or (now - self._told_at < BETWEEN_NEWS_S and not at_end):
             return
-        advice = "" if self._told else f": {_WHAT_HELPS}"
-        at, self._told_at = time.time_ns(), now
-        if new := skipped - self._told[BODIES_SKIPPED]:
-            text = f"the bodies of {counted(new, 'exchange')} were skipped ({skipped:,} in all)"
-            yield Loss(BODIES_SKIPPED, at, new, skipped, text + advice)
-            advice = ""
-        if new := dropped - self._told[KERNEL_DROPS]:
-            share = 100 * dropped / seen
-            text = f"the kernel dropped {counted(new, 'packet')} ({dropped:,} in all, {share:.1f} %)"
-            yield Loss(KERNEL_DROPS, at, new, dropped, text + advice)
-        self._told = Counter({KERNEL_DROPS: dropped, BODIES_SKIPPED: skipped})
+        advice = "" if self._told[KERNEL_DROPS] or self._told[BODIES_SKIPPED] else f": {_WHAT_HELPS}"
+        new, self._told, self._told_at, at = lost - self._told, lost, now, time.time_ns()
+        for kind, count in new.items():
+            in_all = lost[kind]
+            if kind == KERNEL_DROPS:
+                share = 100 * dropped / seen
+                text = f"the kernel dropped {counted(count, 'packet')} ({in_all:,} in all, {share:.1f} %){advice}"
+            elif kind == BODIES_SKIPPED:
+                text = f"the bodies of {counted(count, 'exchange')} were skipped ({in_all:,} in all){advice}"
+            else:
+                assert unwritten is not None
+                text = f"{count:,} {unwritten.detail} ({in_all:,} in all)"
+            yield Loss(kind, at, count, in_all, text)
 
     def remarks(self) -> Iterator[str]:
         """What was captured, what the kernel dropped, what was in it, and what could not be read."""

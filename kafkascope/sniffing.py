@@ -56,8 +56,8 @@ _LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 # Columns that are more than a column of the exchanges table, for --fields and --json.
 _MORE_COLUMNS = ("client", "broker", "topics")
 
-NOT_ALL_READ, WRONG_USE, INTERFACE_GONE = 1, 2, 3
-"""Exit statuses: a file or interface cannot be read; what was asked for makes no sense; an interface has gone away."""
+INCOMPLETE, WRONG_USE, INTERFACE_GONE = 1, 2, 3
+"""Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away."""
 
 _NAMELESS = (
     "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "
@@ -183,7 +183,7 @@ def run(options: SniffOptions, remark: Remark) -> int:
     except SourceError as error:
         out.flush()
         remark(str(error))
-        return NOT_ALL_READ
+        return INCOMPLETE
     except BrokenPipeError:
         # The reader has gone (`| head`): let nothing be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -257,7 +257,7 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
         outlet.close()
     if outlet.lost:
         remark(f"{counted(outlet.lost, 'line')} left out: the output was read too slowly")
-    return status
+    return status or (INCOMPLETE if listening.unwritten else 0)
 
 
 def rehearse(options: SniffOptions) -> None:
@@ -320,9 +320,12 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
             break
         if source.is_stream and _output_is_closed():
             return 0
+    for loss in source.losses(at_end=True):
+        out.write(loss.line(display.style == JSON))
+    out.flush()
     for line in source.remarks():
         remark(line)
-    return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else NOT_ALL_READ
+    return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else INCOMPLETE
 
 
 def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:

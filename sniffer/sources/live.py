@@ -24,8 +24,10 @@ from kafkascope.sniffer.columns import I32, I64, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
 from kafkascope.sniffer.origins import Origins
+from kafkascope.sniffer.sources import capture_writer
+from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.live_options import LiveOptions
+from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 from kafkascope.sniffer.sources.namespaces import inside
 from kafkascope.sniffer.sources.packet_filter import LINK_ETHERNET, LINK_RAW, compiled, filter_program
 from kafkascope.sniffer.sources.ring import BLOCK_BYTES, BLOCK_HEADER_BYTES, PROMPT_MS, Ring, packets_of
@@ -62,6 +64,9 @@ class LiveSource:
         self._pieces: list[_Piece] = []
         self._failures: deque[str] = deque()  # of interfaces, as the reader met them
         self._reader: threading.Thread | None = None
+        self._write_to = options.write_to
+        self._writer: CaptureWriter | None = None
+        self._failure = ""  # why nothing is written any more
         names = list(dict.fromkeys(interfaces))
         ring_bytes = min(options.buffer_bytes // 2, MOST_RING_BYTES)
         self._waiting = _Waiting(options.buffer_bytes - ring_bytes)
@@ -71,6 +76,8 @@ class LiveSource:
             return filter_program(options.ports, options.snap_bytes, matching)
 
         try:
+            if options.write_to is not None:
+                self._writer = _writer(options.write_to, options.rotation)
             with inside(options.namespace):
                 for name in names:
                     self._rings.append(Ring(name, program_of, ring_bytes // len(names)))
@@ -97,9 +104,24 @@ class LiveSource:
                 self._pieces.append(_piece(batch))
             while self._failures:
                 self.issues.add(Issue("interface_failed", self._failures.popleft(), packet=self.number))
-            yield self._gather(everything=is_one)
-        yield self._gather(everything=True)
+            yield self._recorded(self._gather(everything=is_one))
+        yield self._recorded(self._gather(everything=True))
         self.close()
+
+    def _recorded(self, packets: Packets) -> Packets:
+        """The packets, which are in the file as well. When they cannot be, listening goes on, and they are counted."""
+        if self._writer is not None:
+            try:
+                self._writer.write(packets)
+                return packets
+            except OSError as error:
+                self._writer.close()
+                self._writer = None
+                self._failure = f"packets were not written to {self._write_to}: {error.strerror or error}"
+        if self._failure and len(packets.at):
+            count, first = len(packets.at), int(packets.number[0])
+            self.issues.add(Issue("capture_not_written", self._failure, packet=first, count=count))
+        return packets
 
     def _read(self) -> None:
         """What the thread does until it is stopped: empty the rings into batches."""
@@ -207,6 +229,8 @@ class LiveSource:
         for ring in self._rings:
             ring.close()
         self._rings = []
+        if self._writer is not None:
+            self._writer.close()
 
     def __enter__(self) -> LiveSource:
         return self
@@ -279,8 +303,8 @@ class _Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits and nothing will come."""
-        return self._ended and not self._batches
+        """Whether nothing waits and nothing will come, nor is there something to raise."""
+        return self._ended and not self._batches and self._error is None
 
     def put(self, batch: _Batch) -> None:
         """Add a batch as soon as there is room; nothing is added once it is closed."""
@@ -337,6 +361,14 @@ class _Piece:
         return _Piece(self.data, self.gathered, at, start, captured, original, self.link_type[rows])
 
 
+def _writer(path: str, rotation: Rotation) -> CaptureWriter:
+    try:
+        return CaptureWriter(path, rotation)
+    except OSError as error:
+        advice = "Give a file in a directory that can be written to, by the user of --user too"
+        raise SourceError(path, None, f"packets cannot be written there ({error.strerror or error})", advice) from None
+
+
 def _piece(batch: _Batch) -> _Piece:
     at: list[I64] = []
     start: list[I64] = []
@@ -378,3 +410,4 @@ def _joined(pieces: Sequence[_Piece]) -> _Piece:
 def rehearse() -> None:
     """Have the kernel compiled, or loaded from its cache, before there are blocks that wait for it."""
     packets_of(np.zeros(BLOCK_HEADER_BYTES, np.uint8), False)
+    capture_writer.rehearse()

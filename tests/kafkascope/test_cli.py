@@ -84,6 +84,25 @@ def test_a_named_pipe_is_read_once(flags: list[str], tmp_path: Path) -> None:
     assert (b'"id:' in piped) == (flags == ["--json"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["-r", "c.pcap", "-w", "x", "--duration", "1s"], "-w, --duration: only with an interface"),
+        (["-i", "lo", "-C", "5"], "-w FILE"),
+        (["-i", "lo", "-w", "x", "-W", "5"], "-C MB or -G TIME"),
+        (["-i", "lo", "--netns", "a", "--pid", "1"], "not both"),
+        (["-i", "lo", "--duration", "soon"], "30s, 10m or 2h"),
+        (["-i", "lo", "--stats", "0s"], "30s, 10m or 2h"),
+    ],
+)
+def test_options_of_interfaces_that_make_no_sense_are_refused(
+    arguments: list[str], named: str, command: Command
+) -> None:
+    done = command("sniff", *arguments)
+    assert done.returncode == 2
+    assert named in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_names_of_topics_may_come_from_elsewhere(tmp_path: Path) -> None:
     data = begun_late(tmp_path).read_bytes()
 

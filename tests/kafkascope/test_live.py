@@ -210,7 +210,7 @@ def end_tcpdump(tcpdump: subprocess.Popen[bytes], capture: Path, packets: int) -
 @pytest.fixture
 def host() -> Iterator[Host]:
     needs_network_namespaces()
-    needs("tcpdump", "setpriv", "openssl")
+    needs("tcpdump", "setpriv", "prlimit", "openssl")
     name = f"kscope-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", name], check=True)
     host = Host(name)
@@ -433,6 +433,33 @@ def test_an_interface_that_comes_up_again_is_heard_again(host: Host) -> None:
     assert shown == []
     assert "veth0: Network is down" in remarks
     assert packets_captured(remarks) == 1
+
+
+def test_packets_are_written_to_files_that_follow_each_other_while_they_are_shown(host: Host, tmp_path: Path) -> None:
+    sniff = host.sniff("--iface", "lo", "--json", "-w", str(tmp_path / "lo.pcapng"), "-G", "2s")
+    clients, _ = host.clients()
+    leave(clients)
+    shown, remarks = ended(sniff, signal.SIGINT)
+    files = sorted(map(str, tmp_path.iterdir()))
+    assert len(files) > 1  # the consumer waits three seconds to join
+    assert kafkascope.read(files).summary["packets"] == packets_captured(remarks)
+    in_files = kafkascope.read(files).exchanges
+    assert sorted(in_files["correlation_id"].dropna()) == sorted(line["correlation_id"] for line in shown)
+
+
+def test_a_file_that_cannot_be_written_to_is_told_and_the_rest_goes_on(host: Host, tmp_path: Path) -> None:
+    file = str(tmp_path / "lo.pcapng")
+    sniff = host.listening("prlimit", "--fsize=4000", str(BIN / "sniff"), "--iface", "lo", "--json", "-w", file)
+    clients, _ = host.clients()
+    leave(clients)
+    sniff.send_signal(signal.SIGINT)
+    output, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert sniff.returncode == 1
+    lines = [json.loads(line) for line in output.decode().splitlines()]
+    losses = [line for line in lines if line.get("issue") == "capture_not_written"]
+    assert "File too large" in losses[0]["detail"]
+    assert {"Produce", "Fetch", "LeaveGroup"} <= {line.get("api") for line in lines}
+    assert f"packets were not written to {file}: File too large".encode() in remarks
 
 
 @pytest.mark.parametrize("by", ["--netns", "--pid"])

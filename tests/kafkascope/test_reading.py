@@ -22,7 +22,7 @@ class Counting(Rehearsal):
 
 def test_drops_are_told_when_they_grow_and_once_a_second_at_most() -> None:
     source = Counting()
-    seconds = [0.0, 0.1, 0.2, 1.1, 1.2, 9.0]
+    seconds = [0.0, 0.1, 0.2, 1.1, 1.2, 9.0, 9.1, 9.2]
     listening = Listening(source, EngineOptions(), iter(seconds).__next__)
     told = []
     for source.counts in [(10, 0), (1000, 250), (2000, 600), (4000, 600), (5000, 601), (9000, 601)]:
@@ -39,6 +39,9 @@ def test_drops_are_told_when_they_grow_and_once_a_second_at_most() -> None:
         [],
         [("kernel_drops", 1, 601, "the kernel dropped 1 packet (601 in all, 6.7 %)")],
     ]
+    source.counts = (9010, 603)
+    assert list(listening.losses()) == []
+    assert [loss.count for loss in listening.losses(at_end=True)] == [2]
 
 
 def test_when_too_much_waits_bodies_of_records_are_skipped_and_counted() -> None:

@@ -37,6 +37,8 @@ def test_a_batch_larger_than_what_may_wait_is_taken_alone() -> None:
     assert waiting.take(0) is large
     assert waiting.take(0) is None
     assert not waiting.is_over
+    waiting.end()
+    assert waiting.is_over
 
 
 def test_when_nobody_takes_any_more_nobody_waits() -> None:
@@ -54,7 +56,7 @@ def test_what_ended_the_reader_is_raised_behind_what_it_had_read() -> None:
     waiting.put(batch(60))
     waiting.end(OSError("no more"))
     assert waiting.take(0) is not None
-    assert waiting.is_over
+    assert not waiting.is_over
     with pytest.raises(OSError, match="no more"):
         waiting.take(0)
 
