@@ -9,7 +9,9 @@ import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from kafkascope.reports.columns.remarks import MOST_TALKS, TlsTalk
@@ -22,6 +24,9 @@ from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.session import Endpoint, Session, SessionOptions, SideSpans
+
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
 
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)
@@ -44,6 +49,7 @@ class EngineOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
+    pseudonyms: Pseudonyms | None = None  # in the place of names, addresses and contents
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
@@ -91,7 +97,9 @@ class Engine:
             exchange_columns=columns,
             reveal_secrets=options.reveal_secrets,
             secret_names=options.secret_names,
+            pseudonyms=options.pseudonyms,
         )
+        self._pseudonyms = options.pseudonyms
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
@@ -131,6 +139,8 @@ class Engine:
 
     def take(self, segments: Segments) -> Completed:
         """What these segments completed."""
+        if self._pseudonyms is not None:
+            segments = anonymous_hosts(segments, self._pseudonyms)
         return self._completed(self._session.feed(segments))
 
     def last(self) -> Iterator[Completed]:
@@ -187,6 +197,17 @@ class Engine:
             if rows_of_view:
                 found[view.name] = pa.concat_tables(rows_of_view)
         return found
+
+
+def anonymous_hosts(segments: Segments, pseudonyms: Pseudonyms) -> Segments:
+    """Segments with pseudonyms for both addresses."""
+    made = {}
+    for side in ("source", "target"):
+        halves = np.stack([getattr(segments, f"{side}_high"), getattr(segments, f"{side}_low")], axis=1)
+        unique, place = np.unique(halves, axis=0, return_inverse=True)
+        new = np.array([pseudonyms.address(*pair) for pair in unique.tolist()], np.uint64).reshape(-1, 2)
+        made[f"{side}_high"], made[f"{side}_low"] = new[place.reshape(-1)].T.copy()
+    return replace(segments, **made)
 
 
 def _views(names: frozenset[str]) -> list[View]:

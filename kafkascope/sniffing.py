@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,9 @@ from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint, SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
+
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
 
 Remark = Callable[[str], None]
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
@@ -89,6 +92,20 @@ class Filters:
         needed |= {"topics"} if self.topics else set()
         return frozenset(needed)
 
+    def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
+        """Filters for what has pseudonyms, where these name what has not."""
+
+        def of(names: frozenset[str]) -> frozenset[str]:
+            return frozenset(map(pseudonyms.name, names))
+
+        return replace(
+            self,
+            topics=of(self.topics),
+            groups=of(self.groups),
+            client_ids=of(self.client_ids),
+            hosts=of(self.hosts),
+        )
+
     def choose(self, exchanges: pa.Table) -> pa.Table:
         """Those that pass."""
         masks = []
@@ -130,6 +147,7 @@ class SniffOptions:
     key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
     show_secrets: bool = False
     secret_names: tuple[str, ...] = ()
+    pseudonyms: Pseudonyms | None = None
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -139,6 +157,8 @@ def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) ->
 
 def run(options: SniffOptions, remark: Remark) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
+    if options.pseudonyms is not None:
+        options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
     try:
         of_engine = engine_options(options)
     except WrongUse as error:
@@ -391,6 +411,7 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         session=SessionOptions(ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs),
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
+        pseudonyms=options.pseudonyms,
         views=frozenset(),
     )
     if display.incidents:
@@ -399,7 +420,10 @@ def engine_options(options: SniffOptions) -> EngineOptions:
                 "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
             )
         return EngineOptions(
-            session=least.session, reveal_secrets=options.show_secrets, secret_names=options.secret_names
+            session=least.session,
+            reveal_secrets=options.show_secrets,
+            secret_names=options.secret_names,
+            pseudonyms=options.pseudonyms,
         )
     if display.groups:
         if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:

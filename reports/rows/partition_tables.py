@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,9 @@ from kafkascope.reports.vocabulary.tables import PARTITIONS
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.issues import IssueLog
 
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
 # FetchSnapshot moves a snapshot of the metadata log, in pieces: it has records, but tells nothing of a partition.
 _LISTED = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH)
 _WITH_RECORDS = (*_LISTED, apis.FETCH_SNAPSHOT)
@@ -41,8 +45,14 @@ class PartitionTables:
     """Makes those of its tables that are wanted. Keeps what fetch sessions asked for, and what was told them."""
 
     def __init__(
-        self, wanted: frozenset[str], *, reveal_secrets: bool = False, secret_names: tuple[str, ...] = ()
+        self,
+        wanted: frozenset[str],
+        *,
+        reveal_secrets: bool = False,
+        secret_names: tuple[str, ...] = (),
+        pseudonyms: Pseudonyms | None = None,
     ) -> None:
+        self._pseudonyms = pseudonyms
         self._wanted = wanted
         self._secret_names = None if reveal_secrets else secret_names
         self._positions = FetchPositions()
@@ -69,7 +79,10 @@ class PartitionTables:
         told = read_partitions(bodies.responses, frames, bodies.roles.slot, self._codes)
         partner = partners(asked, told)
         fields = record_fields(asked, told, partner)
-        topic_names.learn(topics_told(bodies.exchanges.data, fields))
+        told_names = topics_told(bodies.exchanges.data, fields)
+        if self._pseudonyms is not None:
+            told_names = ((of_id, self._pseudonyms.name(name)) for of_id, name in told_names)
+        topic_names.learn(told_names)
         scanned = scan_fields(bodies.exchanges, fields)
         batches: list[BatchColumns] = []
         if "records" in self._wanted:
@@ -77,11 +90,12 @@ class PartitionTables:
             for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
                 if not chunk.is_continued:
                     batches.append(chunk.batches)
-                yield {
-                    "records": record_table(
-                        bodies.exchanges, fields, chunk, before, client_id, issues, self._secret_names
-                    )
-                }
+                rows = record_table(bodies.exchanges, fields, chunk, before, client_id, issues, self._secret_names)
+                if self._pseudonyms is not None and rows is not None:
+                    from kafkascope.reports.rows.anonymous import anonymous_records
+
+                    rows = anonymous_records(rows, self._pseudonyms)
+                yield {"records": rows}
                 del chunk
         else:
             batches.append(read_batches(scanned))
