@@ -13,6 +13,7 @@ from rich.console import Console
 
 from kafkascope import in_process
 from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import OutputError
@@ -65,6 +66,7 @@ def run(
     key_logs: tuple[str, ...],
     reveal_secrets: bool,
     secret_names: tuple[str, ...],
+    pseudonyms: Pseudonyms | None,
     remark: Remark,
 ) -> int:
     """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
@@ -73,6 +75,7 @@ def run(
         session=SessionOptions(ports=ports, decode_as=decode_as, key_logs=key_logs),
         reveal_secrets=reveal_secrets,
         secret_names=secret_names,
+        pseudonyms=pseudonyms,
     )
 
     def here(stop: threading.Event) -> Analysis:

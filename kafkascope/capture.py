@@ -19,6 +19,7 @@ from pyarrow import dataset as ds
 from kafkascope.answering import Answering, why_not
 from kafkascope.dataframes import ordered, to_frame
 from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.reading import Reading
@@ -277,6 +278,7 @@ def read(
     reveal_secrets: bool = False,
     secret_names: Iterable[str] = (),
     tls_keylog: str | Path | Iterable[str | Path] = (),
+    anonymize: str | None = None,
     spool_bytes: int | None = None,
 ) -> Any:
     """Read captures (files, directories, globs) into tables.
@@ -293,6 +295,8 @@ def read(
     tls_keylog names files with secrets of TLS sessions (SSLKEYLOGFILE), with which what they carry is read; those in
     pcapng files are used anyway.
 
+    anonymize is a key: names, addresses and contents are replaced by pseudonyms, the same ones for the same key.
+
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
@@ -308,6 +312,7 @@ def read(
         ),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
+        pseudonyms=Pseudonyms(anonymize) if anonymize else None,
     )
     if not answers:
         options = replace(options, views=frozenset())

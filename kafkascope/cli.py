@@ -18,6 +18,7 @@ import typer
 from kafkascope import __version__
 
 if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
 
 NOTHING_READ = 1  # exit status
@@ -125,6 +126,16 @@ def _secret_names(values: list[str] | None) -> tuple[str, ...]:
         raise typer.BadParameter(f"--secret-name {error}") from error
 
 
+def _pseudonyms(key: str | None) -> Pseudonyms | None:
+    if key is None:
+        return None
+    if not key:
+        raise typer.BadParameter("--anonymize: give a KEY; whoever has it can find out names by trying them")
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
+    return Pseudonyms(key)
+
+
 PortOption = Annotated[
     list[str] | None,
     typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
@@ -154,6 +165,16 @@ SecretNamesOption = Annotated[
         "--secret-name",
         metavar="REGEX",
         help="Hide the values of configurations with such names too; may be repeated. Case does not matter.",
+    ),
+]
+
+AnonymizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--anonymize",
+        metavar="KEY",
+        help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
+        "They have the length of what they stand for.",
     ),
 ]
 
@@ -307,6 +328,7 @@ def sniff(
     ] = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
+    anonymize: AnonymizeOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
@@ -375,6 +397,7 @@ def sniff(
         secret_names=_secret_names(secret_name),
         metrics=_metrics_place(metrics),
         topic_names=_topic_names(names, ask),
+        pseudonyms=_pseudonyms(anonymize),
     )
     raise typer.Exit(sniffing.run(asked, remark))
 
@@ -427,6 +450,7 @@ def analyze(
     tls_keylog: KeyLogOption = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
+    anonymize: AnonymizeOption = None,
 ) -> None:
     """Decode captures on Spark into tables (Parquet) and print a summary.
 
@@ -468,6 +492,7 @@ def analyze(
             key_logs=tuple(tls_keylog or ()),
             reveal_secrets=show_secrets,
             secret_names=_secret_names(secret_name),
+            pseudonyms=_pseudonyms(anonymize),
             remark=remark,
         )
     )

@@ -9,7 +9,9 @@ import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from kafkascope.reports.columns.remarks import MOST_TALKS, TlsTalk
@@ -25,6 +27,9 @@ from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.origins import NO_ORIGINS, Origins
 from kafkascope.sniffer.session import Endpoint, Session, SessionOptions, SideSpans
+
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
 
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)
@@ -50,6 +55,7 @@ class EngineOptions:
     origins: Origins = NO_ORIGINS  # which file each packet is of; whoever reads the files sets it
     topic_names: Mapping[str, str] = field(default_factory=dict)  # told from elsewhere, by topic as written by id
     records_here: int | None = None  # bytes of which records are read; of others fields are given. None: of all
+    pseudonyms: Pseudonyms | None = None  # in the place of names, addresses and contents
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     @property
@@ -99,10 +105,15 @@ class Engine:
             secret_names=options.secret_names,
             origins=options.origins,
             records_here=options.records_here,
+            pseudonyms=options.pseudonyms,
         )
         self._origins = options.origins
+        self._pseudonyms = options.pseudonyms
 
-        self.topic_names.merge(options.topic_names)
+        told = options.topic_names
+        if options.pseudonyms is not None:
+            told = {identity: options.pseudonyms.name(name) for identity, name in told.items()}
+        self.topic_names.merge(told)
 
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
         self.exchanges = 0  # so far
@@ -147,6 +158,8 @@ class Engine:
 
     def take(self, segments: Segments) -> Completed:
         """What these segments completed."""
+        if self._pseudonyms is not None:
+            segments = anonymous_hosts(segments, self._pseudonyms)
         return self._completed(self._session.feed(segments))
 
     def last(self) -> Iterator[Completed]:
@@ -203,6 +216,17 @@ class Engine:
             if rows_of_view:
                 found[view.name] = pa.concat_tables(rows_of_view)
         return found
+
+
+def anonymous_hosts(segments: Segments, pseudonyms: Pseudonyms) -> Segments:
+    """Segments with pseudonyms for both addresses."""
+    made = {}
+    for side in ("source", "target"):
+        halves = np.stack([getattr(segments, f"{side}_high"), getattr(segments, f"{side}_low")], axis=1)
+        unique, place = np.unique(halves, axis=0, return_inverse=True)
+        new = np.array([pseudonyms.address(*pair) for pair in unique.tolist()], np.uint64).reshape(-1, 2)
+        made[f"{side}_high"], made[f"{side}_low"] = new[place.reshape(-1)].T.copy()
+    return replace(segments, **made)
 
 
 def _views(names: frozenset[str]) -> list[View]:

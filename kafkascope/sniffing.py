@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
     from kafkascope.metrics import Place
 
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
 Remark = Callable[[str], None]
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
@@ -112,6 +115,20 @@ class Filters:
         needed |= {"topics"} if self.topics else set()
         return frozenset(needed)
 
+    def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
+        """Filters for what has pseudonyms, where these name what has not."""
+
+        def of(names: frozenset[str]) -> frozenset[str]:
+            return frozenset(map(pseudonyms.name, names))
+
+        return replace(
+            self,
+            topics=of(self.topics),
+            groups=of(self.groups),
+            client_ids=of(self.client_ids),
+            hosts=of(self.hosts),
+        )
+
     def choose(self, exchanges: pa.Table) -> pa.Table:
         """Those that pass."""
         masks = []
@@ -157,6 +174,7 @@ class SniffOptions:
     secret_names: tuple[str, ...] = ()
     topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
     metrics: Place | None = None  # where Prometheus may ask for them
+    pseudonyms: Pseudonyms | None = None
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -166,6 +184,8 @@ def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) ->
 
 def run(options: SniffOptions, remark: Remark) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
+    if options.pseudonyms is not None:
+        options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
     try:
         of_engine = engine_options(options)
     except WrongUse as error:
@@ -523,6 +543,8 @@ def _branches(value: Any, indent: int) -> Iterator[str]:
 
 def engine_options(options: SniffOptions) -> EngineOptions:
     """No more work than what is shown and counted needs; raises WrongUse where options do not go together."""
+    if options.pseudonyms is not None and options.live.write_to is not None:
+        raise WrongUse("-w writes packets as they are on the wire: it does not go with --anonymize")
     if options.metrics is None:
         return _shown(options)
     if not options.interfaces and not any(map(is_stream, options.files)):
@@ -541,6 +563,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
         topic_names=options.topic_names,
+        pseudonyms=options.pseudonyms,
         views=frozenset(),
     )
     if display.alerts and not display.incidents:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,9 @@ from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.origins import NO_ORIGINS, Origins
 from kafkascope.sniffer.session import SideSpans
 
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
 BYTES_AT_ONCE = 32_000_000
 """Bodies of more bytes are worked off in parts, so that their tapes and texts take a bounded amount of memory."""
 
@@ -91,9 +94,12 @@ class TableBuilder:
         secret_names: tuple[str, ...] = (),
         origins: Origins = NO_ORIGINS,
         records_here: int | None = None,
+        pseudonyms: Pseudonyms | None = None,
     ) -> None:
         """records_here: as `PartitionTables` has it; fields come as a table with the name `FIELDS_WITH_RECORDS`."""
         self._origins = origins
+        self._pseudonyms = pseudonyms
+        self._anonymizing: BodyDecoder | None = None
         columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
         self._wanted = wanted
         self._columns = columns if "exchanges" in wanted else frozenset[str]()
@@ -109,6 +115,7 @@ class TableBuilder:
             reveal_secrets=reveal_secrets,
             secret_names=secret_names,
             records_here=records_here,
+            pseudonyms=pseudonyms,
         )
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
@@ -128,11 +135,20 @@ class TableBuilder:
         in one piece, but for its records: these are in pieces of their own, in order of the exchanges, behind the piece
         with their exchanges, or before it if this has tables that are made while records are read.
         """
+        if self._pseudonyms is not None and len(exchanges.number):
+            from kafkascope.reports.rows.anonymous import anonymous
+
+            self._anonymizing = self._anonymizing or self._decoder or BodyDecoder()
+            exchanges = anonymous(exchanges, self._anonymizing, self._pseudonyms)
         for part in _in_parts(exchanges) if len(exchanges.number) else ():
             yield from self._guarded(part, endpoints, hurried)
 
     def end_connections(self, rows: Sequence[ConnectionRow], issues: Sequence[Issue] = ()) -> dict[str, pa.Table]:
         """The rows of connections that have ended, and of the issues given and those met in their bodies."""
+        if self._pseudonyms is not None:
+            from kafkascope.reports.rows.anonymous import anonymous_connection
+
+            rows = [anonymous_connection(row, self._pseudonyms) for row in rows]
         log = IssueLog(issues)
         for row in rows:
             for issue in self.issues.take(row.connection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,9 @@ from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.origins import Origins
 
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
 # FetchSnapshot moves a snapshot of the metadata log, in pieces: it has records, but tells nothing of a partition.
 _LISTED = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH)
 _WITH_RECORDS = (*_LISTED, apis.FETCH_SNAPSHOT)
@@ -51,8 +55,10 @@ class PartitionTables:
         reveal_secrets: bool = False,
         secret_names: tuple[str, ...] = (),
         records_here: int | None = None,
+        pseudonyms: Pseudonyms | None = None,
     ) -> None:
         """records_here: of so many bytes the records are read, of others the fields are given; None: of all."""
+        self._pseudonyms = pseudonyms
         self._wanted = wanted
         self._origins = origins
         self._records_left = records_here
@@ -81,7 +87,10 @@ class PartitionTables:
         told = read_partitions(bodies.responses, frames, bodies.roles.slot, self._codes)
         partner = partners(asked, told)
         fields = record_fields(asked, told, partner)
-        topic_names.learn(topics_told(bodies.exchanges.data, fields))
+        told_names = topics_told(bodies.exchanges.data, fields)
+        if self._pseudonyms is not None:
+            told_names = ((of_id, self._pseudonyms.name(name)) for of_id, name in told_names)
+        topic_names.learn(told_names)
         scanned = scan_fields(bodies.exchanges, fields)
         batches: list[BatchColumns] = []
         if self._records_left == 0 or "records" not in self._wanted:
@@ -96,11 +105,14 @@ class PartitionTables:
             for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
                 if not chunk.is_continued:
                     batches.append(chunk.batches)
-                yield {
-                    "records": record_table(
-                        bodies.exchanges, fields, chunk, before, client_id, issues, self._origins, self._secret_names
-                    )
-                }
+                rows = record_table(
+                    bodies.exchanges, fields, chunk, before, client_id, issues, self._origins, self._secret_names
+                )
+                if self._pseudonyms is not None and rows is not None:
+                    from kafkascope.reports.rows.anonymous import anonymous_records
+
+                    rows = anonymous_records(rows, self._pseudonyms)
+                yield {"records": rows}
                 del chunk
         tables: dict[str, pa.Table | None] = {}
         if "batches" in self._wanted:

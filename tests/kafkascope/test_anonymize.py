@@ -1,0 +1,155 @@
+"""`--anonymize KEY`: no name, address or content of a capture in any output; but for them all is as without it."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import kafkascope
+from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.engine import EngineOptions
+from tests.kafkascope.conftest import Command
+from tests.kafkascope.test_parity import same_tables
+from tests.kafkascope.test_secrets import leaked
+from tests.paths import PCAPS
+
+KEY = "a key of our own"
+STORIES = [
+    "killed-silent",
+    "clients_sasl",
+    "connect",
+    "streams-classic",
+    "kip848",
+    "share-group",
+    "clients_admin",
+    "rebalance-storm",
+    "broker-killed",
+]
+# Words that are names in a capture, and stand in texts of ours or of Kafka's as well.
+WORDS = frozenset(("connect", "consumer", "default", "producer", "streams", "client", "counts", "before"))
+
+
+@lru_cache(maxsize=2)
+def read(name: str, key: str | None = None) -> kafkascope.Capture:
+    capture: kafkascope.Capture = kafkascope.read(files(name), records=True, anonymize=key)
+    return capture
+
+
+def files(name: str) -> list[str]:
+    return [str(path) for path in sorted((PCAPS / name).glob("capture.pcap*"))[:1]]
+
+
+def names_of(name: str) -> dict[str, bytes]:
+    """Names, addresses and contents that the tables of a capture have, of some length."""
+    capture = read(name)
+    found: set[str] = set()
+    for table, columns in {
+        "exchanges": ("client_id", "group_id", "member_id"),
+        "connections": ("client", "broker", "client_id"),
+        "partitions": ("topic",),
+        "records": ("topic",),
+        "group_events": ("group_id", "member_id", "client_id"),
+    }.items():
+        rows = capture.arrow(table)
+        for column in columns:
+            if column in rows.column_names:
+                found.update(value for value in rows[column].unique().to_pylist() if value)
+    values = capture.arrow("records")["value"].unique().to_pylist()[:200]
+    found.update(value.decode() for value in values if value and value.isascii())
+    found = {
+        one for one in found if len(one) > 5 and one.lower() not in WORDS and not one.startswith(("__", "id:", "["))
+    }
+    return {one: one.encode() for one in sorted(found)}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_no_name_is_left_in_any_table(name: str) -> None:
+    names = names_of(name)
+    assert len(names) > 5
+    capture = read(name, KEY)
+    for table in capture.tables:
+        shown = str(capture.arrow(table).to_pylist()).encode()
+        found = [one for one in names if one.encode() in shown]
+        assert not found, (table, found[:5])
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_but_for_names_it_is_the_same(name: str) -> None:
+    """Numbers, times, and what was found out are those of the capture as it is."""
+    plain, hidden = read(name), read(name, KEY)
+    known = {"rebalances": ["trigger", "certainty", "protocol"], "incidents": ["kind", "severity"]}
+    for table in ("connections", "exchanges", "errors", "partitions", "batches", "records", "rebalances", "incidents"):
+        ours, theirs = plain.arrow(table), hidden.arrow(table)
+        columns = [field.name for field in ours.schema if not _has_text(field.type)] + known.get(table, [])
+        rows = [sorted(map(str, one.select(columns).to_pylist())) for one in (ours, theirs)]
+        assert rows[0] == rows[1], table
+
+
+def _has_text(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return True
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind))
+
+
+STYLES = [["-v"], ["-V"], ["--json", "--records"], ["--records"], ["--groups"], ["--incidents", "--json"]]
+
+
+@pytest.mark.parametrize("style", STYLES, ids=" ".join)
+@pytest.mark.parametrize("name", ["killed-silent", "clients_sasl", "connect"])
+def test_no_name_is_printed(command: Command, name: str, style: list[str]) -> None:
+    done = command("sniff", "-r", *files(name), *style, "--anonymize", KEY)
+    assert done.returncode == 0
+    assert leaked(names_of(name), done.stdout.encode(errors="surrogateescape")) == []
+    secrets = json.loads((PCAPS / name / "truth.json").read_text()).get("secrets", [])
+    assert [secret for secret in secrets if secret in done.stdout] == []
+
+
+def test_what_is_asked_for_by_name_is_found(command: Command) -> None:
+    (path,) = files("killed-silent")
+    asked = ("sniff", "-r", path, "--api", "JoinGroup", "--group", "pay", "--host", "10.77.3.13")
+    plain = command(*asked)
+    hidden = command(*asked, "--anonymize", KEY)
+    assert len(plain.stdout.splitlines()) == len(hidden.stdout.splitlines()) > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_messages_do_no_harm(tmp_path: Path, seed: int) -> None:
+    """A fault would end the run: pseudonyms come before the last guard."""
+    data = bytearray((PCAPS / "clients_sasl" / "capture.pcap").read_bytes()[:120_000])
+    luck = random.Random(seed)
+    for _ in range(300):
+        data[luck.randrange(24, len(data))] = luck.randrange(256)
+    (tmp_path / "damaged.pcap").write_bytes(data)
+    found = kafkascope.read(tmp_path / "damaged.pcap", records=True, anonymize=KEY)
+    assert "internal_error" not in set(found.issues.kind)
+    shown = str(found.arrow("exchanges").to_pylist())
+    assert "alice" not in shown
+
+
+def test_on_spark_they_are_the_same(spark: Any, tmp_path: Path) -> None:
+    from kafkascope.spark import analyze
+
+    options = EngineOptions(pseudonyms=Pseudonyms(KEY))
+    out = tmp_path / "out"
+    analyze(files("killed-silent"), str(out), spark=spark, options=options, records=True, partitions=3)
+    same_tables(read("killed-silent", KEY), out)
+    names = names_of("killed-silent")
+    shown = b"".join(str(pq.read_table(file).to_pylist()).encode() for file in out.rglob("*.parquet"))
+    shown += (out / "report.html").read_bytes() + (out / "summary.json").read_bytes()
+    assert leaked(names, shown) == []
+
+
+def test_another_key_gives_other_names() -> None:
+    one, other = Pseudonyms("one"), Pseudonyms("other")
+    assert one.name("orders") == Pseudonyms("one").name("orders") != other.name("orders")
+
+
+def test_an_empty_key_is_refused(command: Command) -> None:
+    assert command("sniff", "-r", *files("killed-silent"), "--anonymize", "").returncode == 2
