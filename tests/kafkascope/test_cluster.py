@@ -54,7 +54,7 @@ import sys
 import time
 from pathlib import Path
 from pyspark import TaskContext
-from kafkascope.spark import analyze, tasks, view_rows
+from kafkascope.spark import analyze, handed_on, tasks, view_rows
 
 capture, out, fault, marks = sys.argv[1:]
 
@@ -96,6 +96,8 @@ faults = {"python": kill_python, "machine": kill_machine, "speculation": hang}
 tasks.read_all = once(tasks.read_all, kill_python if fault == "machine" else faults[fault])
 tasks.write_tables = once(tasks.write_tables, faults[fault])
 view_rows.write_results = once(view_rows.write_results, kill_python if fault == "machine" else faults[fault])
+handed_on.write_records = once(handed_on.write_records, kill_python if fault == "machine" else faults[fault])
+handed_on.RECORDS_HERE_BYTES, handed_on.ENOUGH_BYTES = 0, 1
 analyze([capture], out, records=True, split_bytes=50_000, partitions=4)
 """
 
@@ -290,6 +292,6 @@ def test_no_row_is_lost_or_doubled_whatever_becomes_of_a_task(cluster: Cluster, 
     marks.mkdir()
     settings = {"spark.speculation": "true", "spark.speculation.quantile": "0.5"} if fault == "speculation" else {}
     cluster.submit(settings, FAULTY_DRIVER, str(CAPTURE), str(out), fault, str(marks))
-    assert {mark.name for mark in marks.iterdir()} == {"read_all", "write_tables", "write_results"}
+    assert {mark.name for mark in marks.iterdir()} == {"read_all", "write_tables", "write_results", "write_records"}
     assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
     assert_tables_of_one_process(out)
