@@ -120,13 +120,11 @@ class Summary:
             "packets": self.packets,
             "copies": self.copies,
             "clocks": self.clocks,
-            "connections": dict(self._counts["protocol"].most_common()),
-            "tls_ports": {
-                str(port): count for (port, protocol), count in self._connections.most_common() if protocol == "tls"
-            },
+            "connections": _most_first(self._counts["protocol"]),
+            "tls_ports": _most_first({str(port): n for (port, name), n in self._connections.items() if name == "tls"}),
             "not_taken_for_kafka": not_taken(self._connections, self.ports),
-            "exchanges": dict(self._counts["outcome"].most_common()),
-            "decoded": dict(self._counts["decoded"].most_common()),
+            "exchanges": _most_first(self._counts["outcome"]),
+            "decoded": _most_first(self._counts["decoded"]),
             "apis": [
                 {
                     "api": name,
@@ -215,3 +213,8 @@ def not_taken_note(result: Mapping[str, Any]) -> str:
     """A few words more on a capture, if connections on ports of Kafka were not taken for Kafka."""
     count = sum(row["connections"] for row in result["not_taken_for_kafka"])
     return f", {counted(count, 'connection')} on ports of Kafka not taken for Kafka" if count else ""
+
+
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by name, those that are equal in order of their names: however they were put together."""
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
