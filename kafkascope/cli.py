@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 NOTHING_READ = 1  # exit status
 
+_FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
+"""Words that capture filters begin with."""
+
 app = typer.Typer(
     name="kafkascope",
     help="Network sniffer and analyzer for the Apache Kafka protocol.",
@@ -341,6 +344,11 @@ def sniff(
         from kafkascope.debugging import log_decisions
 
         log_decisions()
+    if filters := [word for word in files or () if word in _FILTER_WORDS and not os.path.exists(word)]:
+        raise typer.BadParameter(
+            f"{filters[0]}: no such file; a filter such as {' '.join(files or ())!r} goes behind -f when listening; "
+            "with files there are --port and --host"
+        )
     sources = (*(read or ()), *(files or ()))
     live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
     live_only |= {"--pid": pid}

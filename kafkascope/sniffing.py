@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.schema import apis
 from kafkascope.engine import EngineOptions
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
@@ -46,6 +47,7 @@ from kafkascope.sniffer.sources.live_options import LiveOptions
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
     from kafkascope.metrics import Place
+    from kafkascope.no_match import NoMatch
 
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
@@ -128,6 +130,16 @@ class Filters:
             client_ids=of(self.client_ids),
             hosts=of(self.hosts),
         )
+
+    def names(self) -> dict[str, frozenset[str]]:
+        """What is asked for by name, by option."""
+        return {
+            "--api": self.apis,
+            "--topic": self.topics,
+            "--group": self.groups,
+            "--client-id": self.client_ids,
+            "--host": self.hosts,
+        }
 
     def choose(self, exchanges: pa.Table) -> pa.Table:
         """Those that pass."""
@@ -308,6 +320,7 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
     display = options.display
     left = sys.maxsize if display.limit is None else display.limit
     nameless = False
+    no_match = _no_match(options)
     for part in _parts(source, options, remark):
         if display.groups:
             from kafkascope import watching
@@ -331,6 +344,8 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
             count, faults = _write_exchanges(part, options, out, left)
             source.note(faults)
             left -= count
+            if no_match is not None:
+                no_match.observe(part, count)
         for loss in source.losses():
             out.write(loss.line(display.style == JSON))
             if not _is_seen_twice():
@@ -343,9 +358,20 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
     for loss in source.losses(at_end=True):
         out.write(loss.line(display.style == JSON))
     out.flush()
+    if no_match is not None and (said := no_match.remark()) is not None:
+        remark(said)
     for line in source.remarks():
         remark(line)
     return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else INCOMPLETE
+
+
+def _no_match(options: SniffOptions) -> NoMatch | None:
+    """Who says at the end that filters let no exchange through, and what they may have been meant for."""
+    if options.filters == Filters():
+        return None
+    from kafkascope.no_match import NoMatch
+
+    return NoMatch(options.filters.names())
 
 
 def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
@@ -543,6 +569,8 @@ def _branches(value: Any, indent: int) -> Iterator[str]:
 
 def engine_options(options: SniffOptions) -> EngineOptions:
     """No more work than what is shown and counted needs; raises WrongUse where options do not go together."""
+    for name in sorted(options.filters.apis):
+        _check_api(name)
     if options.pseudonyms is not None and options.live.write_to is not None:
         raise WrongUse("-w writes packets as they are on the wire: it does not go with --anonymize")
     if options.metrics is None:
@@ -552,6 +580,16 @@ def engine_options(options: SniffOptions) -> EngineOptions:
     from kafkascope.metrics import with_needed
 
     return with_needed(_shown(options))
+
+
+def _check_api(name: str) -> None:
+    known = [api.name for api in apis().values()]
+    if name.lower() in map(str.lower, known):
+        return
+    from kafkascope.no_match import nearest
+
+    near = nearest(name, known)
+    raise WrongUse(f"--api {name}: there is no such API{'; near are ' if near else ''}{', '.join(near)}")
 
 
 def _shown(options: SniffOptions) -> EngineOptions:
