@@ -7,8 +7,9 @@ under the label `OTHERS`. Counters begin with the program, as Prometheus expects
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,13 +111,14 @@ def with_needed(options: EngineOptions) -> EngineOptions:
 class Metrics(Collector):
     """Rows of batches in, metrics out, whenever they are asked for; from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: seconds, of which no more than half go into the analysis of groups."""
         self._lock = threading.Lock()
         self._sums: dict[str, dict[_Labels, float]] = {metric.name: {} for metric in COUNTERS}
         self._seconds: dict[_Labels, tuple[I64, float]] = {}  # counts of buckets, the last without an end; and the sum
         self._ends: dict[tuple[str, int], tuple[int, int]] = {}  # when it was told, and the offset
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
-        self._groups = LiveGroups()
+        self._groups = LiveGroups(clock=clock)
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""

@@ -32,7 +32,8 @@ class OneSession(LoadFileScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
-        return "spark" if "spark: Any" in (ROOT / file).read_text() else file
+        text = (ROOT / file).read_text()
+        return "spark" if "spark: Any" in text or 'getfixturevalue("spark")' in text else file
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -84,8 +85,10 @@ def test_latency_is_in_the_bucket_that_it_belongs_to() -> None:
     assert found["kafkascope_exchange_seconds_sum"]["Produce", broker] == pytest.approx(latency.sum())
 
 
-def test_rebalances_count_by_what_set_them_off() -> None:
-    storm, metrics = PCAPS / "rebalance-storm" / "capture.pcap", Metrics()
+def test_rebalances_count_by_what_set_them_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listening, "now", lambda self: 0)  # time goes by packets
+    storm = PCAPS / "rebalance-storm" / "capture.pcap"
+    metrics = Metrics(clock=count().__next__)  # as if analyses took no time beside what lies between batches
     source = Replayed(str(storm), 20_000)
     for _ in Listening(source, with_needed(LEAST), watcher=metrics).batches():  # type: ignore[arg-type]
         pass
@@ -111,8 +114,8 @@ def test_label_sets_are_bounded_and_positions_too(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_lost_counts() -> None:
     metrics = Metrics()
-    for count in (3, 4):
-        metrics.lose(Loss("kernel_drops", 0, count, 7, "dropped"))
+    for lost in (3, 4):
+        metrics.lose(Loss("kernel_drops", 0, lost, 7, "dropped"))
     assert told(text_of(metrics))["kafkascope_lost_total"] == {("kernel_drops",): 7}
 
 

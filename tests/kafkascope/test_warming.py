@@ -44,6 +44,7 @@ def test_the_archive_is_of_one_java_and_one_spark(cache: Path, monkeypatch: pyte
     assert len({one, *others}) == 4
 
 
+@pytest.mark.deep
 def test_classes_are_kept_once_and_used(cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_java()
     cache.mkdir()
