@@ -507,6 +507,47 @@ def analyze(
 
 
 @app.command()
+def watch(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="Where one rotation's files are written: tcpdump -C, -G, -W.")
+    ],
+    out: Annotated[
+        str, typer.Option("-o", "--out", metavar="OUT", help="Directory to make, or that a watch made; as of analyze.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+    show_secrets: SecretsOption = False,
+    secret_name: SecretNamesOption = None,
+) -> None:
+    """Analyze the files of a rotating capture as they are closed, as one capture; OUT is renewed with each.
+
+    A file is closed when one behind it has packets, or when it ends with a whole packet and did not change for 5 s.
+    What it has more later is taken then. Files that are late, missing or half-written are told by name.
+
+    Started again, after whatever end, it goes on with what is in OUT: from files that are still there. If some are gone
+    by then, what came since is a run of its own in OUT. Ctrl-C ends it after the file that it is at.
+
+    Examples:
+
+    - `tcpdump -i eth0 -w caps/c.pcap -C 100 port 9092 & kafkascope watch caps -o out/`
+    - `kafkascope watch caps -o out/ --once` : what is there now
+    """
+    from kafkascope import following
+    from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+    from kafkascope.sniffer.session import SessionOptions
+
+    options = EngineOptions(
+        tables=ALL_TABLES if records else WITHOUT_RECORDS,
+        session=SessionOptions(ports=_ports(port), decode_as=_ports(decode_as)),
+        reveal_secrets=show_secrets,
+        secret_names=_secret_names(secret_name),
+    )
+    raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark))
+
+
+@app.command()
 def report(
     out: Annotated[
         str,

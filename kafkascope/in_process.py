@@ -57,8 +57,29 @@ def analyze(
         return fill(output, options, produce, report=report, stop=stop)
 
 
-class _Run(Pipeline):
-    """The steps of one analysis, one after the other."""
+class InThisProcess(Pipeline):
+    """The steps behind decoding, one after the other."""
+
+    def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
+        """The tables of one view after the other."""
+        known = TopicNames(names)
+        wanted = self.options.tables | {*self.options.results}
+        for view in sorted({part.table for part in rows}):
+            check(self.stop)
+            groups = (group for part in rows if part.table == view for group in stored(self.staging, part))
+            made = results(VIEWS[view](), known.resolve(pa.concat_tables(groups)), Known.of(known.learned()))
+            with PartWriter(self.staging, 0) as writer:
+                writer.write({table: rows for table, rows in made.items() if table in wanted})
+                parts = writer.finish()
+            yield parts, writer.summary
+
+    def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
+        """The parts that work writes anew."""
+        return list(work(pieces))
+
+
+class _Run(InThisProcess):
+    """One analysis of files that are read from begin to end."""
 
     def __init__(
         self,
@@ -94,20 +115,3 @@ class _Run(Pipeline):
     def unreadable(self) -> Iterable[str]:
         """What is wrong with files that could not be read."""
         return self._reading.capture.unreadable
-
-    def understand(self, rows: Sequence[Part], names: Mapping[str, str]) -> Iterator[tuple[list[Part], Summary]]:
-        """The tables of one view after the other."""
-        known = TopicNames(names)
-        wanted = self.options.tables | {*self.options.results}
-        for view in sorted({part.table for part in rows}):
-            check(self.stop)
-            groups = (group for part in rows if part.table == view for group in stored(self.staging, part))
-            made = results(VIEWS[view](), known.resolve(pa.concat_tables(groups)), Known.of(known.learned()))
-            with PartWriter(self.staging, 0) as writer:
-                writer.write({table: rows for table, rows in made.items() if table in wanted})
-                parts = writer.finish()
-            yield parts, writer.summary
-
-    def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
-        """The parts that work writes anew."""
-        return list(work(pieces))

@@ -23,8 +23,10 @@ class Origins:
         self.names = tuple(names)
         self._first_numbers = list(first_numbers)
 
-    def begin(self, first_number: int) -> None:
-        """The next file begins with this number."""
+    def begin(self, first_number: int, name: str | None = None) -> None:
+        """The next file begins with this number; its name, if it was not known before."""
+        if name is not None:
+            self.names = (*self.names, name)
         self._first_numbers.append(first_number)
 
     def of(self, number: I64) -> I64:

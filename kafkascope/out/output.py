@@ -1,6 +1,7 @@
 """The directory that an analysis makes: checked, filled beside its place, and put in place as a whole.
 
     OUT/.kafkascope.lock, OUT/.staging-RUN/owner                     while it runs: who it is
+    OUT/.kafkascope.watch                                            while it is renewed again and again: who does it
     OUT/.staging-RUN/tables/NAME/part-00003-RUN-<random>.parquet
     OUT/.staging-RUN/views/NAME/part-00003-RUN-<random>.parquet      rows of views, which are input of a later job
     OUT/.staging-RUN/handed-on/part-00003-RUN-<random>.parcels       records, likewise
@@ -21,7 +22,7 @@ import posixpath
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -54,6 +55,7 @@ _STAGING_NAME = re.compile(rf"\.staging-(?:(?P<run>{_RUN})|{_OLD})")
 _OWNER = "owner"  # in a staging directory
 _COUNTED, _REPLACED = "counted", "replaced"  # there too: what is put in place, and what was there
 _LOCK = ".kafkascope.lock"
+WATCHED = ".kafkascope.watch"  # the lock of who watches a rotation, from one commit to the next
 # What a run leaves, in the order in which it comes; a directory that has anything else is not ours to replace.
 _OWN = (TABLES, REPORT, SUMMARY)
 _PART = re.compile(rf"part-\d{{5,}}-(?:(?P<run>{_RUN})-[0-9a-f]{{16}}|{_OLD})\.parquet")
@@ -112,6 +114,19 @@ def link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
+def staging_of(parent: str, run: str, tables: Iterable[str]) -> str:
+    """A local staging directory, made, for parts of a run that are kept from one commit to the next."""
+    staging = posixpath.join(parent, f"{_STAGING}{run}")
+    for table in tables:
+        os.makedirs(_directory(staging, table))
+    return staging
+
+
+def link_part(part: Part, source: str, target: str) -> None:
+    """Let a part of one local staging directory be in another one too."""
+    link(*(posixpath.join(_directory(staging, part.table), part.file) for staging in (source, target)))
+
+
 def run_of(staging: str) -> str:
     """The run that a staging directory is of, and called after."""
     found = _STAGING_NAME.fullmatch(name_of(staging))
@@ -156,14 +171,18 @@ class Output:
         append: bool = False,
         microseconds: bool = False,
         by_hour: bool = False,
+        run: str | None = None,
+        instead_of: Collection[str] = (),
     ) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
 
-        With append, what an analysis left there stays, and this run comes beside it. microseconds and by_hour: how the
-        parts are written (`Pipeline`); with append, as those that are there.
+        With append, what an analysis left there stays, and this run comes beside it, but for the runs that it is
+        instead of. microseconds and by_hour: how the parts are written (`Pipeline`); with append, as those that are
+        there. run: its name, if it has one already.
         """
         self.place = place
-        self.run = new_run()
+        self.run = run or new_run()
+        self._instead_of = frozenset(instead_of)
         self.microseconds = microseconds
         self.by_hour = by_hour
         self.earlier: list[dict[str, Any]] = []  # summaries of the runs that stay
@@ -190,7 +209,7 @@ class Output:
         found = [posixpath.basename(entry.path) for entry in self._system.get_file_info(fs.FileSelector(self._path))]
         if any(self._is_there(posixpath.join(self._path, name, _REPLACED)) for name in found if self._is_staging(name)):
             return True  # one was killed in the midst of its commit, or is there now: to begin tells
-        names = [name for name in found if name != _LOCK and not self._is_staging(name)]
+        names = [name for name in found if name not in (_LOCK, WATCHED) and not self._is_staging(name)]
         if names and not self._overwrite and not self._append:
             raise OutputError(
                 f"{self.place} exists and is not empty; give another directory, or --overwrite, or --append"
@@ -208,7 +227,7 @@ class Output:
                 "give another directory"
             )
         if self._append:
-            self.earlier = self._runs() if names else []
+            self.earlier = [run for run in self._runs() if run["run"] not in self._instead_of] if names else []
         return True
 
     def _runs(self) -> list[dict[str, Any]]:

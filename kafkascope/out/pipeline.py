@@ -293,7 +293,7 @@ def fill(
     try:
         analysis, parts = produce(output.begin(tables | options.views))
         summary = analysis.summary.result() | {"run": output.run}
-        reporting = Reporting(summary, stop, wanted=report, out=output.place if output.earlier else None)
+        reporting = Reporting(summary, stop, wanted=report, out=output.place, earlier=output.earlier)
         output.commit(parts, tables, summary, reporting.page)
     except BaseException as error:
         output.abort()
@@ -313,9 +313,17 @@ def fill(
 class Reporting:
     """Makes the report of the tables that were written, and keeps what it says."""
 
-    def __init__(self, summary: Mapping[str, Any], stop: threading.Event, wanted: bool, out: str | None = None) -> None:
-        """out: the directory with the runs before this one; None: there are none."""
+    def __init__(
+        self,
+        summary: Mapping[str, Any],
+        stop: threading.Event,
+        wanted: bool,
+        out: str = "",
+        earlier: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """out: the directory with the runs before this one that stay, of which earlier are the summaries."""
         self._out = out
+        self._earlier = {run["run"] for run in earlier}
         self._summary = summary
         self._stop = stop
         self._wanted = wanted
@@ -328,7 +336,8 @@ class Reporting:
         try:
             if self._wanted:
                 self.answers = answers(tables, self._summary)
-                earlier = [] if self._out is None else stored_out(self._out).runs()
+                runs = stored_out(self._out).runs() if self._earlier else ()
+                earlier = [run for run in runs if run.summary["run"] in self._earlier]
                 text = page(self.answers, earlier=[answers(run.tables, run.summary) for run in earlier])
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"

@@ -32,6 +32,11 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     ),
     "damaged_file": IssueKind("the compression or the disk gave damaged data", "all that came behind it is missing"),
     "file_grew": IssueKind("a file grew while it was read", "the packets that were appended meanwhile are missing"),
+    "file_missing": IssueKind("the numbers of a rotation's files have a gap", _AROUND),
+    "file_late": IssueKind("a file came after those behind it had been taken", "its packets are missing"),
+    "file_overlaps": IssueKind(
+        "a file of a rotation begins before the one before it ends", "packets of the two are not in order of time"
+    ),
     "unreadable_file": IssueKind("one of several files could not be read", "its packets are missing"),
     "unknown_interface": IssueKind("a packet names an interface that its file does not describe", _AROUND),
     "interfaces_left_out": IssueKind(

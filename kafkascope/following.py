@@ -1,0 +1,391 @@
+"""`kafkascope watch`: one analysis of the files of a rotation, which goes on with each file that is closed.
+
+OUT is all that is kept. Its `summary.json` names the files that are in it, with their digests, and `Output.commit` puts
+tables and summary in place as a whole. So whoever starts again, after whatever end, knows what OUT has: if the files of
+its last run are all still there, that run is made anew, of these and all that came since; if some are gone, as `-W`
+has it, the run stays as it is and what came since is a run of its own. No file is in two runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+
+from kafkascope.decoders.characters import safe_text
+from kafkascope.engine import Engine, EngineOptions
+from kafkascope.in_process import InThisProcess
+from kafkascope.interrupts import Interrupted, stoppable
+from kafkascope.out.output import (
+    WATCHED,
+    WITH_SECRETS,
+    Output,
+    OutputError,
+    Part,
+    PartWriter,
+    link_part,
+    new_run,
+    staging_of,
+)
+from kafkascope.out.ownership import HeldError, lock, this_run, unlock
+from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.measures.summary import Summary, capture_name
+from kafkascope.rotation import Next, Rotation, Seen, gone, lack_names, listing, named
+from kafkascope.sniffer.columns import NO_TIME, Packets
+from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.origins import CapturedFile, Origins
+from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import FileReader, captured_file, changed, digest
+from kafkascope.sniffer.sources.key_log import Secrets
+from kafkascope.sniffer.sources.places import is_uri, origin_name
+from kafkascope.temporary import TemporaryDirectory
+
+BETWEEN_LOOKS_S = 1
+BETWEEN_RENEWALS_S = 60
+"""While closed files wait to be taken, OUT is renewed no more often than this; and always when none is left."""
+
+Remark = Callable[[str], None]
+
+
+class Watch:
+    """A directory that is watched, and the analysis of what was taken of it so far."""
+
+    def __init__(
+        self,
+        directory: str,
+        out: str,
+        options: EngineOptions,
+        *,
+        remark: Remark,
+        list_files: Callable[[str], Sequence[Seen]] = listing,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Look at what is in OUT; raises OutputError, and OSError if the directory cannot be listed.
+
+        remark is told what is late, missing or half-written; clock tells seconds.
+        """
+        if is_uri(out) or is_uri(directory):
+            raise OutputError("watch goes on in local directories only; give `analyze` what is elsewhere")
+        self._directory, self._out, self._options = directory, out, options
+        self._remark, self._list, self._clock = remark, list_files, clock
+        self._told: set[str] = set()
+        self.analysis: Analysis | None = None  # the last one that was put in OUT
+        self._renewed_at = clock()
+        self._is_renewed = True
+        entries = list_files(directory)
+        existed = os.path.isdir(out)
+        self._place = os.path.join(out, WATCHED)
+        try:
+            self._held = lock(self._place, this_run())
+        except HeldError as error:
+            raise OutputError(f"{out} is being renewed by another watch ({error}); give another directory") from None
+        except OSError as error:
+            raise OutputError(f"{out} cannot be written: {error}") from error
+        try:
+            self._begin(entries)
+        except BaseException:
+            self._unlock()
+            if not existed:
+                with suppress(OSError):  # it is not empty
+                    os.rmdir(out)
+            raise
+
+    def step(self, *, at_end: bool = False) -> bool:
+        """Take one file, and renew OUT when that is due; returns whether there was one.
+
+        at_end: take the newest file too, if it ends with a whole packet. Raises AnalysisError, OutputError, OSError,
+        and SourceError if a file is written anew while it is read: OUT is whole then, for the next watch to go on with.
+        """
+        entries = self._list(self._directory)
+        found = self._rotation.next(entries, self._clock(), at_end=at_end)
+        for issue in self._rotation.late:
+            self._note(issue)
+        self._rotation.late.clear()
+        if self._rotation.half_written:
+            self._say(self._rotation.half_written)
+        if self._due and (found is None or lack_names(self._due, entries)) and gone(self._due, entries):
+            self._taken.close()
+            self._begin(entries)
+            return True
+        if found is not None:
+            self._take(found)
+        if found is None or self._clock() - self._renewed_at >= BETWEEN_RENEWALS_S:
+            self.renew()
+        return found is not None
+
+    def renew(self) -> None:
+        """Put into OUT what is known now, if it has less."""
+        if self._is_renewed or self._due:
+            return
+        output = Output(self._out, append=True, run=self._run, instead_of={*self._instead_of, self._run})
+        taken = self._taken
+
+        def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+            run = _Renewal(staging, taken, microseconds=output.microseconds, by_hour=output.by_hour)
+            return run.run(self._out), run.parts
+
+        # It is not stopped in the midst: a signal ends the watch when OUT has what was taken.
+        self.analysis = fill(output, taken.options, produce, report=True, stop=threading.Event())
+        self._renewed_at, self._is_renewed = self._clock(), True
+
+    def close(self) -> None:
+        """Remove what was kept for the next renewal."""
+        self._taken.close()
+        self._unlock()
+        with suppress(OSError):  # it is not empty
+            os.rmdir(self._out)
+
+    def _unlock(self) -> None:
+        if self._held is not None:
+            unlock(self._place, self._held)
+            self._held = None
+
+    def _begin(self, entries: Sequence[Seen]) -> None:
+        """Begin an analysis, which goes on from what is in OUT."""
+        before = Output(self._out, append=True)
+        before.begin(())  # which puts back what was taken away amid a commit
+        before.abort()
+        files = {run["run"]: [CapturedFile(**file) for file in run["files"]] for run in before.earlier}
+        self._rotation = Rotation()
+        self._instead_of: set[str] = set()
+        self._due: list[CapturedFile] = []  # of the run that is made anew; what OUT has does not become less
+        if files:
+            last, of_last = [*files.items()][-1]
+            lost = [file.file for file in gone(of_last, entries)]
+            if lost:
+                self._say(
+                    f"{named(lost)}: gone, so run {last} in {self._out} stays as it is, and files that are not in it "
+                    "become a run of their own; what goes on from one to the other is told in two parts"
+                )
+            elif of_last:
+                self._instead_of, self._due = {last}, files.pop(last)
+        for file in (file for of_run in files.values() for file in of_run):
+            self._rotation.know(file)
+        self._run = new_run()
+        self._taken = Taken(self._options, self._run)
+        self._is_renewed = True
+
+    def _take(self, found: Next) -> None:
+        path = found.seen.path
+        try:
+            reader = self._taken.open(path, goes_on=found.goes_on)
+        except SourceError as error:
+            self._note(Issue("unreadable_file", str(error), file=origin_name(path)))
+            self._rotation.pass_over(found.seen)
+            return
+        if not found.goes_on:
+            if missing := self._rotation.missing(path):
+                self._note(Issue("file_missing", missing, file=origin_name(path)))
+            if found.first_time < self._taken.latest:
+                detail = f"{path}: begins before the packets of {self._rotation.last_name} end"
+                self._note(Issue("file_overlaps", detail, file=origin_name(path)))
+        for issue in self._taken.take(reader, goes_on=found.goes_on):
+            self._say(issue.detail)
+        self._rotation.take(found, self._taken.files[-1])
+        self._due = gone(self._due, [found.seen])
+        self._is_renewed = False
+
+    def _note(self, issue: Issue) -> None:
+        self._taken.note(issue)
+        self._say(issue.detail)
+        self._is_renewed = self._is_renewed and not self._taken.files
+
+    def _say(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._remark(text)
+
+
+class Taken:
+    """The engine that goes on from file to file, and the rows that are complete, as parts on disk."""
+
+    def __init__(self, options: EngineOptions, run: str) -> None:
+        """run: the name that the parts have."""
+        self._directory = TemporaryDirectory()
+        tables = options.tables | {*options.results} | options.views
+        self.staging = staging_of(str(self._directory.path), run, tables)
+        self.origins = Origins((), ())
+        self.options = replace(options, origins=self.origins)
+        self.parts: list[Part] = []
+        self.summary = Summary()  # of the parts
+        self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
+        self.files: list[CapturedFile] = []
+        self.paths: list[str] = []  # of the same
+        self.latest = NO_TIME  # of all packets taken
+        self._engine: Engine | None = None
+        self._secrets: Secrets | None = None
+        self._issues = IssueLog()
+        self._of_last: list[Issue] = []  # of the last file, which are others if it goes on
+        self._next = 1  # number of the packet that comes next
+
+    def open(self, path: str, *, goes_on: bool) -> FileReader:
+        """Open the file that is to be taken; raises SourceError."""
+        return FileReader(path, self.files[-1].first_packet if goes_on else self._next)
+
+    def take(self, reader: FileReader, *, goes_on: bool) -> list[Issue]:
+        """Take the packets of a file; of one that goes on those behind the last. Returns what is wrong with it.
+
+        Raises SourceError if it was written anew meanwhile, as by a ring that is shorter than what waits to be taken:
+        the engine has had packets then that no file has.
+        """
+        path = reader.path
+        content = None if reader.size is None else digest(path, reader.size)
+        if goes_on:
+            self.files.pop()
+            self.paths.pop()
+        else:
+            for issue in self._of_last:
+                self._issues.add(issue)
+            self.origins.begin(self._next, origin_name(path))
+        engine = self._begun(reader)
+        private = WITH_SECRETS if self.options.reveal_secrets else frozenset()
+        with PartWriter(self.staging, len(self.files), private) as writer:
+            for packets in reader:
+                dissected = dissect(_from(packets, self._next))
+                self.other.update(dissected.other)
+                for issue in dissected.issues:
+                    self._issues.add(issue)
+                if self._secrets is not None:
+                    self._secrets.take(reader.take_secrets())
+                for tables in engine.feed(dissected.segments):
+                    writer.write(tables)
+            captured = captured_file(path, reader.first_number, reader.packets, reader.size)
+            if captured.digest != content:
+                raise changed(path, reader.size or 0)
+            self.parts += writer.finish()
+        self.summary.merge(writer.summary)
+        self._next = reader.first_number + reader.packets
+        self.latest = max(self.latest, reader.last_time or NO_TIME)
+        self._of_last = list(reader.issues)
+        self.files.append(captured)
+        self.paths.append(path)
+        return self._of_last
+
+    def note(self, issue: Issue) -> None:
+        """Keep in mind what is to be said of files."""
+        self._issues.add(issue)
+
+    def ended_now(self) -> Engine:
+        """The engine once more: what it still holds may be had of it, and this one goes on all the same."""
+        return copy.deepcopy(self._engine) if self._engine is not None else Engine(self.options)
+
+    def issues(self) -> list[Issue]:
+        """What was met in files, outside of connections; that of the engine is its own."""
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        return [*of_keys, *self._issues, *self._of_last]
+
+    def close(self) -> None:
+        """Remove the parts."""
+        self._directory.remove()
+
+    def _begun(self, reader: FileReader) -> Engine:
+        if self._engine is None:
+            if reader.format == "pcapng":
+                self._secrets = Secrets((), are_embedded=True, is_growing=False)
+                session = replace(self.options.session, keys=self._secrets.keys)
+                self.options = replace(self.options, session=session)
+            self._engine = Engine(self.options)
+        return self._engine
+
+
+class _Renewal(InThisProcess):
+    """All that was taken, as if it ended now."""
+
+    def __init__(self, staging: str, taken: Taken, *, microseconds: bool, by_hour: bool) -> None:
+        super().__init__(staging, taken.options, threading.Event(), microseconds=microseconds, by_hour=by_hour)
+        self._taken = taken
+        self._engine = taken.ended_now()
+
+    def decode(self, summary: Summary) -> Iterator[Written]:
+        """The parts that are there, and the rows of what is still open."""
+        taken, engine = self._taken, self._engine
+        for part in taken.parts:
+            link_part(part, taken.staging, self.staging)
+        yield Written(list(taken.parts), summary=copy.deepcopy(taken.summary), other=Counter(taken.other))
+        private = WITH_SECRETS if self.options.reveal_secrets else frozenset()
+        with PartWriter(self.staging, len(taken.files), private) as writer:
+            for tables in engine.finish():
+                writer.write(tables)
+            parts = writer.finish()
+        summary.copies = engine.copies
+        summary.packets = sum(file.packets for file in taken.files) - summary.copies
+        summary.captures = sorted(map(capture_name, taken.paths))
+        summary.files = list(taken.files)
+        yield Written(parts, engine.topic_names.learned(), writer.summary)
+
+    def late_issues(self) -> Iterable[Issue]:
+        """What was met in files, and outside of connections."""
+        return IssueLog([*self._taken.issues(), *self._engine.issues])
+
+    def unreadable(self) -> Iterable[str]:
+        """What is wrong with files that could not be read."""
+        return [issue.detail for issue in self._taken.issues() if issue.kind == "unreadable_file"]
+
+
+def _from(packets: Packets, number: int) -> Packets:
+    """Packets with this number or a greater one."""
+    rows = packets.number >= number
+    if rows.all():
+        return packets
+    columns = ("number", "at", "start", "captured", "original", "link_type")
+    return replace(packets, **{column: getattr(packets, column)[rows] for column in columns})
+
+
+def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark: Remark) -> int:
+    """Watch until a signal comes, or, with once, take what is there; returns the exit status."""
+
+    def work(stop: threading.Event) -> Watch:
+        with closing(Watch(directory, out, options, remark=remark)) as watch:
+            while not stop.is_set():
+                before = watch.analysis
+                more = watch.step(at_end=once)
+                if watch.analysis is not before:
+                    _show(watch.analysis)
+                if not more:
+                    if once:
+                        break
+                    stop.wait(BETWEEN_LOOKS_S)
+            before = watch.analysis
+            watch.renew()
+            if watch.analysis is not before:
+                _show(watch.analysis)
+        return watch
+
+    def say(signal: str) -> None:
+        remark(f"{signal}: ending after this file; once more ends it at once, and leaves {out} whole")
+
+    try:
+        analysis = stoppable(work, say).analysis
+    except Interrupted as signal:
+        return 128 + signal.number
+    except OutputError as error:
+        remark(str(error))
+        return 2
+    except (AnalysisError, SourceError, OSError) as error:
+        remark(str(error))
+        return 1
+    if analysis is None:
+        remark(f"{directory}: nothing was taken: no closed capture with packets is there that {out} has not")
+        return 1 if once else 0
+    for text in analysis.remarks():
+        remark(text)
+    return 1 if analysis.unreadable else 0
+
+
+def _show(analysis: Analysis | None) -> None:
+    if analysis is None:
+        return
+    summary = analysis.summary
+    incidents = analysis.rows.get("incidents", 0)
+    print(
+        f"{safe_text(analysis.out)}: {counted(len(summary.files), 'file')} to {safe_text(summary.files[-1].file)}, "
+        f"{counted(summary.packets, 'packet')}, {counted(incidents, 'incident')}",
+        flush=True,
+    )
