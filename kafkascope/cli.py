@@ -563,6 +563,8 @@ def report(
             help="Where to write; `-` is standard output. Default: OUT/report.html; FILE.report.html of a capture.",
         ),
     ] = None,
+    tls_keylog: KeyLogOption = None,
+    anonymize: AnonymizeOption = None,
 ) -> None:
     """Make the report of an analysis again, from its tables alone, or that of a capture at once, without Spark.
 
@@ -576,10 +578,14 @@ def report(
     - `kafkascope report out/ --format json | jq .findings`
     """
     from kafkascope import reporting
+    from kafkascope.engine import WITHOUT_RECORDS, EngineOptions
+    from kafkascope.sniffer.session import SessionOptions
 
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
-    raise typer.Exit(reporting.run(out, form, file, remark))
+    session = SessionOptions(key_logs=tuple(tls_keylog or ()))
+    options = EngineOptions(tables=WITHOUT_RECORDS, session=session, pseudonyms=_pseudonyms(anonymize))
+    raise typer.Exit(reporting.run(out, form, file, remark, options))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from kafkascope import in_process
+from kafkascope.engine import EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import REPORT, OutputError
 from kafkascope.out.pipeline import AnalysisError
@@ -49,14 +50,19 @@ def _json(analysis: Stored, stream: TextIO) -> None:
 FORMATS: dict[str, Callable[[Stored, TextIO], None]] = {"html": _html, "json": _json, "md": _markdown}
 
 
-def run(place: str, form: str, file: str | None, remark: Remark) -> int:
+def run(place: str, form: str, file: str | None, remark: Remark, options: EngineOptions | None = None) -> int:
     """Write the report of an analysis, or of a capture; returns the exit status.
+
+    options: of a capture, how it is read; an analysis has been.
 
     Without a file html goes beside the tables, or, of a capture, beside nothing: into the directory we are in.
     """
     try:
         is_capture = place == STANDARD_INPUT or is_file(place)
-        with _analyzed(place, remark) if is_capture else nullcontext(stored(place)) as analysis:
+        if not is_capture and options is not None and (options.session.key_logs or options.pseudonyms):
+            remark(f"{place} is decoded already: give --tls-keylog and --anonymize to analyze, or a capture")
+            return 2
+        with _analyzed(place, remark, options) if is_capture else nullcontext(stored(place)) as analysis:
             if file is None and form == "html":
                 file = f"{_name(analysis)}.{REPORT}" if is_capture else report_place(place)
             with _writing(file) as stream:
@@ -79,12 +85,12 @@ def run(place: str, form: str, file: str | None, remark: Remark) -> int:
 
 
 @contextmanager
-def _analyzed(capture: str, remark: Remark) -> Iterator[Stored]:
+def _analyzed(capture: str, remark: Remark, options: EngineOptions | None) -> Iterator[Stored]:
     """What `analyze` makes of a capture, as long as it is looked at."""
     with TemporaryDirectory() as directory:
         out = str(directory / (name_of(capture) if capture != STANDARD_INPUT else "capture"))
         analysis = stoppable(
-            lambda stop: in_process.analyze([capture], out, report=False, stop=stop),
+            lambda stop: in_process.analyze([capture], out, options=options, report=False, stop=stop),
             lambda signal: remark(f"{signal}: stopping; once more ends it at once"),
         )
         made = stored(out)

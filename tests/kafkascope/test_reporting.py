@@ -16,6 +16,8 @@ from kafkascope.cli import app
 from kafkascope.out import pipeline
 from kafkascope.out.output import Output
 from kafkascope.out.stored import stored
+from tests.kafkascope.conftest import Command
+from tests.paths import PCAPS
 from tests.reports.show.page.made_tables import SUMMARY, everything
 
 runner = CliRunner()
@@ -129,3 +131,27 @@ def test_a_report_that_cannot_be_made_is_no_reason_to_lose_the_tables(
     monkeypatch.setattr(pipeline, "page", fail)
     assert reporting.page(tables) is None
     assert reporting.failure == "ValueError: a row like no other"
+
+
+def test_a_capture_with_tls_and_with_pseudonyms(command: Command) -> None:
+    story = PCAPS / "clients_tls"
+    capture, key_log = str(story / "capture.pcap"), str(story / "tls.keylog")
+    opened = json.loads(command("kafkascope", "report", capture, "--format", "json", "--tls-keylog", key_log).stdout)
+    assert opened["rebalances"]
+    shown = command("kafkascope", "report", capture, "--format", "json", "--tls-keylog", key_log, "--anonymize", "k")
+    hidden = json.loads(shown.stdout)
+    assert len(hidden["rebalances"]) == len(opened["rebalances"])
+    assert not {row["group_id"] for row in hidden["rebalances"]} & {row["group_id"] for row in opened["rebalances"]}
+
+
+def test_what_is_decoded_already_is_not_decoded_otherwise(command: Command, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    assert (
+        command(
+            "kafkascope", "analyze", str(PCAPS / "all-well" / "capture.pcap.gz"), "--in-process", "-o", out
+        ).returncode
+        == 0
+    )
+    refused = command("kafkascope", "report", out, "--anonymize", "k")
+    assert refused.returncode == 2
+    assert "is decoded already" in refused.stderr
