@@ -109,6 +109,15 @@ def test_files_one_by_one_are_one_capture(capture: str, captures: Path, tmp_path
     assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
 
 
+def test_secrets_inside_a_file_open_its_tls(captures: Path, tmp_path: Path) -> None:
+    file = captures / "c.pcapng"
+    file.write_bytes((PCAPS / "clients_tls" / "with-secrets.pcapng").read_bytes())
+    with closing(watch(captures, tmp_path / "out")) as watched:
+        drain(watched, at_end=True)
+    same_as_one_analysis([file], tmp_path / "out", tmp_path)
+    assert pq.read_table(tmp_path / "out" / "tables" / "exchanges").num_rows
+
+
 def test_a_file_that_is_quiet_is_taken_and_what_it_has_later_too(captures: Path, tmp_path: Path) -> None:
     out, clock, said = tmp_path / "out", Clock(), list[str]()
     content = pieces(JOINS, 3)
