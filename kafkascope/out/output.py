@@ -330,13 +330,16 @@ class Output:
         self._check()
 
     def _restore(self, staging: str) -> None:
-        """Put back what a run had taken away that was killed in the midst of its commit."""
-        aside = posixpath.join(staging, _REPLACED)
-        left = [posixpath.join(staging, name) for name in (_COUNTED, REPORT, SUMMARY)]
-        replaced = [name for name in _OWN if self._is_there(posixpath.join(aside, name))]
-        if not replaced or not any(map(self._is_there, left)):
+        """Put back what a run had taken away that was killed in the midst of its commit, or remove what it put there.
+
+        One that had put all in place stays as it is.
+        """
+        aside, tables = posixpath.join(staging, _REPLACED), posixpath.join(staging, _COUNTED, TABLES)
+        left = [tables, *(posixpath.join(staging, name) for name in (REPORT, SUMMARY))]
+        if not self._is_there(aside) or not any(map(self._is_there, left)):
             return
-        if TABLES in replaced:  # which goes last, so what is in the directory is new
+        replaced = [name for name in _OWN if self._is_there(posixpath.join(aside, name))]
+        if not self._is_there(tables):  # they go first, when all that was there is away: what is there now is new
             for name in _OWN:
                 self._remove(posixpath.join(self._path, name))
         for name in replaced:

@@ -109,6 +109,15 @@ def test_files_one_by_one_are_one_capture(capture: str, captures: Path, tmp_path
     assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
 
 
+def test_secrets_inside_a_file_open_its_tls(captures: Path, tmp_path: Path) -> None:
+    file = captures / "c.pcapng"
+    file.write_bytes((PCAPS / "clients_tls" / "with-secrets.pcapng").read_bytes())
+    with closing(watch(captures, tmp_path / "out")) as watched:
+        drain(watched, at_end=True)
+    same_as_one_analysis([file], tmp_path / "out", tmp_path)
+    assert pq.read_table(tmp_path / "out" / "tables" / "exchanges").num_rows
+
+
 def test_a_file_that_is_quiet_is_taken_and_what_it_has_later_too(captures: Path, tmp_path: Path) -> None:
     out, clock, said = tmp_path / "out", Clock(), list[str]()
     content = pieces(JOINS, 3)
@@ -324,7 +333,7 @@ def test_killed_at_any_step_it_loses_and_doubles_nothing(
     assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
 
 
-def test_killed_while_what_was_there_is_aside(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_while_what_was_there_is_aside(captures: Path, tmp_path: Path) -> None:
     """Tables are away, as they are between two renames of a commit."""
     out = tmp_path / "out"
     files = [*write(captures, pieces(JOINS, 3))]
@@ -333,7 +342,7 @@ def test_killed_while_what_was_there_is_aside(captures: Path, tmp_path: Path, mo
     [run] = stored(str(out)).runs()
     staging = out / ".staging-20260101T000000Z-00000000"
     (staging / "replaced").mkdir(parents=True)
-    (staging / "counted").mkdir()
+    (staging / "counted" / "tables").mkdir(parents=True)
     (staging / "owner").write_text("one that was killed")
     for name in ("summary.json", "report.html", "tables"):
         os.rename(out / name, staging / "replaced" / name)
@@ -342,6 +351,42 @@ def test_killed_while_what_was_there_is_aside(captures: Path, tmp_path: Path, mo
         drain(watched, at_end=True)
         [still] = stored(str(out)).runs()
     assert still.summary == run.summary
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2, 3])
+def test_killed_amid_the_first_commit(moved: int, captures: Path, tmp_path: Path) -> None:
+    """So many of its renames were done."""
+    out = tmp_path / "out"
+    files = [*write(captures, pieces(JOINS, 3))]
+    with closing(watch(captures, out)) as watched:
+        drain(watched, at_end=True)
+    staging = out / ".staging-20260101T000000Z-00000000"
+    (staging / "replaced").mkdir(parents=True)
+    (staging / "counted").mkdir()
+    (staging / "owner").write_text("one that was killed")
+    for name in ("tables", "report.html", "summary.json")[moved:]:
+        os.rename(out / name, staging / ("counted" if name == "tables" else "") / name)
+    with closing(watch(captures, out, said := list[str]())) as watched:
+        drain(watched, at_end=True)
+    assert not said
+    same_as_one_analysis(files, out, tmp_path)
+
+
+def test_killed_behind_its_last_rename_what_it_put_there_stays(captures: Path, tmp_path: Path) -> None:
+    out, before = tmp_path / "out", tmp_path / "before"
+    files = [*write(captures, pieces(JOINS, 3))]
+    in_process.analyze([str(files[0])], str(before))
+    with closing(watch(captures, out)) as watched:
+        drain(watched, at_end=True)
+    [run] = stored(str(out)).runs()
+    staging = out / ".staging-20260101T000000Z-00000000"
+    (staging / "counted").mkdir(parents=True)
+    (staging / "owner").write_text("one that was killed")
+    before.rename(staging / "replaced")
+    files[0].unlink()
+    with closing(watch(captures, out)) as watched:
+        drain(watched, at_end=True)
+    assert [still.summary for still in stored(str(out)).runs()] == [run.summary]
 
 
 def test_two_watches_do_not_renew_one_directory(captures: Path, tmp_path: Path) -> None:
