@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from io import TextIOWrapper
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,6 +84,14 @@ def _metrics_place(text: str | None) -> Place | None:
         return Place.of(text)
     except ValueError as error:
         raise typer.BadParameter(f"--metrics: {error}") from None
+
+
+def _top(wanted: bool, debug: bool) -> bool:
+    if wanted and find_spec("textual") is None:
+        raise typer.BadParameter("--top needs textual: pip install 'kafkascope[top]'")
+    if wanted and debug:
+        raise typer.BadParameter("--debug writes lines where --top shows a screen: give one of them")
+    return wanted
 
 
 def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
@@ -198,6 +207,7 @@ Examples:
 - `sniff -r 'logs/*.pcap.gz' --api Fetch --slower-than 100` : slow fetches out of many files
 - `ssh host tcpdump -U -w - port 9092 | sniff -r -` : another machine, live
 - `sniff --iface eth0 --port 9092 -v` : this machine, live, with key fields
+- `sniff --iface eth0 --top` : who does how much, how fast, how wrong, on a full screen
 - `sniff --iface eth0 --groups` : why groups rebalance, as it happens
 
 - `sniff --iface eth0 --incidents` : what breaks, what it costs, what to do, as soon as it is sure
@@ -250,6 +260,10 @@ def sniff(
         str | None,
         typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
     ] = None,
+    top: Annotated[
+        bool,
+        typer.Option("--top", help="A full screen of brokers, clients, topics, groups and APIs, instead of exchanges."),
+    ] = False,
     payload: Annotated[
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
@@ -388,6 +402,7 @@ def sniff(
             incidents=incidents,
             alerts=_alerts(alert),
             stats_s=_seconds(stats, "--stats"),
+            top=_top(top, debug),
         ),
         filters=sniffing.Filters(
             apis=frozenset(api or ()),

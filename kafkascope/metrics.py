@@ -23,13 +23,13 @@ from prometheus_client.registry import Collector
 
 from kafkascope import __version__
 from kafkascope.engine import EngineOptions
+from kafkascope.lags import Lags
 from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.live import LiveGroups
-from kafkascope.reports.measures.progress.positions import COMMIT, COMMITTED, END
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64
@@ -37,9 +37,6 @@ from kafkascope.watching import Names
 
 MOST_LABEL_SETS = 1_000
 """Of a metric."""
-
-MOST_POSITIONS = 100_000
-"""Partitions whose ends are remembered, and as many that groups have positions in."""
 
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Upper ends of the buckets of latency: a poll waits half a second, a request 30 s."""
@@ -116,8 +113,7 @@ class Metrics(Collector):
         self._lock = threading.Lock()
         self._sums: dict[str, dict[_Labels, float]] = {metric.name: {} for metric in COUNTERS}
         self._seconds: dict[_Labels, tuple[I64, float]] = {}  # counts of buckets, the last without an end; and the sum
-        self._ends: dict[tuple[str, int], tuple[int, int]] = {}  # when it was told, and the offset
-        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self._lags = Lags()
         self._groups = LiveGroups(clock=clock)
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
@@ -137,7 +133,7 @@ class Metrics(Collector):
             if (issues := tables.get("issues")) is not None:
                 self._sum(ISSUES, issues, ["kind"], "count")
             if (positions := tables.get(ProgressView.name)) is not None:
-                self._observe_positions(positions)
+                self._lags.observe(positions)
             for rebalance in history.rebalances:
                 group = shown_text(rebalance.group_id)
                 self._add(REBALANCES, (group, rebalance.trigger), 1)
@@ -162,7 +158,10 @@ class Metrics(Collector):
                 histogram.add_metric(labels, list(zip(ends, np.cumsum(counts).tolist(), strict=True)), total)
             yield histogram
             gauge = GaugeMetricFamily(LAG.name, LAG.help, labels=LAG.labels)
-            for labels, value in self._lags().items():
+            lags: Counter[_Labels] = Counter()
+            for (group, topic), records in self._lags.by_group_and_topic().items():
+                lags[self._bounded(lags, (shown_text(group), shown_text(topic)))] += records
+            for labels, value in lags.items():
                 gauge.add_metric(labels, value)
             yield gauge
         about = GaugeMetricFamily("kafkascope", "The program", labels=["version"])
@@ -188,25 +187,6 @@ class Metrics(Collector):
             counts, total = self._seconds.get(labels) or (np.zeros(len(BUCKETS_S) + 1, np.int64), 0.0)
             counts[row["bucket"]] += row["seconds_count"]
             self._seconds[labels] = counts, total + row["seconds_sum"]
-
-    def _observe_positions(self, positions: pa.Table) -> None:
-        names = ["kind", "topic", "partition", "group_id", "last_at", "last_offset", "end_offset"]
-        for row in positions.select(names).to_pylist():
-            topic, partition, kind = row["topic"], row["partition"], row["kind"]
-            if topic is None or partition is None:
-                continue
-            if kind == END and row["end_offset"] is not None:
-                _remember(self._ends, (topic, partition), row["last_at"], row["end_offset"])
-            elif kind in (COMMIT, COMMITTED) and row["group_id"] is not None and row["last_offset"] is not None:
-                _remember(self._committed, (row["group_id"], topic, partition), row["last_at"], row["last_offset"])
-
-    def _lags(self) -> dict[_Labels, int]:
-        lags: Counter[_Labels] = Counter()
-        for (group, topic, partition), (_, offset) in self._committed.items():
-            if (end := self._ends.get((topic, partition))) is not None:
-                labels = self._bounded(lags, (shown_text(group), shown_text(topic)))
-                lags[labels] += max(0, end[1] - offset)
-        return lags
 
     def _count(self, metric: Described, rows: pa.Table, names: Sequence[str]) -> None:
         ones = rows.select(names).append_column("_one", pa.array(np.ones(len(rows), np.int64)))
@@ -262,12 +242,3 @@ def served(metrics: Metrics, place: Place) -> Iterator[str]:
 
 def _labels(row: Mapping[str, Any], names: Sequence[str]) -> _Labels:
     return tuple("" if row[name] is None else shown_text(row[name]) for name in names)
-
-
-def _remember(known: dict[Any, tuple[int, int]], key: Any, at: int, offset: int) -> None:
-    """The offset that was told last; of no more than so many."""
-    before = known.get(key)
-    if before is None and len(known) >= MOST_POSITIONS:
-        return
-    if before is None or before[0] <= at:
-        known[key] = at, offset

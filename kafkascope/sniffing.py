@@ -93,6 +93,7 @@ class Display:
     incidents: bool = False  # what broke, instead of exchanges
     alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
+    top: bool = False  # a screen of what goes on, instead of exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,8 @@ def _sniff(
 ) -> int:
     if options.interfaces:
         return _listen(options, of_engine, watcher, remark)
+    if options.display.top:
+        return _watch_standard_input(options, of_engine, watcher, remark)
     # Lines that pass by on the terminal are progress enough.
     incidents = options.display.incidents
     progress_bar = options.display.groups or incidents or not sys.stdout.isatty()
@@ -234,6 +237,36 @@ def _sniff(
         options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents, watcher=watcher
     ) as reading:
         return show(reading, options, out, remark)
+
+
+def _watch_standard_input(
+    options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | None, remark: Remark
+) -> int:
+    from kafkascope.top import terminal
+
+    with (
+        terminal.keys() as packets,
+        _ended_by_signals(packets.stop),
+        Reading(options.files, of_engine, progress_bar=False, watcher=watcher) as reading,
+    ):
+        return _watch(reading, options, "standard input", packets.stop, lambda: not packets.is_stopped, remark)
+
+
+def _watch(
+    source: BatchSource,
+    options: SniffOptions,
+    title: str,
+    stop: Callable[[], None],
+    stays: Callable[[], bool],
+    remark: Remark,
+) -> int:
+    """Show the screen, then the remarks; returns the exit status."""
+    from kafkascope.top.watching import watch
+
+    went_well = watch(source, title, stop, stays)
+    for line in source.remarks():
+        remark(line)
+    return _status(source, options) if went_well else INCOMPLETE
 
 
 @contextmanager
@@ -275,7 +308,7 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
 
     with (
         Listening(LiveSource(options.interfaces, live), of_engine, watcher=watcher) as listening,
-        _ended_by_signals(listening),
+        _ended_by_signals(listening.stop),
     ):
         if options.user is not None:
             try:
@@ -283,6 +316,9 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
             except (KeyError, OSError) as error:
                 remark(f"--user {options.user}: cannot become this user ({error})")
                 return WRONG_USE
+        if options.display.top:
+            status = _watch(listening, options, ", ".join(options.interfaces), listening.stop, lambda: False, remark)
+            return status or (INCOMPLETE if listening.unwritten else 0)
         outlet = Outlet(sys.stdout.fileno(), left_out)  # whose thread has no more rights either
         remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
         status = show(listening, options, outlet, remark)
@@ -302,6 +338,11 @@ def rehearse(options: SniffOptions) -> None:
 
         watcher = Metrics()
     listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()), watcher=watcher)
+    if options.display.top:
+        from kafkascope.top.counts import Counts, follow
+
+        follow(listening, Counts())
+        return
     everything = replace(options, display=replace(options.display, limit=None, alerts=()), filters=Filters())
     show(listening, everything, io.BytesIO(), lambda _: None)
 
@@ -362,6 +403,10 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
         remark(said)
     for line in source.remarks():
         remark(line)
+    return _status(source, options)
+
+
+def _status(source: BatchSource, options: SniffOptions) -> int:
     return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else INCOMPLETE
 
 
@@ -438,7 +483,7 @@ def _ended_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def _ended_by_signals(listening: Listening) -> Iterator[None]:
+def _ended_by_signals(stop_listening: Callable[[], None]) -> Iterator[None]:
     """Signals that would end the program end the listening, so that what was captured is shown; a second one ends it.
 
     SIGHUP that is ignored, as under nohup, stays so; SIGINT does not, as scripts have it ignored by all that they start
@@ -447,7 +492,7 @@ def _ended_by_signals(listening: Listening) -> Iterator[None]:
 
     def stop(number: int, _: object) -> None:
         signal.signal(number, before[signal.Signals(number)])
-        listening.stop()
+        stop_listening()
 
     ending = [number for number in _ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in ending}
@@ -608,6 +653,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
         raise WrongUse("--alert tells of incidents: it goes with --incidents")
     if options.interfaces:  # what is told of them at the end
         least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
+    if display.top and (display.incidents or display.groups or display.stats_s is not None):
+        raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(
@@ -630,6 +677,16 @@ def _shown(options: SniffOptions) -> EngineOptions:
 
         columns = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
         return replace(least, tables=frozenset({"exchanges"}), exchange_columns=columns)
+    if display.top:
+        if not options.interfaces and options.files != ("-",):
+            raise WrongUse("--top goes with an interface or standard input (-r -); of files `kafkascope analyze` tells")
+        if filters != Filters() or display.style != LINES or display.records or display.limit is not None:
+            raise WrongUse("--top shows a screen, not exchanges: options that choose or show these do not go with it")
+        from kafkascope.top import counts, terminal
+
+        if not terminal.is_there(keys_on_input=bool(options.interfaces)):
+            raise WrongUse("--top needs a terminal, for keys and on standard output and error: see --stats for lines")
+        return counts.with_needed(least)
     known = (*EXCHANGES.names, *_MORE_COLUMNS)
     unknown = [name for name in display.fields if name not in known]
     if unknown:

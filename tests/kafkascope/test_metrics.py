@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kafkascope
+from kafkascope import lags
 from kafkascope import metrics as module
 from kafkascope.engine import EngineOptions
 from kafkascope.losses import Loss
@@ -102,7 +103,7 @@ def test_rebalances_count_by_what_set_them_off(monkeypatch: pytest.MonkeyPatch) 
 
 def test_label_sets_are_bounded_and_positions_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_LABEL_SETS", 3)
-    monkeypatch.setattr(module, "MOST_POSITIONS", 0)
+    monkeypatch.setattr(lags, "MOST_POSITIONS", 0)
     found = told(text_of(counted(LAGGING)))
     whole = kafkascope.read(LAGGING).exchanges
     assert len(found["kafkascope_exchanges_total"]) == 4

@@ -1,0 +1,50 @@
+"""Live: how far groups are behind the ends of partitions, by what was heard last of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from kafkascope.reports.measures.progress.positions import COMMIT, COMMITTED, END
+
+MOST_POSITIONS = 100_000
+"""Partitions whose ends are remembered, and as many that groups have positions in."""
+
+
+class Lags:
+    """Rows of the view of progress in, records that groups have not committed yet out."""
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, int], tuple[int, int]] = {}  # when it was told, and the offset
+        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
+
+    def observe(self, positions: pa.Table) -> None:
+        """Take in positions, with names of topics in the place of ids."""
+        names = ["kind", "topic", "partition", "group_id", "last_at", "last_offset", "end_offset"]
+        for row in positions.select(names).to_pylist():
+            topic, partition, kind = row["topic"], row["partition"], row["kind"]
+            if topic is None or partition is None:
+                continue
+            if kind == END and row["end_offset"] is not None:
+                _remember(self._ends, (topic, partition), row["last_at"], row["end_offset"])
+            elif kind in (COMMIT, COMMITTED) and row["group_id"] is not None and row["last_offset"] is not None:
+                _remember(self._committed, (row["group_id"], topic, partition), row["last_at"], row["last_offset"])
+
+    def by_group_and_topic(self) -> Counter[tuple[str, str]]:
+        """Records, of the partitions whose end and committed offset were heard."""
+        lags: Counter[tuple[str, str]] = Counter()
+        for (group, topic, partition), (_, offset) in self._committed.items():
+            if (end := self._ends.get((topic, partition))) is not None:
+                lags[group, topic] += max(0, end[1] - offset)
+        return lags
+
+
+def _remember(known: dict[Any, tuple[int, int]], key: Any, at: int, offset: int) -> None:
+    """The offset that was told last; of no more than so many."""
+    before = known.get(key)
+    if before is None and len(known) >= MOST_POSITIONS:
+        return
+    if before is None or before[0] <= at:
+        known[key] = at, offset

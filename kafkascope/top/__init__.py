@@ -1,0 +1,1 @@
+"""`sniff --top`: a full screen of what goes on."""

@@ -1,0 +1,23 @@
+"""``sniff --top``: a screen beside what counts, until somebody quits or there is nothing more to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkascope.reading import BatchSource
+from kafkascope.top.counts import Counts, follow
+from kafkascope.top.screen import Top
+
+
+def watch(source: BatchSource, title: str, stop: Callable[[], None], stays: Callable[[], bool]) -> bool:
+    """Show what comes of a source; whether the screen went well. Raises what the source raises, when it has gone.
+
+    stop ends the source's batches. stays: whether the screen does when these have ended.
+    """
+    counts = Counts()
+    screen = Top(counts, lambda: follow(source, counts), source.now, title, stays)
+    screen.run()
+    stop()
+    if screen.is_counting:
+        screen.work.result()
+    return not screen.return_code
