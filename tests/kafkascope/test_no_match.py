@@ -35,7 +35,8 @@ def test_nothing_that_slow(command: Command) -> None:
 
 def test_nothing_is_said_where_something_matched(command: Command) -> None:
     ended = command("sniff", "-r", CAPTURE, "--api", "fetch", "--api", "Vote", "-c", "1")
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.returncode == 0
+    assert "matched" not in ended.stderr
     assert len(ended.stdout.splitlines()) == 1
 
 
