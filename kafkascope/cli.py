@@ -351,7 +351,7 @@ def sniff(
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
     if not incidents:  # they are made of tables, as in notebooks
         _leave_pandas_out()
-    from kafkascope import sniffing
+    from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 
     if debug:
@@ -374,7 +374,7 @@ def sniff(
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
-    asked = sniffing.SniffOptions(
+    asked = sniff_options.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
         live=LiveOptions(
@@ -391,8 +391,8 @@ def sniff(
             ),
         ),
         user=user,
-        display=sniffing.Display(
-            style=sniffing.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+        display=sniff_options.Display(
+            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
             payload=payload,
@@ -404,7 +404,7 @@ def sniff(
             stats_s=_seconds(stats, "--stats"),
             top=_top(top, debug),
         ),
-        filters=sniffing.Filters(
+        filters=sniff_options.Filters(
             apis=frozenset(api or ()),
             topics=frozenset(topic or ()),
             groups=frozenset(group or ()),

@@ -6,60 +6,31 @@ What groups, incidents and listening need is imported where it is used: the firs
 from __future__ import annotations
 
 import io
-import json
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from kafkascope.decoders.characters import safe_text
-from kafkascope.decoders.schema import apis
 from kafkascope.engine import EngineOptions
+from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
-from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
-from kafkascope.reports.columns.faults import isolated
-from kafkascope.reports.columns.parties import ExchangePlaces
-from kafkascope.reports.columns.shown import shown_names
-from kafkascope.reports.columns.text import address, counted, json_members
-from kafkascope.reports.columns.topics import ID_PREFIX
-from kafkascope.reports.show.json_lines import glued, joined, json_lines
-from kafkascope.reports.show.lines import fields as field_lines
-from kafkascope.reports.show.lines import lines
-from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
-from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
-from kafkascope.seen import COLUMNS as SEEN_COLUMNS
-from kafkascope.sniffer.issues import Issue
-from kafkascope.sniffer.session import Endpoint, SessionOptions
+from kafkascope.reading import BatchSource, Listening, Reading, Watcher
+from kafkascope.reports.columns.text import counted
+from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
+from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.files import is_stream
-from kafkascope.sniffer.sources.live_options import LiveOptions
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
-    from kafkascope.metrics import Place
     from kafkascope.no_match import NoMatch
 
-if TYPE_CHECKING:
-    from kafkascope.decoders.pseudonyms import Pseudonyms
-
 Remark = Callable[[str], None]
-LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
-
-# Columns that a line shows; the bodies as JSON are far more work than all of them.
-_BODIES = frozenset({"request", "response"})
-_LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
-# Columns that are more than a column of the exchanges table, for --fields and --json.
-_MORE_COLUMNS = ("client", "broker", "topics")
 
 INCOMPLETE, WRONG_USE, INTERFACE_GONE = 1, 2, 3
 """Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away."""
@@ -70,129 +41,6 @@ _NAMELESS = (
 )
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-RECORDS_SHOWN = 500_000
-"""Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
-
-
-class WrongUse(Exception):  # noqa: N818 (it is said to a person, not raised at a caller)
-    """What was asked for makes no sense."""
-
-
-@dataclass(frozen=True, slots=True)
-class Display:
-    """How exchanges are shown."""
-
-    style: str = LINES
-    fields: tuple[str, ...] = ()
-    records: bool = False
-    payload: bool = True
-    colour: bool = False
-    limit: int | None = None
-    groups: bool = False  # what happens to groups, instead of exchanges
-    incidents: bool = False  # what broke, instead of exchanges
-    alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
-    stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
-    top: bool = False  # a screen of what goes on, instead of exchanges
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which exchanges are shown: those that pass every filter that is set."""
-
-    apis: frozenset[str] = frozenset()
-    topics: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-    client_ids: frozenset[str] = frozenset()
-    hosts: frozenset[str] = frozenset()
-    errors: bool = False
-    slower_than_ms: float | None = None
-
-    def columns(self) -> frozenset[str]:
-        """Columns of the exchanges table that the filters look at."""
-        needed = {"api"} if self.apis else set()
-        needed |= {"group_id"} if self.groups else set()
-        needed |= {"client_id"} if self.client_ids else set()
-        needed |= {"error_code", "issue"} if self.errors else set()
-        needed |= {"latency_ms"} if self.slower_than_ms is not None else set()
-        needed |= {"topics"} if self.topics else set()
-        return frozenset(needed)
-
-    def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
-        """Filters for what has pseudonyms, where these name what has not."""
-
-        def of(names: frozenset[str]) -> frozenset[str]:
-            return frozenset(map(pseudonyms.name, names))
-
-        return replace(
-            self,
-            topics=of(self.topics),
-            groups=of(self.groups),
-            client_ids=of(self.client_ids),
-            hosts=of(self.hosts),
-        )
-
-    def names(self) -> dict[str, frozenset[str]]:
-        """What is asked for by name, by option."""
-        return {
-            "--api": self.apis,
-            "--topic": self.topics,
-            "--group": self.groups,
-            "--client-id": self.client_ids,
-            "--host": self.hosts,
-        }
-
-    def choose(self, exchanges: pa.Table) -> pa.Table:
-        """Those that pass."""
-        masks = []
-        if self.apis:
-            masks.append(_among(pc.utf8_lower(exchanges["api"]), {api.lower() for api in self.apis}))
-        for column, values in (("group_id", self.groups), ("client_id", self.client_ids)):
-            if values:
-                masks.append(_among(exchanges[column], values))
-        if self.hosts:
-            hosts = [pc.replace_substring_regex(exchanges[side], r":\d+$", "") for side in ("client", "broker")]
-            masks.append(pc.or_(*(_among(host, self.hosts) for host in hosts)))
-        if self.topics:
-            wanted = pa.array(sorted(self.topics))
-            named = exchanges["topics"].combine_chunks()
-            hits = pc.is_in(named.flatten(), wanted).to_numpy(zero_copy_only=False)
-            rows = pc.list_parent_indices(named).to_numpy()
-            masks.append(pa.array(np.bincount(rows[hits], minlength=len(exchanges)) > 0))
-        if self.errors:
-            code = pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0)
-            masks.append(pc.or_(code, pc.is_valid(exchanges["issue"])))
-        if self.slower_than_ms is not None:
-            masks.append(pc.fill_null(pc.greater(exchanges["latency_ms"], self.slower_than_ms), False))
-        for mask in masks:
-            if len(masks) > 1:
-                masks[0] = pc.and_(masks[0], mask)
-        return exchanges.filter(masks[0]) if masks else exchanges
-
-
-@dataclass(frozen=True, slots=True)
-class SniffOptions:
-    """What is to be sniffed, and how it is shown."""
-
-    files: tuple[str, ...] = ()
-    interfaces: tuple[str, ...] = ()  # to listen on, instead of files
-    live: LiveOptions = field(default_factory=LiveOptions)  # how; of ports it has those below
-    user: str | None = None  # whom to become when the interfaces are open
-    display: Display = Display()
-    filters: Filters = Filters()
-    ports: frozenset[int] = frozenset()
-    decode_as: frozenset[int] = frozenset()
-    key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
-    show_secrets: bool = False
-    secret_names: tuple[str, ...] = ()
-    topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
-    metrics: Place | None = None  # where Prometheus may ask for them
-    pseudonyms: Pseudonyms | None = None
-
-
-def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
-    """The one style that the flags ask for."""
-    return JSON if as_json else FIELDS if fields else TREE if tree else VERBOSE if verbose else LINES
 
 
 def run(options: SniffOptions, remark: Remark) -> int:
@@ -380,9 +228,9 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
             out.write(b"".join(interval.lines(display.style == JSON) for interval in part[:left]))
             left -= len(part[:left])
         else:
-            if not nameless and options.filters.topics and (nameless := _are_nameless(part)):
+            if not nameless and options.filters.topics and (nameless := are_nameless(part)):
                 remark(_NAMELESS)
-            count, faults = _write_exchanges(part, options, out, left)
+            count, faults = write_exchanges(part, options, out, left)
             source.note(faults)
             left -= count
             if no_match is not None:
@@ -432,44 +280,8 @@ def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterab
     if options.display.stats_s is not None:
         from kafkascope import interval_watch
 
-        return interval_watch.intervals(source, options.display.stats_s, lambda batch: _chosen(batch, options))
+        return interval_watch.intervals(source, options.display.stats_s, lambda batch: chosen(batch, options))
     return with_records(source.batches(), remark) if options.display.records else source.batches()
-
-
-def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_SHOWN) -> Iterator[Batch]:
-    """Exchanges together with their records, which come behind them in parts; at most so many records of one exchange.
-
-    What is held are the records of one exchange, and a part.
-    """
-    exchanges: pa.Table | None = None  # whose records are still coming
-    endpoints: Mapping[int, Endpoint] = {}
-    held: list[pa.Table] = []  # of the first of them
-    left_out = 0
-    for batch in batches:
-        records = batch.tables.get("records")
-        if records is None:
-            if exchanges is not None:
-                yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
-            exchanges, endpoints, held = batch.tables.get("exchanges"), batch.endpoints, []
-            continue
-        assert exchanges is not None
-        place = ExchangePlaces(exchanges).of(records)  # ascending; what is held is of the exchange at place 0
-        rank = np.arange(len(place)) - np.searchsorted(place, place) + np.where(place == 0, sum(map(len, held)), 0)
-        shown = rank < most
-        left_out += int(np.count_nonzero(~shown))
-        if not shown.all():
-            records, place = records.filter(pa.array(shown)), place[shown]
-        last = int(place[-1]) if len(place) else 0
-        if last > 0:
-            first = int(np.searchsorted(place, last))
-            whole = _joined([*held, records.slice(0, first)])
-            yield Batch({"exchanges": exchanges.slice(0, last), "records": whole}, endpoints)
-            exchanges, held, records = exchanges.slice(last), [], records.slice(first)
-        held.append(records)
-    if exchanges is not None:
-        yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
-    if left_out:
-        remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
 
 
 @contextmanager
@@ -513,227 +325,3 @@ def _output_is_closed() -> bool:
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-def _write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: int | None) -> tuple[int, list[Issue]]:
-    """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
-
-    For an exchange that cannot be shown because of one there is a line that says so.
-    """
-    exchanges = _chosen(batch, options)
-    if exchanges is None or not len(exchanges):
-        return 0, []
-    exchanges = exchanges.slice(0, most)
-    display = options.display
-    records = batch.tables["records"] if display.records else None
-    issues: list[Issue] = []
-
-    def as_text(places: Sequence[int]) -> list[Any]:
-        return [_texts(exchanges.slice(places[0], len(places)), records, display)]
-
-    def without(places: Sequence[int], said: str) -> list[Any]:
-        of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
-        issues.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
-        if display.style == JSON:
-            texts = [json.dumps(row | {"issue": said}) for row in of]
-        else:
-            texts = [f"conn={row['connection']} number={row['number']}: {said}" for row in of]
-        return [pa.array(texts, pa.large_string())]
-
-    for part in isolated(range(len(exchanges)), as_text, without):
-        _write(out, part)
-    return len(exchanges), issues
-
-
-def _chosen(batch: Batch, options: SniffOptions) -> pa.Table | None:
-    """The exchanges of a batch that pass the filters, with both ends of their connections."""
-    exchanges = batch.tables.get("exchanges")
-    if exchanges is None or not len(exchanges):
-        return None
-    return options.filters.choose(_with_endpoints(exchanges, batch.endpoints))
-
-
-def _are_nameless(batch: Batch) -> bool:
-    """Whether exchanges name topics by id alone, so that nobody knows whether they are of the topics wanted."""
-    exchanges = batch.tables.get("exchanges")
-    return exchanges is not None and bool(
-        pc.any(pc.starts_with(pc.list_flatten(exchanges["topics"]), ID_PREFIX)).as_py()
-    )
-
-
-def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display) -> Any:
-    if display.style == FIELDS:
-        return field_lines(exchanges.select(display.fields))
-    if display.style == JSON:
-        return json_lines(exchanges, records, display.payload)
-    texts = lines(exchanges, display.colour, verbose=display.style == VERBOSE)
-    if display.style == TREE:
-        texts = pa.array(list(_trees(texts, exchanges)), pa.large_string())
-    if records is None:
-        return texts
-    below = joined(records, exchanges, _record_lines(records, display.payload), "")
-    return glued(texts, below)
-
-
-def _record_lines(records: pa.Table, payload: bool) -> Any:
-    where = pc.binary_join_element_wise(
-        pc.fill_null(shown_names(records["topic"]), "?"), pc.fill_null(records["partition"].cast(pa.string()), "?"), "-"
-    )
-    offset = pc.fill_null(records["offset"].cast(pa.string()), "?")
-    parts = ["\n    ", records["direction"], " ", where, " @ ", offset]
-    for name in ("key", "value"):
-        if payload:
-            parts += [" ", json_members(name, records[name])]
-        else:
-            parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
-    return glued(*parts)
-
-
-def _trees(heads: Any, exchanges: pa.Table) -> Iterator[str]:
-    bodies = zip(heads.to_pylist(), *(exchanges[side].to_pylist() for side in ("request", "response")), strict=True)
-    for head, *sides in bodies:
-        branches = [head]
-        for title, text in zip(("request", "response"), sides, strict=True):
-            if text is not None:
-                branches.append(f"    {title}")
-                branches += _branches(json.loads(text), 8)
-        yield "\n".join(branches)
-
-
-def _branches(value: Any, indent: int) -> Iterator[str]:
-    items: Iterable[tuple[str, Any]]
-    items = value.items() if isinstance(value, dict) else ((f"[{i}]", item) for i, item in enumerate(value))
-    for name, item in items:
-        lead = " " * indent + safe_text(str(name))
-        if isinstance(item, dict | list) and item:
-            yield lead
-            yield from _branches(item, indent + 4)
-        else:
-            yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
-
-
-def engine_options(options: SniffOptions) -> EngineOptions:
-    """No more work than what is shown and counted needs; raises WrongUse where options do not go together."""
-    for name in sorted(options.filters.apis):
-        _check_api(name)
-    if options.pseudonyms is not None and options.live.write_to is not None:
-        raise WrongUse("-w writes packets as they are on the wire: it does not go with --anonymize")
-    if options.metrics is None:
-        return _shown(options)
-    if not options.interfaces and not any(map(is_stream, options.files)):
-        raise WrongUse("--metrics goes with an interface or a pipe: a file is read before anybody asks")
-    from kafkascope.metrics import with_needed
-
-    return with_needed(_shown(options))
-
-
-def _check_api(name: str) -> None:
-    known = [api.name for api in apis().values()]
-    if name.lower() in map(str.lower, known):
-        return
-    from kafkascope.no_match import nearest
-
-    near = nearest(name, known)
-    raise WrongUse(f"--api {name}: there is no such API{'; near are ' if near else ''}{', '.join(near)}")
-
-
-def _shown(options: SniffOptions) -> EngineOptions:
-    display, filters = options.display, options.filters
-    least = EngineOptions(
-        tables=frozenset(),
-        exchange_columns=frozenset(),
-        session=SessionOptions(ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs),
-        reveal_secrets=options.show_secrets,
-        secret_names=options.secret_names,
-        topic_names=options.topic_names,
-        pseudonyms=options.pseudonyms,
-        views=frozenset(),
-    )
-    if display.alerts and not display.incidents:
-        raise WrongUse("--alert tells of incidents: it goes with --incidents")
-    if options.interfaces:  # what is told of them at the end
-        least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
-    if display.top and (display.incidents or display.groups or display.stats_s is not None):
-        raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
-    if display.incidents:
-        if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
-            raise WrongUse(
-                "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
-            )
-        whole = EngineOptions()
-        return replace(least, tables=whole.tables, exchange_columns=whole.exchange_columns, views=whole.views)
-    if display.groups:
-        if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
-            raise WrongUse(
-                "--groups shows groups, not exchanges: of other options only --group, --json and -c go with it"
-            )
-        from kafkascope.watching import ROWS
-
-        return replace(least, views=frozenset({ROWS}))
-    if display.stats_s is not None:
-        if display.style not in (LINES, JSON) or display.records:
-            raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
-        from kafkascope.interval_watch import COLUMNS as STATS_COLUMNS
-
-        columns = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
-        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=columns)
-    if display.top:
-        if not options.interfaces and options.files != ("-",):
-            raise WrongUse("--top goes with an interface or standard input (-r -); of files `kafkascope analyze` tells")
-        if filters != Filters() or display.style != LINES or display.records or display.limit is not None:
-            raise WrongUse("--top shows a screen, not exchanges: options that choose or show these do not go with it")
-        from kafkascope.top import counts, terminal
-
-        if not terminal.is_there(keys_on_input=bool(options.interfaces)):
-            raise WrongUse("--top needs a terminal, for keys and on standard output and error: see --stats for lines")
-        return counts.with_needed(least)
-    known = (*EXCHANGES.names, *_MORE_COLUMNS)
-    unknown = [name for name in display.fields if name not in known]
-    if unknown:
-        raise WrongUse(f"--fields: there is no column {unknown[0]!r}; columns are {', '.join(known)}")
-    if display.style == FIELDS and display.records:
-        raise WrongUse(
-            "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
-        )
-    if display.style == FIELDS:
-        columns = frozenset(display.fields)
-    elif display.style in (JSON, TREE):
-        columns = frozenset(known)
-    else:
-        columns = _LINE_COLUMNS | {"topics"}
-    return replace(
-        least,
-        tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
-        exchange_columns=columns | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
-    )
-
-
-def _with_endpoints(exchanges: pa.Table, endpoints: Mapping[int, Endpoint]) -> pa.Table:
-    encoded = exchanges["connection"].combine_chunks().dictionary_encode()
-    ids = encoded.dictionary.to_pylist()
-    sides = {
-        "client": [address(endpoints[i].client, endpoints[i].client_port) for i in ids],
-        "broker": [address(endpoints[i].broker, endpoints[i].broker_port) for i in ids],
-    }
-    for name, texts in sides.items():
-        exchanges = exchanges.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
-    return exchanges
-
-
-def _among(values: Any, wanted: Iterable[str]) -> Any:
-    return pc.is_in(values, pa.array(sorted(wanted), pa.string()))
-
-
-def _joined(records: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables([RECORDS.empty_table(), *records])
-
-
-def _write(out: Writable, texts: Any) -> None:
-    """All texts, each ended by a line feed."""
-    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
-        ended = glued(chunk, "\n")
-        if isinstance(ended, pa.ChunkedArray):
-            ended = ended.combine_chunks()
-        offsets = np.frombuffer(ended.buffers()[1], np.int64, len(ended) + 1, ended.offset * 8)
-        if len(ended):
-            out.write(memoryview(ended.buffers()[2])[int(offsets[0]) : int(offsets[-1])])

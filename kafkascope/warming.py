@@ -17,9 +17,10 @@ from pathlib import Path
 from kafkascope import in_process
 from kafkascope.progress import ProgressBar
 from kafkascope.rehearsal import Rehearsal
+from kafkascope.sniff_options import JSON, LINES, TREE, Display, SniffOptions
 from kafkascope.sniffer.link import RAW_IP
 from kafkascope.sniffer.units import SECOND_NS
-from kafkascope.sniffing import JSON, LINES, TREE, Display, SniffOptions, rehearse
+from kafkascope.sniffing import rehearse
 from kafkascope.spark.sessions import JVM_OPTIONS, Java, SparkUnavailableError, find_java, kept_classes
 from kafkascope.temporary import TemporaryDirectory
 

@@ -12,8 +12,8 @@ import kafkascope
 from kafkascope.interval_watch import MOST_EMPTY, Interval, intervals
 from kafkascope.reading import Batch, Reading
 from kafkascope.reports.vocabulary.tables import EXCHANGES
+from kafkascope.sniff_options import Display, Filters, SniffOptions, engine_options
 from kafkascope.sniffer.units import SECOND_NS
-from kafkascope.sniffing import Display, Filters, SniffOptions, engine_options
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 

@@ -22,7 +22,7 @@ from pyspark import cloudpickle
 from rich.console import Console
 
 import kafkascope
-from kafkascope import sniffing
+from kafkascope import exchange_output
 from kafkascope.decoders import apis
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.reports.answers import answers
@@ -264,8 +264,8 @@ def test_sniff_shows_the_others_and_says_so(guarded: None, command: Command) -> 
 @pytest.mark.parametrize(("style", "writer"), [("--json", "json_lines"), ("-v", "lines"), ("-V", "lines")])
 def test_an_exchange_that_cannot_be_shown_is_one_line(guarded: None, command: Command, style: str, writer: str) -> None:
     healthy = command("sniff", "-r", str(CAPTURE), style).stdout.splitlines()
-    wrong = raising(getattr(sniffing, writer), lambda exchanges, *_: 70 in exchanges["number"].to_pylist())
-    with patch.object(sniffing, writer, wrong):
+    wrong = raising(getattr(exchange_output, writer), lambda exchanges, *_: 70 in exchanges["number"].to_pylist())
+    with patch.object(exchange_output, writer, wrong):
         done = command("sniff", "-r", str(CAPTURE), style)
     told = [line for line in done.stdout.splitlines() if "a fault of kafkascope" in line]
     assert len(told) == 1

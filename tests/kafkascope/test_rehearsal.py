@@ -45,7 +45,7 @@ DISPLAYS = (
 SHOW = """
 import io, json, sys
 from numba.core.dispatcher import Dispatcher
-from kafkascope import sniffing
+from kafkascope import sniff_options, sniffing
 from kafkascope.reading import Listening
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.sniffer.columns import Packets
@@ -69,12 +69,12 @@ def kernels():
         for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and kernel.signatures
     }
 
-options = sniffing.SniffOptions(display=eval(sys.argv[1], vars(sniffing)))
+options = sniff_options.SniffOptions(display=eval(sys.argv[1], vars(sniff_options)))
 sniffing.rehearse(options)
 rehearsed = kernels()
 out = io.BytesIO()
 for path in sys.argv[2:]:
-    sniffing.show(Listening(Small(path), sniffing.engine_options(options)), options, out, lambda line: None)
+    sniffing.show(Listening(Small(path), sniff_options.engine_options(options)), options, out, lambda line: None)
 assert out.getvalue()
 print(json.dumps([rehearsed, kernels()]))
 """

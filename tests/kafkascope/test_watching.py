@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 import kafkascope
-from kafkascope import sniffing, watching
+from kafkascope import sniff_options, watching
 from kafkascope.reading import Reading
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups import live
@@ -46,7 +46,7 @@ STORIES = (
 )
 SECOND = 1_000_000_000
 ENDED = re.compile("its connection (had )?ended")
-OPTIONS = sniffing.engine_options(sniffing.SniffOptions(display=sniffing.Display(groups=True)))
+OPTIONS = sniff_options.engine_options(sniff_options.SniffOptions(display=sniff_options.Display(groups=True)))
 SNIFF = str(Path(sys.executable).parent / "sniff")
 
 

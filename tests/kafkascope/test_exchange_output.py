@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kafkascope.exchange_output import with_records
 from kafkascope.reading import Batch
 from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
-from kafkascope.sniffing import with_records
 
 Parts = list[list[int]]
 

@@ -1,0 +1,191 @@
+"""Exchanges as they are written: those that pass the filters, as lines, trees, JSON or columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.decoders.characters import safe_text
+from kafkascope.outlet import Writable
+from kafkascope.reading import Batch
+from kafkascope.reports.columns.faults import isolated
+from kafkascope.reports.columns.parties import ExchangePlaces
+from kafkascope.reports.columns.shown import shown_names
+from kafkascope.reports.columns.text import address, json_members
+from kafkascope.reports.columns.topics import ID_PREFIX
+from kafkascope.reports.show.json_lines import glued, joined, json_lines
+from kafkascope.reports.show.lines import fields as field_lines
+from kafkascope.reports.show.lines import lines
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
+from kafkascope.reports.vocabulary.tables import RECORDS
+from kafkascope.sniff_options import FIELDS, JSON, TREE, VERBOSE, Display, SniffOptions
+from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.session import Endpoint
+
+RECORDS_SHOWN = 500_000
+"""Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
+
+
+def with_records(batches: Iterable[Batch], remark: Callable[[str], None], most: int = RECORDS_SHOWN) -> Iterator[Batch]:
+    """Exchanges together with their records, which come behind them in parts; at most so many records of one exchange.
+
+    What is held are the records of one exchange, and a part.
+    """
+    exchanges: pa.Table | None = None  # whose records are still coming
+    endpoints: Mapping[int, Endpoint] = {}
+    held: list[pa.Table] = []  # of the first of them
+    left_out = 0
+    for batch in batches:
+        records = batch.tables.get("records")
+        if records is None:
+            if exchanges is not None:
+                yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
+            exchanges, endpoints, held = batch.tables.get("exchanges"), batch.endpoints, []
+            continue
+        assert exchanges is not None
+        place = ExchangePlaces(exchanges).of(records)  # ascending; what is held is of the exchange at place 0
+        rank = np.arange(len(place)) - np.searchsorted(place, place) + np.where(place == 0, sum(map(len, held)), 0)
+        shown = rank < most
+        left_out += int(np.count_nonzero(~shown))
+        if not shown.all():
+            records, place = records.filter(pa.array(shown)), place[shown]
+        last = int(place[-1]) if len(place) else 0
+        if last > 0:
+            first = int(np.searchsorted(place, last))
+            whole = _joined([*held, records.slice(0, first)])
+            yield Batch({"exchanges": exchanges.slice(0, last), "records": whole}, endpoints)
+            exchanges, held, records = exchanges.slice(last), [], records.slice(first)
+        held.append(records)
+    if exchanges is not None:
+        yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
+    if left_out:
+        remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
+
+
+def write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: int | None) -> tuple[int, list[Issue]]:
+    """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
+
+    For an exchange that cannot be shown because of one there is a line that says so.
+    """
+    exchanges = chosen(batch, options)
+    if exchanges is None or not len(exchanges):
+        return 0, []
+    exchanges = exchanges.slice(0, most)
+    display = options.display
+    records = batch.tables["records"] if display.records else None
+    issues: list[Issue] = []
+
+    def as_text(places: Sequence[int]) -> list[Any]:
+        return [_texts(exchanges.slice(places[0], len(places)), records, display)]
+
+    def without(places: Sequence[int], said: str) -> list[Any]:
+        of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
+        issues.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
+        if display.style == JSON:
+            texts = [json.dumps(row | {"issue": said}) for row in of]
+        else:
+            texts = [f"conn={row['connection']} number={row['number']}: {said}" for row in of]
+        return [pa.array(texts, pa.large_string())]
+
+    for part in isolated(range(len(exchanges)), as_text, without):
+        _write(out, part)
+    return len(exchanges), issues
+
+
+def chosen(batch: Batch, options: SniffOptions) -> pa.Table | None:
+    """The exchanges of a batch that pass the filters, with both ends of their connections."""
+    exchanges = batch.tables.get("exchanges")
+    if exchanges is None or not len(exchanges):
+        return None
+    return options.filters.choose(_with_endpoints(exchanges, batch.endpoints))
+
+
+def are_nameless(batch: Batch) -> bool:
+    """Whether exchanges name topics by id alone, so that nobody knows whether they are of the topics wanted."""
+    exchanges = batch.tables.get("exchanges")
+    return exchanges is not None and bool(
+        pc.any(pc.starts_with(pc.list_flatten(exchanges["topics"]), ID_PREFIX)).as_py()
+    )
+
+
+def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display) -> Any:
+    if display.style == FIELDS:
+        return field_lines(exchanges.select(display.fields))
+    if display.style == JSON:
+        return json_lines(exchanges, records, display.payload)
+    texts = lines(exchanges, display.colour, verbose=display.style == VERBOSE)
+    if display.style == TREE:
+        texts = pa.array(list(_trees(texts, exchanges)), pa.large_string())
+    if records is None:
+        return texts
+    below = joined(records, exchanges, _record_lines(records, display.payload), "")
+    return glued(texts, below)
+
+
+def _record_lines(records: pa.Table, payload: bool) -> Any:
+    where = pc.binary_join_element_wise(
+        pc.fill_null(shown_names(records["topic"]), "?"), pc.fill_null(records["partition"].cast(pa.string()), "?"), "-"
+    )
+    offset = pc.fill_null(records["offset"].cast(pa.string()), "?")
+    parts = ["\n    ", records["direction"], " ", where, " @ ", offset]
+    for name in ("key", "value"):
+        if payload:
+            parts += [" ", json_members(name, records[name])]
+        else:
+            parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
+    return glued(*parts)
+
+
+def _trees(heads: Any, exchanges: pa.Table) -> Iterator[str]:
+    bodies = zip(heads.to_pylist(), *(exchanges[side].to_pylist() for side in ("request", "response")), strict=True)
+    for head, *sides in bodies:
+        branches = [head]
+        for title, text in zip(("request", "response"), sides, strict=True):
+            if text is not None:
+                branches.append(f"    {title}")
+                branches += _branches(json.loads(text), 8)
+        yield "\n".join(branches)
+
+
+def _branches(value: Any, indent: int) -> Iterator[str]:
+    items: Iterable[tuple[str, Any]]
+    items = value.items() if isinstance(value, dict) else ((f"[{i}]", item) for i, item in enumerate(value))
+    for name, item in items:
+        lead = " " * indent + safe_text(str(name))
+        if isinstance(item, dict | list) and item:
+            yield lead
+            yield from _branches(item, indent + 4)
+        else:
+            yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
+
+
+def _with_endpoints(exchanges: pa.Table, endpoints: Mapping[int, Endpoint]) -> pa.Table:
+    encoded = exchanges["connection"].combine_chunks().dictionary_encode()
+    ids = encoded.dictionary.to_pylist()
+    sides = {
+        "client": [address(endpoints[i].client, endpoints[i].client_port) for i in ids],
+        "broker": [address(endpoints[i].broker, endpoints[i].broker_port) for i in ids],
+    }
+    for name, texts in sides.items():
+        exchanges = exchanges.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
+    return exchanges
+
+
+def _joined(records: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([RECORDS.empty_table(), *records])
+
+
+def _write(out: Writable, texts: Any) -> None:
+    """All texts, each ended by a line feed."""
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        ended = glued(chunk, "\n")
+        if isinstance(ended, pa.ChunkedArray):
+            ended = ended.combine_chunks()
+        offsets = np.frombuffer(ended.buffers()[1], np.int64, len(ended) + 1, ended.offset * 8)
+        if len(ended):
+            out.write(memoryview(ended.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
