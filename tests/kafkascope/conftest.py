@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from subprocess import CompletedProcess
@@ -33,10 +34,16 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(sys, "argv", [name, *arguments])
         capfd.readouterr()
         status = 0
+        log = logging.getLogger("kafkascope")
+        handlers, level, propagates = list(log.handlers), log.level, log.propagate
         try:
             {"sniff": cli.sniff_main, "kafkascope": cli.main}[name]()
         except SystemExit as end:
             status = int(end.code or 0)
+        finally:  # of --debug, which is for the rest of a process
+            log.handlers[:] = handlers
+            log.setLevel(level)
+            log.propagate = propagates
         shown = capfd.readouterr()
         return CompletedProcess([name, *arguments], status, shown.out, shown.err)
 

@@ -53,6 +53,7 @@ def test_nothing_is_spoken_to(command: tuple[str, ...], tmp_path: Path) -> None:
     assert spoken_to(tmp_path / "log", *(out if part == "OUT" else part for part in command)) == []
 
 
+@pytest.mark.deep
 def test_spark_stays_on_this_machine(tmp_path: Path) -> None:
     needs_java()
     hosts = spoken_to(tmp_path / "log", "kafkascope", "analyze", CAPTURE, "-o", str(tmp_path / "out"))
