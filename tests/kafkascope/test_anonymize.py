@@ -133,6 +133,7 @@ def test_damaged_messages_do_no_harm(tmp_path: Path, seed: int) -> None:
     assert "alice" not in shown
 
 
+@pytest.mark.deep
 def test_on_spark_they_are_the_same(spark: Any, tmp_path: Path) -> None:
     from kafkascope.spark import analyze
 

@@ -40,7 +40,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stored]:
     return {name: stored(str(place / name)) for name in ("earlier", "later")}
 
 
-@pytest.mark.parametrize("on_spark", [False, True])
+@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("by_hour", [False, True])
 def test_each_run_has_the_rows_and_answers_that_it_has_alone(
     on_spark: bool, by_hour: bool, alone: dict[str, Stored], request: pytest.FixtureRequest, tmp_path: Path

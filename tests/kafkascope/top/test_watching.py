@@ -21,6 +21,8 @@ from tests.needs import needs_root
 from tests.paths import PCAPS, ROOT
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.deep  # each starts a process with a terminal of its own
+
 STORM = PCAPS / "rebalance-storm" / "capture.pcap"
 SHOWN, GONE = b"\x1b[?1049h", b"\x1b[?1049l"  # the other screen of a terminal
 SNIFF = [sys.executable, "-m", "kafkascope", "sniff"]
