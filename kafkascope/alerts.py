@@ -69,11 +69,8 @@ class Alerts:
 
 
 @contextmanager
-def alerts(targets: Sequence[str], remark: Callable[[str], None]) -> Iterator[Alerts | None]:
-    """Alerts as long as this lasts; None without targets."""
-    if not targets:
-        yield None
-        return
+def alerts(targets: Sequence[str], remark: Callable[[str], None]) -> Iterator[Alerts]:
+    """Alerts as long as this lasts."""
     telling = Alerts(targets, remark)
     try:
         yield telling

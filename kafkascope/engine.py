@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from kafkascope.reports.columns.remarks import MOST_TALKS, TlsTalk
@@ -159,6 +158,8 @@ class Engine:
     def take(self, segments: Segments) -> Completed:
         """What these segments completed."""
         if self._pseudonyms is not None:
+            from kafkascope.reports.rows.anonymous import anonymous_hosts
+
             segments = anonymous_hosts(segments, self._pseudonyms)
         return self._completed(self._session.feed(segments))
 
@@ -216,17 +217,6 @@ class Engine:
             if rows_of_view:
                 found[view.name] = pa.concat_tables(rows_of_view)
         return found
-
-
-def anonymous_hosts(segments: Segments, pseudonyms: Pseudonyms) -> Segments:
-    """Segments with pseudonyms for both addresses."""
-    made = {}
-    for side in ("source", "target"):
-        halves = np.stack([getattr(segments, f"{side}_high"), getattr(segments, f"{side}_low")], axis=1)
-        unique, place = np.unique(halves, axis=0, return_inverse=True)
-        new = np.array([pseudonyms.address(*pair) for pair in unique.tolist()], np.uint64).reshape(-1, 2)
-        made[f"{side}_high"], made[f"{side}_low"] = new[place.reshape(-1)].T.copy()
-    return replace(segments, **made)
 
 
 def _views(names: frozenset[str]) -> list[View]:

@@ -16,7 +16,7 @@ from kafkascope.reading import Batch
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
-from kafkascope.reports.columns.text import address, json_members
+from kafkascope.reports.columns.text import json_members
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.show.json_lines import glued, joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
@@ -102,7 +102,7 @@ def chosen(batch: Batch, options: SniffOptions) -> pa.Table | None:
     exchanges = batch.tables.get("exchanges")
     if exchanges is None or not len(exchanges):
         return None
-    return options.filters.choose(_with_endpoints(exchanges, batch.endpoints))
+    return options.filters.choose(batch.with_ends(exchanges))
 
 
 def are_nameless(batch: Batch) -> bool:
@@ -162,18 +162,6 @@ def _branches(value: Any, indent: int) -> Iterator[str]:
             yield from _branches(item, indent + 4)
         else:
             yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
-
-
-def _with_endpoints(exchanges: pa.Table, endpoints: Mapping[int, Endpoint]) -> pa.Table:
-    encoded = exchanges["connection"].combine_chunks().dictionary_encode()
-    ids = encoded.dictionary.to_pylist()
-    sides = {
-        "client": [address(endpoints[i].client, endpoints[i].client_port) for i in ids],
-        "broker": [address(endpoints[i].broker, endpoints[i].broker_port) for i in ids],
-    }
-    for name, texts in sides.items():
-        exchanges = exchanges.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
-    return exchanges
 
 
 def _joined(records: Iterable[pa.Table]) -> pa.Table:

@@ -64,17 +64,19 @@ class Watch:
         options: EngineOptions,
         *,
         remark: Remark,
+        renewed: Callable[[Analysis], None] = lambda analysis: None,
         list_files: Callable[[str], Sequence[Seen]] = listing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Look at what is in OUT; raises OutputError, and OSError if the directory cannot be listed.
 
-        remark is told what is late, missing or half-written; clock tells seconds.
+        remark is told what is late, missing, half-written or no capture, renewed what OUT has each time; clock tells
+        seconds.
         """
         if is_uri(out) or is_uri(directory):
             raise OutputError("watch goes on in local directories only; give `analyze` what is elsewhere")
         self._directory, self._out, self._options = directory, out, options
-        self._remark, self._list, self._clock = remark, list_files, clock
+        self._remark, self._renewed, self._list, self._clock = remark, renewed, list_files, clock
         self._told: set[str] = set()
         self.analysis: Analysis | None = None  # the last one that was put in OUT
         self._renewed_at = clock()
@@ -108,8 +110,8 @@ class Watch:
         for issue in self._rotation.late:
             self._note(issue)
         self._rotation.late.clear()
-        if self._rotation.half_written:
-            self._say(self._rotation.half_written)
+        for text in self._rotation.said:
+            self._say(text)
         if self._due and (found is None or lack_names(self._due, entries)) and gone(self._due, entries):
             self._taken.close()
             self._begin(entries)
@@ -134,6 +136,7 @@ class Watch:
         # It is not stopped in the midst: a signal ends the watch when OUT has what was taken.
         self.analysis = fill(output, taken.options, produce, report=True, stop=threading.Event())
         self._renewed_at, self._is_renewed = self._clock(), True
+        self._renewed(self.analysis)
 
     def close(self) -> None:
         """Remove what was kept for the next renewal."""
@@ -342,20 +345,14 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
     """Watch until a signal comes, or, with once, take what is there; returns the exit status."""
 
     def work(stop: threading.Event) -> Watch:
-        with closing(Watch(directory, out, options, remark=remark)) as watch:
+        with closing(Watch(directory, out, options, remark=remark, renewed=_show)) as watch:
             while not stop.is_set():
-                before = watch.analysis
-                more = watch.step(at_end=once)
-                if watch.analysis is not before:
-                    _show(watch.analysis)
-                if not more:
-                    if once:
-                        break
-                    stop.wait(BETWEEN_LOOKS_S)
-            before = watch.analysis
+                if watch.step(at_end=once):
+                    continue
+                if once:
+                    break
+                stop.wait(BETWEEN_LOOKS_S)
             watch.renew()
-            if watch.analysis is not before:
-                _show(watch.analysis)
         return watch
 
     def say(signal: str) -> None:
@@ -368,8 +365,11 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
     except OutputError as error:
         remark(str(error))
         return 2
-    except (AnalysisError, SourceError, OSError) as error:
+    except (AnalysisError, SourceError) as error:
         remark(str(error))
+        return 1
+    except OSError as error:
+        remark(f"{error.filename or directory}: {error.strerror or error}")
         return 1
     if analysis is None:
         remark(f"{directory}: nothing was taken: no closed capture with packets is there that {out} has not")
@@ -379,9 +379,7 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
     return 1 if analysis.unreadable else 0
 
 
-def _show(analysis: Analysis | None) -> None:
-    if analysis is None:
-        return
+def _show(analysis: Analysis) -> None:
     summary = analysis.summary
     incidents = analysis.rows.get("incidents", 0)
     print(

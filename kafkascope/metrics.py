@@ -169,10 +169,7 @@ class Metrics(Collector):
         yield about
 
     def _observe_exchanges(self, exchanges: pa.Table, batch: Batch) -> None:
-        connections = exchanges["connection"].combine_chunks().dictionary_encode()
-        ends = [batch.endpoints[connection] for connection in connections.dictionary.to_pylist()]
-        brokers = pa.array([address(end.broker, end.broker_port) for end in ends], pa.string())
-        exchanges = exchanges.append_column("broker", brokers.take(connections.indices))
+        exchanges = batch.with_ends(exchanges)
         self._count(EXCHANGES, exchanges, ["api", "broker", "outcome"])
         self._sum(REQUEST_BYTES, exchanges, ["api", "broker"], "request_bytes")
         self._sum(RESPONSE_BYTES, exchanges, ["api", "broker"], "response_bytes")

@@ -27,7 +27,7 @@ from kafkascope.reports.columns.remarks import (
     tls_talk_remark,
     unreadable_remark,
 )
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
@@ -60,6 +60,18 @@ class Batch:
 
     tables: Tables
     endpoints: Mapping[int, Endpoint]
+
+    def with_ends(self, rows: pa.Table) -> pa.Table:
+        """Rows with a column ``connection``, with the columns client and broker: addresses with ports."""
+        encoded = rows["connection"].combine_chunks().dictionary_encode()
+        ends = [self.endpoints[connection] for connection in encoded.dictionary.to_pylist()]
+        sides = {
+            "client": [address(end.client, end.client_port) for end in ends],
+            "broker": [address(end.broker, end.broker_port) for end in ends],
+        }
+        for name, texts in sides.items():
+            rows = rows.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
+        return rows
 
 
 class BatchSource(Protocol):

@@ -78,8 +78,9 @@ class Rotation:
     _first_times: dict[Seen, int | None] = field(default_factory=dict)
     _unchanged: dict[str, tuple[Seen, float]] = field(default_factory=dict)  # since when, by the caller's clock
     _whole: dict[Seen, bool] = field(default_factory=dict)
+    _unreadable: dict[Seen, str] = field(default_factory=dict)  # and why
     late: list[Issue] = field(default_factory=list)  # of files that came late, or grew late, since this was emptied
-    half_written: str | None = None  # what is to be said of the newest file, if it ends within a packet
+    said: list[str] = field(default_factory=list)  # of files that are not taken as they are, in the latest look
     last_name: str | None = None  # of the file before the next one
     _last_first_time: int | None = None
     _done: set[Seen] = field(default_factory=set)  # taken, or passed over, as they are
@@ -111,9 +112,12 @@ class Rotation:
         for which at_end does not wait.
         """
         self._forget(entries)
-        self.half_written = None
+        self.said.clear()
         waiting = [one for entry in entries if (one := self._untaken(entry)) is not None]
         waiting.sort(key=lambda one: (one.first_time, one.seen.path))
+        # What somebody still writes may become a capture; an empty file is no news.
+        quiet = [one for one in self._unreadable if one.size and (at_end or self._quiet_s(one, now_s) >= QUIET_S)]
+        self.said += [f"not taken: {self._unreadable[one]}" for one in quiet]
         for one in waiting:
             if not one.goes_on and self._last_first_time is not None and one.first_time < self._last_first_time:
                 self._leave_out(
@@ -169,8 +173,9 @@ class Rotation:
         if seen not in self._first_times:
             try:
                 self._first_times[seen] = first_time(seen.path)
-            except SourceError:
+            except SourceError as error:
                 self._first_times[seen] = None
+                self._unreadable[seen] = str(error)
         return self._first_times[seen]
 
     def _is_closed(self, seen: Seen, now_s: float, at_end: bool) -> bool:
@@ -194,7 +199,7 @@ class Rotation:
                 pass
             self._whole[seen] = not any(issue.kind in _CUT for issue in reader.issues)
         if not self._whole[seen]:
-            self.half_written = (
+            self.said.append(
                 f"{seen.path}: ends within a packet; it is taken when the rest, or a file behind it, is there"
             )
         return self._whole[seen]
@@ -202,7 +207,7 @@ class Rotation:
     def _forget(self, entries: Iterable[Seen]) -> None:
         """Keep nothing of files that are not there any more, or not as they were."""
         there = {*entries}
-        for cache in (self._first_times, self._whole):
+        for cache in (self._first_times, self._whole, self._unreadable):
             for seen in [seen for seen in cache if seen not in there]:
                 del cache[seen]
         self._done &= there

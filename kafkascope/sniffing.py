@@ -11,16 +11,17 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
-from kafkascope.reading import BatchSource, Listening, Reading, Watcher
+from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
 from kafkascope.sniffer.session import SessionOptions
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from kafkascope.no_match import NoMatch
 
 Remark = Callable[[str], None]
+Write = Callable[[Writable, int], int]
+"""Writes at most so many entries; returns how many there were."""
 
 INCOMPLETE, WRONG_USE, INTERFACE_GONE = 1, 2, 3
 """Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away."""
@@ -161,8 +164,11 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
         if options.user is not None:
             try:
                 privileges.become(options.user)
-            except (KeyError, OSError) as error:
-                remark(f"--user {options.user}: cannot become this user ({error})")
+            except KeyError:
+                remark(f"--user {options.user}: there is no such user")
+                return WRONG_USE
+            except OSError as error:
+                remark(f"--user {options.user}: cannot become this user ({error.strerror})")
                 return WRONG_USE
         if options.display.top:
             status = _watch(listening, options, ", ".join(options.interfaces), listening.stop, lambda: False, remark)
@@ -206,37 +212,12 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
 
 
 def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None) -> int:
-    display = options.display
-    left = sys.maxsize if display.limit is None else display.limit
-    nameless = False
-    no_match = _no_match(options)
-    for part in _parts(source, options, remark):
-        if display.groups:
-            from kafkascope import watching
-
-            texts = watching.lines(part, display.style == JSON, display.colour)[:left]
-            out.write(b"".join(texts))
-            left -= len(texts)
-        elif display.incidents:
-            from kafkascope import incident_watch
-
-            if alerting is not None:
-                alerting.tell(incident_watch.lines(incident_watch.alarming(part), as_json=True, colour=False))
-            out.write(b"".join(incident_watch.lines(part[:left], display.style == JSON, display.colour)))
-            left -= len(part[:left])
-        elif display.stats_s is not None:
-            out.write(b"".join(interval.lines(display.style == JSON) for interval in part[:left]))
-            left -= len(part[:left])
-        else:
-            if not nameless and options.filters.topics and (nameless := are_nameless(part)):
-                remark(_NAMELESS)
-            count, faults = write_exchanges(part, options, out, left)
-            source.note(faults)
-            left -= count
-            if no_match is not None:
-                no_match.observe(part, count)
+    as_json = options.display.style == JSON
+    left = sys.maxsize if options.display.limit is None else options.display.limit
+    for write in _shown(source, options, remark, alerting):
+        left -= write(out, left)
         for loss in source.losses():
-            out.write(loss.line(display.style == JSON))
+            out.write(loss.line(as_json))
             if not _is_seen_twice():
                 remark(loss.text)
         out.flush()
@@ -245,10 +226,8 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
         if source.is_stream and _output_is_closed():
             return 0
     for loss in source.losses(at_end=True):
-        out.write(loss.line(display.style == JSON))
+        out.write(loss.line(as_json))
     out.flush()
-    if no_match is not None and (said := no_match.remark()) is not None:
-        remark(said)
     for line in source.remarks():
         remark(line)
     return _status(source, options)
@@ -258,30 +237,58 @@ def _status(source: BatchSource, options: SniffOptions) -> int:
     return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else INCOMPLETE
 
 
-def _no_match(options: SniffOptions) -> NoMatch | None:
-    """Who says at the end that filters let no exchange through, and what they may have been meant for."""
-    if options.filters == Filters():
-        return None
-    from kafkascope.no_match import NoMatch
-
-    return NoMatch(options.filters.names())
-
-
-def _parts(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterable[Any]:
-    """What is written one after the other: what happened to groups, what broke, or batches of exchanges."""
-    if options.display.groups:
+def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting: Alerts | None) -> Iterator[Write]:
+    """What is written one after the other: what happened to groups, what broke, spans of time, or exchanges."""
+    display, as_json = options.display, options.display.style == JSON
+    if display.groups:
         from kafkascope import watching
 
-        return watching.histories(source, options.filters.groups)
-    if options.display.incidents:
+        for history in watching.histories(source, options.filters.groups):
+            yield partial(_write_entries, watching.lines(history, as_json, display.colour))
+    elif display.incidents:
         from kafkascope import incident_watch
 
-        return incident_watch.looks(source, engine_options(options), remark)
-    if options.display.stats_s is not None:
+        for news in incident_watch.looks(source, engine_options(options), remark):
+            if alerting is not None:
+                alerting.tell(incident_watch.lines(incident_watch.alarming(news), as_json=True, colour=False))
+            entries = [b"".join(incident_watch.lines([one], as_json, display.colour)) for one in news]
+            yield partial(_write_entries, entries)
+    elif display.stats_s is not None:
         from kafkascope import interval_watch
 
-        return interval_watch.intervals(source, options.display.stats_s, lambda batch: chosen(batch, options))
-    return with_records(source.batches(), remark) if options.display.records else source.batches()
+        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options)):
+            yield partial(_write_entries, [span.lines(as_json) for span in spans])
+    else:
+        yield from _exchanges(source, options, remark)
+
+
+def _write_entries(entries: Sequence[bytes], out: Writable, most: int) -> int:
+    out.write(b"".join(entries[:most]))
+    return len(entries[:most])
+
+
+def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterator[Write]:
+    """Batches of exchanges; at the end it is said if filters let none through, and what they may have meant."""
+    no_match: NoMatch | None = None
+    if options.filters != Filters():
+        from kafkascope.no_match import NoMatch
+
+        no_match = NoMatch(options.filters.names())
+    nameless = False
+
+    def write(batch: Batch, out: Writable, most: int) -> int:
+        count, faults = write_exchanges(batch, options, out, most)
+        source.note(faults)
+        if no_match is not None:
+            no_match.observe(batch, count)
+        return count
+
+    for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
+        if not nameless and options.filters.topics and (nameless := are_nameless(batch)):
+            remark(_NAMELESS)
+        yield partial(write, batch)
+    if no_match is not None and (said := no_match.remark()) is not None:
+        remark(said)
 
 
 @contextmanager

@@ -45,10 +45,9 @@ def of_broker(address: str) -> dict[str, str]:
             answer = _answer(connection)
         topics = decode_response(apis.METADATA, METADATA_VERSION, answer)["topics"]
     except (OSError, OverflowError, DecodeError) as error:
+        why = getattr(error, "strerror", None) or error
         advice = "it must be the plaintext listener, without SASL, of a broker of 2.8 or later; else give --names FILE"
-        raise NoNamesError(
-            f"{address} was asked for the names of topics, without success ({error}); {advice}"
-        ) from None
+        raise NoNamesError(f"{address} was asked for the names of topics, without success ({why}); {advice}") from None
     return {ID_PREFIX + topic["topicId"]: topic["name"] for topic in topics if topic["name"]}
 
 
@@ -56,10 +55,8 @@ def _request() -> bytes:
     """Metadata of all topics (null), creating none."""
     client_id = b"kafkascope"
     head = struct.pack(">hhih", apis.METADATA, METADATA_VERSION, _CORRELATION_ID, len(client_id)) + client_id + b"\0"
-    frame = (
-        head + b"\0" + b"\0" + b"\0" + b"\0"
-    )  # topics, allowAutoTopicCreation, includeTopicAuthorizedOperations, tags
-    return struct.pack(">i", len(frame)) + frame
+    body = b"\0\0\0\0"  # topics, allowAutoTopicCreation, includeTopicAuthorizedOperations, tags
+    return struct.pack(">i", len(head + body)) + head + body
 
 
 def _answer(connection: socket.socket) -> bytes:

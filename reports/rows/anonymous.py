@@ -26,7 +26,7 @@ from kafkascope.decoders.tape import Tape
 from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.bodies import BodyDecoder
 from kafkascope.reports.vocabulary.tables import RECORDS
-from kafkascope.sniffer.columns import I64, U8, Bool, ConnectionRow, Exchanges, Kind
+from kafkascope.sniffer.columns import I64, U8, Bool, ConnectionRow, Exchanges, Kind, Segments
 
 # Fields that hold words of the protocol, or of the program that speaks it.
 _WORDS = frozenset(
@@ -74,6 +74,17 @@ _KEPT = frozenset(
     name.encode() for name in (*RESERVED.values(), *payloads.COORDINATOR_TOPICS, payloads.REMOTE_LOG_METADATA_TOPIC)
 )
 _MEMBER_BYTES = frozenset({"metadata", "assignment", "memberMetadata", "memberAssignment"})
+
+
+def anonymous_hosts(segments: Segments, pseudonyms: Pseudonyms) -> Segments:
+    """Segments with pseudonyms for both addresses."""
+    made = {}
+    for side in ("source", "target"):
+        halves = np.stack([getattr(segments, f"{side}_high"), getattr(segments, f"{side}_low")], axis=1)
+        unique, place = np.unique(halves, axis=0, return_inverse=True)
+        new = np.array([pseudonyms.address(*pair) for pair in unique.tolist()], np.uint64).reshape(-1, 2)
+        made[f"{side}_high"], made[f"{side}_low"] = new[place.reshape(-1)].T.copy()
+    return dataclasses.replace(segments, **made)
 
 
 def anonymous(exchanges: Exchanges, decoder: BodyDecoder, pseudonyms: Pseudonyms) -> Exchanges:

@@ -43,7 +43,7 @@ from kafkascope.reports.rows.request_terms import RequestTerms
 from kafkascope.reports.rows.roles import TOPIC, TOPIC_ID
 from kafkascope.reports.rows.told_offsets import told_offsets
 from kafkascope.reports.rows.topic_mentions import TOPICS, topic_mentions
-from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -247,7 +247,7 @@ class TableBuilder:
             wanted = ~np.isin(exchanges.api_key, BULKY) if hurried else None
             for bodies in self._decoder.decode(exchanges, wanted):
                 if count := int(np.count_nonzero(bodies.skipped)):
-                    issues.add(Issue("bodies_skipped", f"Produce, Fetch, ShareFetch: {SKIPPED}", count=count))
+                    issues.add(Issue(BODIES_SKIPPED, f"Produce, Fetch, ShareFetch: {SKIPPED}", count=count))
                 yield from self._of_bodies(bodies, endpoints, issues)
             return
         if self._decoder is not None:

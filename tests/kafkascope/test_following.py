@@ -233,6 +233,7 @@ def test_late_missing_and_cut_files_are_named(captures: Path, tmp_path: Path) ->
         drain(watched, at_end=True)
         two.write_bytes(content[2])
         drain(watched, at_end=True)
+    assert said.pop(0).startswith(f"not taken: {captures / 'notes.txt'} at offset 0: this is text, not a capture")
     assert [text.split(": ")[0] for text in said] == [str(three), str(three), str(two)]
     assert "numbers 1 to 2 are missing between c.pcap and it" in said[0]
     assert "ends at offset" in said[1]
@@ -243,7 +244,7 @@ def test_late_missing_and_cut_files_are_named(captures: Path, tmp_path: Path) ->
     one.write_bytes(content[1])
     with closing(watch(captures, out, again := list[str]())) as watched:  # all are there now, so all are taken in order
         drain(watched, at_end=True)
-    assert [text.split(": ")[0] for text in again] == [str(three)]
+    assert [text.split(": ")[0] for text in again] == ["not taken", str(three)]
     same_as_one_analysis([zero, one, two, three, four], out, tmp_path)
 
 

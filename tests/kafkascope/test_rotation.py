@@ -105,3 +105,17 @@ def test_what_is_gone_is_told_by_content(tmp_path: Path) -> None:
     assert gone([known], listing(str(tmp_path))) == [known]
     file.unlink()
     assert gone([known], listing(str(tmp_path))) == [known]
+
+
+def test_what_is_no_capture_is_told_when_nobody_writes_to_it(tmp_path: Path) -> None:
+    rotation = Rotation()
+    (tmp_path / "notes.pcap").write_text("to whom it may concern")
+    (tmp_path / "empty.pcap").touch()  # tcpdump writes later
+    assert rotation.next(listing(str(tmp_path)), NOW_S) is None
+    assert not rotation.said
+    assert rotation.next(listing(str(tmp_path)), NOW_S + QUIET_S) is None
+    [text] = rotation.said
+    assert text.startswith(f"not taken: {tmp_path / 'notes.pcap'} at offset 0: this is text, not a capture")
+    (tmp_path / "notes.pcap").write_bytes(pieces(JOINS, 3)[0])  # it is one after all
+    assert take(rotation, rotation.next(listing(str(tmp_path)), NOW_S, at_end=True))
+    assert not rotation.said
