@@ -22,6 +22,10 @@ def main() -> None:
     if sys.argv[1:] == ["wait"]:
         print(json.dumps({"brokers": brokers}), flush=True)
         sys.stdin.readline()
+    for broker in brokers:  # each is spoken to, whichever of them lead partitions: the mock draws lots
+        Producer({"bootstrap.servers": broker, "client.id": "live-producer", "log_level": 0}).list_topics(
+            timeout=PATIENCE_S
+        )
     produced = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
