@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from kafkascope.reports.vocabulary import issue_kinds
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 from kafkascope.sniffer.exchanges import EVENTS
 from kafkascope.sniffer.link import REMARKS
@@ -15,6 +16,8 @@ from tests.paths import ROOT
 # Where kinds are chosen before they are handed on, as names and the first elements of tuples.
 CHOSEN_IN = {"damage.py", "record_tables.py"}
 KIND = re.compile(r"[a-z]+(_[a-z]+)+")
+# Kinds that more than one module speaks of, by the names that they have there.
+NAMED = {name: kind for name, kind in vars(issue_kinds).items() if name.isupper() and isinstance(kind, str)}
 FUNCTIONS = {"Issue", "Loss", "count_issues", "_count", "count"}
 
 
@@ -37,8 +40,9 @@ def emitted() -> dict[str, str]:
             kinds: list[str] = []
             if isinstance(node, ast.Call):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                direct = [one for one in node.args if isinstance(one, ast.Constant)] if name in FUNCTIONS else []
-                kinds = [kind for one in direct for kind in constants(one)]
+                direct = node.args if name in FUNCTIONS else []
+                kinds = [kind for one in direct if isinstance(one, ast.Constant) for kind in constants(one)]
+                kinds += [NAMED[one.id] for one in direct if isinstance(one, ast.Name) and one.id in NAMED]
             elif path.name in CHOSEN_IN and isinstance(node, ast.Assign):
                 if any(isinstance(target, ast.Name) and target.id == "kind" for target in node.targets):
                     value = node.value
