@@ -38,6 +38,8 @@ ENVELOPE = 58
 FETCH_SNAPSHOT = 59
 SHARE_FETCH = 78
 
+UNSUPPORTED_VERSION = 35  # error code
+
 NEVER_FLEXIBLE = schema.OPEN_END + 1  # above every version
 
 FORMER_NAMES: Mapping[str, int] = MappingProxyType({"ListClientMetricsResources": 74})
@@ -118,7 +120,22 @@ def response_layout_version(api_key: int, api_version: int, error_code: int) -> 
     A broker that does not know the version of an ApiVersions request answers in version 0, which the error code
     tells (35, UNSUPPORTED_VERSION; KIP-35, KIP-511).
     """
-    return 0 if api_key == API_VERSIONS and error_code == 35 else api_version
+    return 0 if api_key == API_VERSIONS and error_code == UNSUPPORTED_VERSION else api_version
+
+
+def readings(
+    api_key: int, api_version: int, data: bytes, at: int, *, response: bool
+) -> list[tuple[schema.Message, int]]:
+    """The definitions and versions the body at an offset may be read with; empty if nobody knows the API or version."""
+    api = schema.apis().get(api_key)
+    if api is None:
+        return []
+    message = api.response if response else api.request
+    found = [(reading, api_version) for reading in message.readings(api_version)]
+    error_code = int.from_bytes(data[at : at + 2], "big")
+    if response and (version := response_layout_version(api_key, api_version, error_code)) != api_version:
+        found.insert(0, (message, version))
+    return found
 
 
 def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.bool_]:

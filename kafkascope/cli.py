@@ -190,6 +190,8 @@ AnonymizeOption = Annotated[
     ),
 ]
 
+HexOption = Annotated[bool, typer.Option("-x", help="As -V, with the bytes in hex beside the fields they mean.")]
+
 DebugOption = Annotated[
     bool,
     typer.Option(
@@ -229,7 +231,10 @@ def sniff(
     ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files to read.")] = None,
     verbose: Annotated[bool, typer.Option("-v", help="Add key fields: group, member, packets, ids.")] = False,
-    tree: Annotated[bool, typer.Option("-V", help="Show the whole of both messages, as a tree.")] = False,
+    tree: Annotated[
+        bool, typer.Option("-V", help="Show the whole of both messages: every field, with offset, length and type.")
+    ] = False,
+    as_hex: HexOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     fields: Annotated[
         str | None,
@@ -392,7 +397,8 @@ def sniff(
         ),
         user=user,
         display=sniff_options.Display(
-            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree or as_hex, verbose=verbose),
+            as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
             payload=payload,

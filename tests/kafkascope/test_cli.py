@@ -185,8 +185,8 @@ def test_every_column_can_be_shown_alone_and_with_all_others(command: Command) -
 
 def test_the_tree_shows_every_field(command: Command) -> None:
     out = command("sniff", "-r", JOINS, "-V", "--api", "Heartbeat", "-c", "1").stdout
-    for name in ("groupId", "generationId", "memberId", "throttleTimeMs", "errorCode"):
-        assert f"        {name}: " in out
+    for name in ("correlationId", "clientId", "groupId", "generationId", "memberId", "throttleTimeMs", "errorCode"):
+        assert f"    {name}: " in out
 
 
 @pytest.mark.parametrize(
