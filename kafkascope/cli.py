@@ -622,28 +622,48 @@ def warm() -> None:
 
 @app.command()
 def decode(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: hex digits, or as they are.")],
-    api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],
-    version: Annotated[int, typer.Option("--version", metavar="N", help="Version of the API.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
+    api: Annotated[
+        str | None, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API, if it is a body alone.")
+    ] = None,
+    version: Annotated[int | None, typer.Option("--version", metavar="N", help="Version of the API.")] = None,
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
-    frame: Annotated[bool, typer.Option("--frame", help="The bytes are a whole frame: size, header, body.")] = False,
+    frame: Annotated[
+        bool, typer.Option("--frame", help="With --api: a whole frame all the same: size, header, body.")
+    ] = False,
+    base64: Annotated[bool, typer.Option("--base64", help="The text is base64.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, without offsets.")] = False,
+    as_hex: Annotated[bool, typer.Option("-x", help="With the bytes in hex beside the fields they mean.")] = False,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
 ) -> None:
-    """Decode the body of one message and print it as JSON.
+    """Decode one message: every field with its offset, length and type.
 
-    Text is taken for hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything
-    else is refused. What is no text is taken as it is.
+    Without --api it is a whole request, four bytes of size first, whose header says API and version. Text is taken for
+    hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything else is refused.
+    What is no text is taken as it is. Bytes that no field accounts for are said, and are exit status 1.
 
     Examples:
 
+    - `kafkascope decode -x request.bin`
     - `kafkascope decode --api Fetch --version 12 --response body.bin`
-    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 -`
+    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 --json -`
     """
     from kafkascope import messages
 
-    names = _secret_names(secret_name)
-    raise typer.Exit(messages.decode(file, api, version, response, frame, show_secrets, names, remark))
+    options = messages.DecodeOptions(
+        file=file,
+        api=api,
+        version=version,
+        response=response,
+        frame=frame,
+        base64=base64,
+        as_json=as_json,
+        as_hex=as_hex,
+        show_secrets=show_secrets,
+        secret_names=_secret_names(secret_name),
+    )
+    raise typer.Exit(messages.decode(options, remark))
 
 
 @app.command()

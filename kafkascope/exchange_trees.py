@@ -39,7 +39,12 @@ class Trees:
 
     def __init__(self, options: SniffOptions, names: TopicNames) -> None:
         reveal = options.show_secrets and options.pseudonyms is None  # what lies in no text has no pseudonyms
-        self._style = MessageStyle(options.display.as_hex, reveal, names.name, dim if options.display.colour else str)
+        self._style = MessageStyle(
+            as_hex=options.display.as_hex,
+            reveal=reveal,
+            topic_name=names.name,
+            dim=dim if options.display.colour else str,
+        )
         self._versions = ChosenVersions()
 
     def observe(self, batch: Batch) -> None:

@@ -41,6 +41,7 @@ class MessageStyle:
 
     as_hex: bool = False  # with their bytes
     reveal: bool = False  # with what no text of a body has: keys and values of records, bytes that were not understood
+    left_over: bool = False  # with bytes behind a message that is whole
     topic_name: Callable[[str], str | None] = lambda _: None  # by a topic's id
     dim: Callable[[str], str] = str  # makes a text less conspicuous
 
@@ -120,7 +121,8 @@ class _Writer:
         else:
             return
         part = Part("", Kind.VALUE, "", end, head=left)
-        yield from self._rows(part, safe_text(words), is_seen=self._style.reveal)
+        is_seen = self._style.reveal or (self._style.left_over and error is None)
+        yield from self._rows(part, safe_text(words), is_seen=is_seen)
 
     def _value(self, part: Part, shown: Any, depth: int) -> Iterator[str]:
         value = part.value

@@ -112,7 +112,7 @@ def test_one_message_alone(command: Command, tmp_path: Path) -> None:
     token = b"n,,\x01auth=Bearer aGk.eyJzdWIiOiJcdWQ4MDAifQ.x\x01\x01"
     path = tmp_path / "body"
     path.write_bytes(framed(token))
-    done = command("kafkascope", "decode", "--api", "SaslAuthenticate", "--version", "0", str(path))
+    done = command("kafkascope", "decode", "--api", "SaslAuthenticate", "--version", "0", "--json", str(path))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["authBytes"]["claims"] == {"sub": r"\ud800"}
 
