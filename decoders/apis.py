@@ -38,8 +38,6 @@ ENVELOPE = 58
 FETCH_SNAPSHOT = 59
 SHARE_FETCH = 78
 
-UNSUPPORTED_VERSION = 35  # error code
-
 NEVER_FLEXIBLE = schema.OPEN_END + 1  # above every version
 
 FORMER_NAMES: Mapping[str, int] = MappingProxyType({"ListClientMetricsResources": 74})
@@ -95,6 +93,14 @@ def key_of(name: str) -> int:
     raise KeyError(name)
 
 
+def find(name: str) -> schema.Api | None:
+    """An API by name, as `key_of` takes it, or by its key in digits; None if there is no such."""
+    try:
+        return schema.apis().get(int(name) if name.isdecimal() else key_of(name))
+    except KeyError:
+        return None
+
+
 def is_known(api_key: int, api_version: int) -> bool:
     """Whether the schemas can decode this version of this API."""
     return api_key in schema.apis() and api_version in schema.apis()[api_key].versions
@@ -120,7 +126,7 @@ def response_layout_version(api_key: int, api_version: int, error_code: int) -> 
     A broker that does not know the version of an ApiVersions request answers in version 0, which the error code
     tells (35, UNSUPPORTED_VERSION; KIP-35, KIP-511).
     """
-    return 0 if api_key == API_VERSIONS and error_code == UNSUPPORTED_VERSION else api_version
+    return 0 if api_key == API_VERSIONS and error_code == 35 else api_version
 
 
 def readings(

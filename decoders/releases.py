@@ -8,12 +8,15 @@ its brokers know; a broker may offer less (what belongs to ZooKeeper, to control
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from kafkascope.decoders.schema import NEVER, Versions
+
+_RELEASE = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)(?:\.\d+)?")  # those that others build have more in their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,9 @@ def _table() -> Mapping[int, Mapping[str, Known]]:
 
 
 def minor(release: str) -> str:
-    """The minor release that a release belongs to: 3.9.1 to 3.9, 0.10.2.2 to 0.10.2."""
-    return ".".join(release.split(".")[: 3 if release.startswith("0.") else 2])
+    """The minor release that a release belongs to: 3.9.1 to 3.9, 0.10.2.2 to 0.10.2; what is called otherwise stays."""
+    found = _RELEASE.fullmatch(release)
+    return found[1] if found else release
 
 
 @cache

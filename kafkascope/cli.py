@@ -674,18 +674,34 @@ def apis(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
     ] = None,
+    diff: Annotated[
+        tuple[int, int] | None, typer.Option("--diff", metavar="A B", help="What version B has otherwise than A.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option("--release", metavar="X.Y", help="Of the list: what this release knows.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what each release knows.")] = False,
 ) -> None:
     """List the APIs of the Kafka protocol, or show one: its versions, the releases that know them, its messages.
+
+    Releases are known from 0.8.2 on. What a release knows, its brokers may not offer: ApiVersions tells.
 
     Examples:
 
     - `kafkascope apis`
-    - `kafkascope apis Fetch`
+    - `kafkascope apis --release 2.8`
     - `kafkascope apis JoinGroup --version 5`
+    - `kafkascope apis Fetch --diff 12 13`
     """
-    from kafkascope import messages
+    from kafkascope import protocol
 
-    raise typer.Exit(messages.apis(name, version, remark))
+    if name is None:
+        if version is not None or diff is not None:
+            raise typer.BadParameter("--version and --diff go with the name of an API")
+        raise typer.Exit(protocol.show_all(release, as_json, remark))
+    if release is not None:
+        raise typer.BadParameter("--release goes with the list of all APIs; one API tells of all releases")
+    raise typer.Exit(protocol.show(name, version, diff, as_json, remark))
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""The subcommands that need no capture: decode one message, show the protocol."""
+"""``kafkascope decode``: one message, field by field."""
 
 from __future__ import annotations
 
@@ -11,27 +11,15 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.tree import Tree
-
 from kafkascope import decoders
-from kafkascope.decoders import DecodeError, schema
+from kafkascope.decoders import DecodeError
+from kafkascope.decoders.apis import find
 from kafkascope.decoders.nested import Knowledge, decode_nested
 from kafkascope.decoders.parts import dissect_body, dissect_frame
-from kafkascope.decoders.schema import Api, Field, Message
+from kafkascope.decoders.schema import Api
 from kafkascope.reports.show.message_lines import MessageStyle, body_lines, frame_lines
 
 Remark = Callable[[str], None]
-
-
-def find_api(name: str) -> Api | None:
-    """An API by name (whatever its case) or key; None if there is no such."""
-    for api in schema.apis().values():
-        if name.lower() == api.name.lower() or name == str(api.key):
-            return api
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +78,7 @@ def _wanted(options: DecodeOptions) -> tuple[Api, int] | None:
         if options.response:
             raise _WrongUse("a response does not say what it answers: give --api and --version of the request")
         return None
-    api = find_api(options.api)
+    api = find(options.api)
     if api is None:
         raise _WrongUse(f"no API is called {options.api!r}; `kafkascope apis` lists them")
     if options.version is None:
@@ -176,68 +164,6 @@ def _print(lines: Iterable[str]) -> None:
         sys.stdout.reconfigure(encoding="utf-8")
     for line in lines:
         print(line)
-
-
-def apis(name: str | None, version: int | None, remark: Remark) -> int:
-    """Print the list of APIs, or one of them. Returns the exit status."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    if name is None:
-        console.print(_list())
-        return 0
-    api = find_api(name)
-    if api is None:
-        remark(f"no API is called {name!r}; `kafkascope apis` lists them")
-        return 2
-    shown = api.versions.last if version is None else version
-    if shown not in api.versions:
-        remark(f"{api.name} has versions {api.versions}, not {shown}")
-        return 2
-    console.print(f"[bold]{api.name}[/] key {api.key}, versions {api.versions}, flexible {api.request.flexible}")
-    for release in api.request.releases:
-        unstable = f" (unstable: {release.unstable})" if release.unstable else ""
-        console.print(f"  Apache Kafka {release.name}: versions {release.versions}{unstable}")
-    for title, message in (("request", api.request), ("response", api.response)):
-        console.print(_tree(f"{title} v{shown}", message, shown))
-    return 0
-
-
-def _list() -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("key", "API", "versions", "flexible", "unstable", "first release", "last release"):
-        table.add_column(column, justify="right" if column == "key" else "left", no_wrap=True)
-    for api in schema.apis().values():
-        unstable = [str(v) for v in range(api.versions.first, api.versions.last + 1) if api.unstable(v)]
-        releases = [release.name for release in api.request.releases if release.versions]
-        table.add_row(
-            str(api.key),
-            api.name,
-            str(api.versions),
-            str(api.request.flexible),
-            ",".join(unstable),
-            releases[0],
-            releases[-1],
-        )
-    return table
-
-
-def _tree(title: str, message: Message, version: int) -> Tree:
-    tree = Tree(f"[bold]{title}[/]")
-    _branches(tree, message.fields, version)
-    return tree
-
-
-def _branches(tree: Tree, fields: tuple[Field, ...], version: int) -> None:
-    for field in fields:
-        if version not in field.versions and version not in field.tagged:
-            continue
-        words = [f"{field.name}: [cyan]{escape(field.type)}[/]"]
-        if version in field.nullable:
-            words.append("nullable")
-        if version in field.tagged:
-            words.append(f"tag {field.tag}")
-        if field.entity_type:
-            words.append(f"[dim]{field.entity_type}[/]")
-        _branches(tree.add(" ".join(words)), field.fields, version)
 
 
 _WHITE_SPACE = " \t\n\r\v\f"

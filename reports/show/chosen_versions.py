@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkascope.decoders import apis, releases
 from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.errors import Error
 from kafkascope.decoders.schema import Versions
 
 MOST_CONNECTIONS = 10_000
@@ -65,7 +66,7 @@ class ChosenVersions:
         """What is known about the choice of a request's version; None of ApiVersions, by which it is found out."""
         api_key, version = row["api_key"], row["api_version"]
         if api_key == apis.API_VERSIONS:
-            if row["error_code"] == apis.UNSUPPORTED_VERSION:
+            if row["error_code"] == Error.UNSUPPORTED_VERSION.code:
                 return f"the broker does not know v{version}: it answers as to v0, with what it offers (KIP-511)"
             return None
         told = self._before(row)

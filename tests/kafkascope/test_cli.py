@@ -402,8 +402,34 @@ def test_apis_lists_every_api_and_shows_one(command: Command) -> None:
     assert len(rows) == 94
     out = command("kafkascope", "apis", "fetch").stdout
     assert out.startswith("Fetch key 1, versions 0-18")
-    assert "Apache Kafka 3.9.1: versions 0-17" in out
+    assert "Apache Kafka 3.9: versions 0-17\n" in out
+    assert "Apache Kafka 0.8.2: versions 0; of releases before nothing is known\n" in out
     assert "highWatermark: int64" in out
+
+
+def test_apis_tell_what_releases_know_and_what_changed(command: Command) -> None:
+    by_release = command("kafkascope", "apis", "--release", "0.8.2.2").stdout.splitlines()
+    assert [line.split()[:3] for line in by_release[:3]] == [
+        ["key", "API", "versions"],
+        ["0", "Produce", "0"],
+        ["1", "Fetch", "0"],
+    ]
+    changed = command("kafkascope", "apis", "Fetch", "--diff", "12", "13").stdout
+    assert "request v12 → v13\n  - topics[].topic: string\n  + topics[].topicId: uuid\n" in changed
+    facts = json.loads(command("kafkascope", "apis", "1", "--diff", "12", "13", "--json").stdout)
+    assert facts["releases"]["4.0"] == {"versions": [4, 17], "unstable": None}
+    assert facts["response"][0] == {"path": "responses[].topic", "how": "removed", "what": "string"}
+    layout = json.loads(command("kafkascope", "apis", "Heartbeat", "--version", "3", "--json").stdout)
+    assert [field["name"] for field in layout["request"]["fields"]][-1] == "groupInstanceId"
+    listed = json.loads(command("kafkascope", "apis", "--json").stdout)
+    assert [api["key"] for api in listed[:3]] == [0, 1, 2]
+    for wrong in (
+        ["--diff", "1", "2"],
+        ["--release", "0.7"],
+        ["Fetch", "--diff", "1", "99"],
+        ["Fetch", "--release", "2.0"],
+    ):
+        assert command("kafkascope", "apis", *wrong).returncode == 2
 
 
 def test_help_has_examples_and_completion_is_offered(command: Command) -> None:
