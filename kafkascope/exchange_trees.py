@@ -54,12 +54,12 @@ class Trees:
             return
         told = exchanges.filter(pc.equal(exchanges["api_key"], apis.API_VERSIONS))
         if len(told):
-            for row in batch.with_ends(told).select(_COLUMNS).to_pylist():
+            for row in _rows(batch.with_ends(told).select(_COLUMNS)):
                 self._versions.observe(row)
 
     def texts(self, heads: pa.Array, exchanges: pa.Table) -> pa.Array:
         """The text of each exchange, below its line."""
-        rows = exchanges.select([*_COLUMNS, *(field.name for field in FRAMES)]).to_pylist()
+        rows = _rows(exchanges.select([*_COLUMNS, *(field.name for field in FRAMES)]))
         texts = ["\n".join(self._lines(head, row)) for head, row in zip(heads.to_pylist(), rows, strict=True)]
         return pa.array(texts, pa.large_string())
 
@@ -85,3 +85,12 @@ class Trees:
             yield f"not read: {error}"
         else:
             yield from frame_lines(found, frame, body, self._style)
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows with times as nanoseconds, for which Python has no type of time."""
+    for name in ("requested", "answered"):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, table.column(place).cast(pa.int64()))
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
