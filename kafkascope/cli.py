@@ -190,7 +190,13 @@ AnonymizeOption = Annotated[
     ),
 ]
 
-HexOption = Annotated[bool, typer.Option("-x", help="As -V, with the bytes in hex beside the fields they mean.")]
+HexOption = Annotated[
+    bool,
+    typer.Option(
+        "-x",
+        help="As -V, with the bytes in hex beside the fields they mean; those of records with --show-secrets only.",
+    ),
+]
 
 DebugOption = Annotated[
     bool,
@@ -633,7 +639,7 @@ def decode(
     ] = False,
     base64: Annotated[bool, typer.Option("--base64", help="The text is base64.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, without offsets.")] = False,
-    as_hex: Annotated[bool, typer.Option("-x", help="With the bytes in hex beside the fields they mean.")] = False,
+    as_hex: HexOption = False,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
 ) -> None:

@@ -68,8 +68,8 @@ def show(name: str, version: int | None, diff: tuple[int, int] | None, as_json: 
             console.print(_tree(f"{side} v{shown[0]}", message, shown[0]))
         else:
             console.print(f"[bold]{side} v{diff[0]} → v{diff[1]}[/]")
-            for change in changes(message, *diff):
-                console.print(f"  {_change(change)}")
+            for line in [*map(_change, changes(message, *diff))] or ["the same"]:
+                console.print(f"  {line}")
     return 0
 
 
