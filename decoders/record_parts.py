@@ -27,6 +27,8 @@ BATCH_FIELDS = (
     ("recordsCount", "int32"),
 )
 MESSAGE_FIELDS = (("offset", "int64"), ("messageSize", "int32"), ("crc", "uint32"), ("magic", "int8"))
+RECORDS = "Records"
+"""The type of the single records of a batch."""
 VARINT = "VARINT"
 ATTRIBUTES = ("attributes", "int8")
 TIMESTAMP = ("timestamp", "int64")  # of magic 1
@@ -84,7 +86,7 @@ class _RecordReader(BytesReader):
         assert isinstance(count, int)
         assert isinstance(attributes, int)
         if not attributes & CODEC_BITS and 0 < count <= most_records:
-            records = Part("records", Kind.ARRAY, "Records", self.at, value=count)
+            records = Part("records", Kind.ARRAY, RECORDS, self.at, value=count)
             try:
                 records.parts = [self.record(f"[{number}]") for number in range(count)]
             except DecodeError:

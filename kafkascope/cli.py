@@ -194,7 +194,7 @@ HexOption = Annotated[
     bool,
     typer.Option(
         "-x",
-        help="As -V, with the bytes in hex beside the fields they mean; those of records with --show-secrets only.",
+        help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
     ),
 ]
 

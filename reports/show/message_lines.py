@@ -17,7 +17,7 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.interpreter import UNKNOWN_TAGS
 from kafkascope.decoders.parts import Dissection, Kind, Part
 from kafkascope.decoders.payload_parts import add_payload
-from kafkascope.decoders.record_parts import add_batches
+from kafkascope.decoders.record_parts import RECORDS, add_batches
 from kafkascope.decoders.value_names import attributes_of_batch, name_of_value
 
 BYTES_A_LINE = 8
@@ -62,8 +62,11 @@ def body_lines(
 ) -> Iterator[str]:
     """Lines on a body and what lies behind it. data: what the offsets count in; body: as of `frame_lines`."""
     writer = _Writer(api_key, data, style)
-    add_batches(part, data)
-    yield from writer.lines(part, _Trust.NOTHING if body is None else body, 0)
+    if body is None:
+        yield from writer.alone(part, "[not shown]")
+    else:
+        add_batches(part, data)
+        yield from writer.lines(part, body, 0)
     yield from writer.behind(part.end, error)
 
 
@@ -89,27 +92,25 @@ class _Writer:
 
     def lines(self, part: Part, shown: Any, depth: int) -> Iterator[str]:
         """A part and all in it. shown: what the text says of it, or a _Trust."""
-        if isinstance(shown, dict) and isinstance(part.value, bytes):
-            if "_definition" in shown and add_payload(part, shown["_definition"], shown["_version"], self._data):
-                said = f"{shown['_definition']} v{shown['_version']}"
-                yield from self._part(part, said, depth)
-                for inner in part.parts:
-                    yield from self.lines(inner, _said_of(inner, part, shown), depth + 1)
-            else:
-                yield from self._part(part, _size(part.value), depth, is_seen=False)
-                yield from value_lines(shown, " " * len(self._columns("", "", "")), depth + 1)
-            return
-        if part.kind is Kind.VALUE and isinstance(part.value, bytes) and part.parts:  # records
+        if part.kind is Kind.STRUCT:
+            yield from self._part(part, "", depth)
+        elif part.kind is not Kind.VALUE:
+            yield from self._part(part, str(part.value), depth)
+            if part.type == RECORDS and not self._style.as_hex:
+                return  # there may be thousands
+        elif isinstance(part.value, bytes) and isinstance(shown, dict):
+            yield from self._payload(part, part.value, shown, depth)
+        elif isinstance(part.value, bytes) and part.parts:  # the batches of a records field
             yield from self._part(part, _size(part.value), depth)
             shown = _Trust.ALL if self._style.reveal else _Trust.NUMBERS
-        elif part.kind is Kind.VALUE:
-            yield from self._value(part, shown, depth)
         else:
-            yield from self._part(part, "" if part.kind is Kind.STRUCT else str(part.value), depth)
-        if part.kind is Kind.ARRAY and part.definition is None and not self._style.as_hex:
-            return  # single records, of which there may be thousands
+            yield from self._value(part, shown, depth)
         for inner in part.parts:
             yield from self.lines(inner, _said_of(inner, part, shown), depth + 1)
+
+    def alone(self, part: Part, said: str) -> Iterator[str]:
+        """A part without those in it."""
+        yield from self._part(part, said, 0)
 
     def behind(self, end: int, error: DecodeError | None) -> Iterator[str]:
         """What is to be said of the bytes that no part has."""
@@ -123,6 +124,14 @@ class _Writer:
         part = Part("", Kind.VALUE, "", end, head=left)
         is_seen = self._style.reveal or (self._style.left_over and error is None)
         yield from self._rows(part, safe_text(words), is_seen=is_seen)
+
+    def _payload(self, part: Part, value: bytes, shown: dict[str, Any], depth: int) -> Iterator[str]:
+        """Bytes that are a message of their own; with parts, if its layout is one of fields, else as the text says."""
+        if "_definition" in shown and add_payload(part, shown["_definition"], shown["_version"], self._data):
+            yield from self._part(part, f"{shown['_definition']} v{shown['_version']}", depth)
+        else:
+            yield from self._part(part, _size(value), depth, is_seen=False)
+            yield from value_lines(shown, " " * len(self._columns("", "", "")), depth + 1)
 
     def _value(self, part: Part, shown: Any, depth: int) -> Iterator[str]:
         value = part.value
@@ -173,9 +182,11 @@ def _said_of(inner: Part, part: Part, shown: Any) -> Any:
     """What the text says of a part of a part; the members of a struct and its tagged fields are side by side in it."""
     if isinstance(shown, _Trust) or inner.kind is Kind.TAGS:
         return shown
-    if isinstance(shown, list):
+    if isinstance(shown, list) and part.kind is Kind.ARRAY:
         place = int(inner.name[1:-1])
         return shown[place] if place < len(shown) else _Trust.NOTHING
+    if not isinstance(shown, dict):
+        return _Trust.NOTHING
     if inner.definition is not None:
         if inner.definition.type == "records" and not inner.value:
             return _Trust.ALL
