@@ -190,6 +190,14 @@ AnonymizeOption = Annotated[
     ),
 ]
 
+HexOption = Annotated[
+    bool,
+    typer.Option(
+        "-x",
+        help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
+    ),
+]
+
 DebugOption = Annotated[
     bool,
     typer.Option(
@@ -229,7 +237,10 @@ def sniff(
     ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files to read.")] = None,
     verbose: Annotated[bool, typer.Option("-v", help="Add key fields: group, member, packets, ids.")] = False,
-    tree: Annotated[bool, typer.Option("-V", help="Show the whole of both messages, as a tree.")] = False,
+    tree: Annotated[
+        bool, typer.Option("-V", help="Show the whole of both messages: every field, with offset, length and type.")
+    ] = False,
+    as_hex: HexOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     fields: Annotated[
         str | None,
@@ -392,7 +403,8 @@ def sniff(
         ),
         user=user,
         display=sniff_options.Display(
-            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree or as_hex, verbose=verbose),
+            as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
             payload=payload,
@@ -633,28 +645,48 @@ def doctor(
 
 @app.command()
 def decode(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: hex digits, or as they are.")],
-    api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],
-    version: Annotated[int, typer.Option("--version", metavar="N", help="Version of the API.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
+    api: Annotated[
+        str | None, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API, if it is a body alone.")
+    ] = None,
+    version: Annotated[int | None, typer.Option("--version", metavar="N", help="Version of the API.")] = None,
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
-    frame: Annotated[bool, typer.Option("--frame", help="The bytes are a whole frame: size, header, body.")] = False,
+    frame: Annotated[
+        bool, typer.Option("--frame", help="With --api: a whole frame all the same: size, header, body.")
+    ] = False,
+    base64: Annotated[bool, typer.Option("--base64", help="The text is base64.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, without offsets.")] = False,
+    as_hex: HexOption = False,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
 ) -> None:
-    """Decode the body of one message and print it as JSON.
+    """Decode one message: every field with its offset, length and type.
 
-    Text is taken for hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything
-    else is refused. What is no text is taken as it is.
+    Without --api it is a whole request, four bytes of size first, whose header says API and version. Text is taken for
+    hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything else is refused.
+    What is no text is taken as it is. Bytes that no field accounts for are said, and are exit status 1.
 
     Examples:
 
+    - `kafkascope decode -x request.bin`
     - `kafkascope decode --api Fetch --version 12 --response body.bin`
-    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 -`
+    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 --json -`
     """
     from kafkascope import messages
 
-    names = _secret_names(secret_name)
-    raise typer.Exit(messages.decode(file, api, version, response, frame, show_secrets, names, remark))
+    options = messages.DecodeOptions(
+        file=file,
+        api=api,
+        version=version,
+        response=response,
+        frame=frame,
+        base64=base64,
+        as_json=as_json,
+        as_hex=as_hex,
+        show_secrets=show_secrets,
+        secret_names=_secret_names(secret_name),
+    )
+    raise typer.Exit(messages.decode(options, remark))
 
 
 @app.command()
@@ -665,18 +697,34 @@ def apis(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
     ] = None,
+    diff: Annotated[
+        tuple[int, int] | None, typer.Option("--diff", metavar="A B", help="What version B has otherwise than A.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option("--release", metavar="X.Y", help="Of the list: what this release knows.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what each release knows.")] = False,
 ) -> None:
     """List the APIs of the Kafka protocol, or show one: its versions, the releases that know them, its messages.
+
+    Releases are known from 0.8.2 on. What a release knows, its brokers may not offer: ApiVersions tells.
 
     Examples:
 
     - `kafkascope apis`
-    - `kafkascope apis Fetch`
+    - `kafkascope apis --release 2.8`
     - `kafkascope apis JoinGroup --version 5`
+    - `kafkascope apis Fetch --diff 12 13`
     """
-    from kafkascope import messages
+    from kafkascope import protocol
 
-    raise typer.Exit(messages.apis(name, version, remark))
+    if name is None:
+        if version is not None or diff is not None:
+            raise typer.BadParameter("--version and --diff go with the name of an API")
+        raise typer.Exit(protocol.show_all(release, as_json, remark))
+    if release is not None:
+        raise typer.BadParameter("--release goes with the list of all APIs; one API tells of all releases")
+    raise typer.Exit(protocol.show(name, version, diff, as_json, remark))
 
 
 def _show_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.schema import apis
 from kafkascope.engine import EngineOptions
+from kafkascope.reports.rows.frames import FRAMES
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.seen import COLUMNS as SEEN_COLUMNS
 from kafkascope.sniffer.session import SessionOptions
@@ -41,6 +42,7 @@ class Display:
     """How exchanges are shown."""
 
     style: str = LINES
+    as_hex: bool = False  # of TREE: the bytes beside the fields
     fields: tuple[str, ...] = ()
     records: bool = False
     payload: bool = True
@@ -239,6 +241,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
         columns = frozenset(display.fields)
     elif display.style in (JSON, TREE):
         columns = frozenset(known)
+        if display.style == TREE:
+            columns |= {field.name for field in FRAMES}
     else:
         columns = _LINE_COLUMNS | {"topics"}
     return replace(

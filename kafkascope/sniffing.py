@@ -23,12 +23,13 @@ from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
 from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
 from kafkascope.reports.columns.text import counted
-from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
+from kafkascope.sniff_options import JSON, TREE, Filters, SniffOptions, WrongUse, engine_options
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
+    from kafkascope.exchange_trees import Trees
     from kafkascope.no_match import NoMatch
 
 Remark = Callable[[str], None]
@@ -274,10 +275,15 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
         from kafkascope.no_match import NoMatch
 
         no_match = NoMatch(options.filters.names())
+    trees: Trees | None = None
+    if options.display.style == TREE:
+        from kafkascope.exchange_trees import Trees
+
+        trees = Trees(options, source.topic_names)
     nameless = False
 
     def write(batch: Batch, out: Writable, most: int) -> int:
-        count, faults = write_exchanges(batch, options, out, most)
+        count, faults = write_exchanges(batch, options, out, most, trees)
         source.note(faults)
         if no_match is not None:
             no_match.observe(batch, count)
@@ -286,6 +292,8 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
     for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
         if not nameless and options.filters.topics and (nameless := are_nameless(batch)):
             remark(_NAMELESS)
+        if trees is not None:
+            trees.observe(batch)
         yield partial(write, batch)
     if no_match is not None and (said := no_match.remark()) is not None:
         remark(said)

@@ -65,6 +65,18 @@ _NOTEBOOKS = """# Notebooks
 ::: kafkascope.capture.DecodedExchange
 
 ::: kafkascope.groups.Group
+
+## Single messages and interfaces
+
+::: kafkascope.decoding.decode_request
+
+::: kafkascope.decoding.decode_response
+
+::: kafkascope.decoding.Message
+
+::: kafkascope.live_exchanges.live
+
+::: kafkascope.live_exchanges.Exchange
 """
 
 _STABILITY = """# What stays as it is

@@ -19,13 +19,15 @@ from pathlib import Path
 import numpy as np
 
 from kafkascope import in_process
-from kafkascope.decoders import DecodeError, decode_request, decode_response, payloads, to_json
+from kafkascope.decoders import DecodeError, decode_request, decode_response, payloads, plain, to_json
 from kafkascope.decoders.compression import CODECS, CompressionError, decompress, output_limit
 from kafkascope.decoders.nested import decode_nested, decode_nested_record
+from kafkascope.decoders.parts import dissect_body
 from kafkascope.decoders.sasl import SCRAM, decode_token
 from kafkascope.decoders.tape import Status
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
 from kafkascope.out.pipeline import AnalysisError
+from kafkascope.reports.show.message_lines import MessageStyle, body_lines
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import SessionOptions
@@ -304,6 +306,24 @@ def _nested(data: bytes) -> Outcome:
     return {key, len(shown)}
 
 
+def _parts(data: bytes) -> Outcome:
+    """A body field by field: the parts are its bytes, each once, and lines can be made of them."""
+    layouts = _layouts()
+    key, version, response = layouts[int.from_bytes(data[:2], "big") % len(layouts)]
+    body, wrong = data[2:], None
+    try:
+        read = (decode_response if response else decode_request)(key, version, body)
+    except DecodeError as error:
+        read, wrong = error.partial if isinstance(error.partial, dict) else {}, error
+    part, trouble = dissect_body(key, version, body, response=response)
+    assert part is not None
+    assert (trouble is None) == (wrong is None)
+    shown = plain(decode_nested(key, read, response=response))
+    lines = list(body_lines(key, part, trouble, body, shown, MessageStyle(as_hex=True)))
+    assert sum(one.head for one in part.walk()) == part.end <= len(body)
+    return {(key, response, trouble is None), len(lines).bit_length()}
+
+
 def _payloads(data: bytes) -> Outcome:
     """Records that brokers keep, what members tell each other, and tokens."""
     what, rest = data[0] if data else 0, data[1:]
@@ -398,6 +418,7 @@ TARGETS = {
     "files": Target(_files, _file_seeds, 55_000),
     "links": Target(_links, _link_seeds, 200_000),
     "nested": Target(_nested, _body_seeds, 100_000),
+    "parts": Target(_parts, _body_seeds, 50_000),
     "payloads": Target(_payloads, _payload_seeds, 125_000),
     "records": Target(_records, _record_seeds, 75_000),
     "tcp": Target(_tcp, _tcp_seeds, 25_000),

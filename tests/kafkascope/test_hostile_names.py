@@ -26,7 +26,7 @@ from kafkascope.reports.show.page.page import page
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.hostile_captures import LONGEST, Names, capture
 
-SNIFF = [[], ["-v"], ["-V"], ["--records"], ["--json", "--records"], ["--groups"], ["--groups", "--json"]]
+SNIFF = [[], ["-v"], ["-x"], ["--records"], ["--json", "--records"], ["--groups"], ["--groups", "--json"]]
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 STEERING, LONG = Names.steering(), Names.long()
 MANY = LONGEST // 2

@@ -92,8 +92,8 @@ def test_a_token_of_odd_json_is_read_in_every_way(claims: str, command: Command,
     lines = [json.loads(line) for line in command("sniff", "-r", str(path), "--json").stdout.splitlines()]
     assert lines[1]["request"] == read.exchange(1).request
     shown = command("sniff", "-r", str(path), "-V")
-    assert (shown.returncode, shown.stdout.count("Heartbeat"), shown.stderr) == (0, 1, "")
-    assert r"sub: \ud800" in shown.stdout if claims == "surrogate" else "nested" in shown.stdout
+    assert (shown.returncode, shown.stdout.count("HeartbeatRequest v"), shown.stderr) == (0, 1, "")
+    assert r'sub: "\ud800"' in shown.stdout if claims == "surrogate" else "nested" in shown.stdout
     groups = command("sniff", "-r", str(path), "--groups")
     assert (groups.returncode, groups.stdout.split()[1], groups.stderr) == (0, "g", "")
 
@@ -112,7 +112,7 @@ def test_one_message_alone(command: Command, tmp_path: Path) -> None:
     token = b"n,,\x01auth=Bearer aGk.eyJzdWIiOiJcdWQ4MDAifQ.x\x01\x01"
     path = tmp_path / "body"
     path.write_bytes(framed(token))
-    done = command("kafkascope", "decode", "--api", "SaslAuthenticate", "--version", "0", str(path))
+    done = command("kafkascope", "decode", "--api", "SaslAuthenticate", "--version", "0", "--json", str(path))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["authBytes"]["claims"] == {"sub": r"\ud800"}
 

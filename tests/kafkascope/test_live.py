@@ -100,6 +100,28 @@ outlet.Outlet = partial(outlet.Outlet, most_bytes=1000)
 sniff_main()
 """
 
+# The Python API: stops by itself when it has seen enough, and leaves neither thread nor socket behind.
+IN_PYTHON = """
+import json, os, sys, threading
+import kafkascope
+kafkascope.live("lo").close()
+exchanges = kafkascope.live("lo")
+print("listening on lo", file=sys.stderr, flush=True)
+seen = []
+for exchange in exchanges:
+    if exchange.row["issue"]:
+        continue  # librdkafka's mock broker answers ApiVersions in a layout of its own
+    sides = [side for side in (exchange.request, exchange.response) if side]
+    seen.append([exchange.api, exchange.version, [side.hex() for side in sides], list(exchange.topics)])
+    if exchange.api == "LeaveGroup":
+        break
+exchanges.close()
+left = [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkascope")]
+names = os.listdir("/proc/self/fd")
+left += [name for name in names if os.path.realpath("/proc/self/fd/" + name).rpartition("/")[2].startswith("socket:")]
+print(json.dumps([seen, left]))
+"""
+
 
 class Host:
     """A network namespace, and the processes that run in it."""
@@ -285,6 +307,23 @@ def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path:
     assert "1 group: readers" in remarks
     assert "Traceback" not in remarks
     same_exchanges(lines, capture)
+
+
+def test_exchanges_are_had_in_python_until_the_loop_ends(host: Host) -> None:
+    listening = host.listening(sys.executable, "-c", IN_PYTHON, cwd=ROOT)
+    clients, _ = host.clients()
+    leave(clients)
+    output, errors = listening.communicate(timeout=PATIENCE_S)
+    assert listening.returncode == 0, errors.decode()
+    seen, left = json.loads(output)
+    assert left == []
+    assert {"Produce", "Fetch", "JoinGroup", "LeaveGroup"} <= {api for api, *_ in seen}
+    for api, version, sides, topics in seen:
+        request = kafkascope.decode_request(bytes.fromhex(sides[0]))
+        assert (request.api, request.version) == (api, version)
+        assert bool(topics) or api not in ("Produce", "Fetch")
+        for side in sides[1:]:
+            assert kafkascope.decode_response(bytes.fromhex(side), api, version).body is not None
 
 
 def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
