@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import html
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import dataset as ds
 
 from kafkascope.dataframes import ordered, to_frame
+from kafkascope.figures import Answer, plotly_needed
 from kafkascope.groups import Group
+from kafkascope.reports.answers import progress
+from kafkascope.reports.answers.clients import clients
+from kafkascope.reports.answers.groups import GroupLimits, groups
+from kafkascope.reports.answers.incident_timelines import IncidentTimeline, timelines
 from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.topology import topology
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.shown import shown_html, shown_text
+from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.measures.error_histogram import errors_histogram
 from kafkascope.reports.measures.latency.counts import latency
@@ -24,6 +31,9 @@ from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.show.explanation import explain_incident
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
@@ -35,6 +45,17 @@ class ShownIncident:
     """An incident as a notebook shows it; its parts are in ``incident``."""
 
     incident: Incident
+    _around: Callable[[], IncidentTimeline] = field(repr=False, compare=False)
+
+    def timeline(self) -> Figure:
+        """What happened around it on one axis of time: evidence, brokers, connections, groups, latency and lag.
+
+        Raises ModuleNotFoundError without plotly.
+        """
+        with plotly_needed():
+            from kafkascope.reports.show.figures.incident import timeline
+
+        return timeline(self.incident, self._around())
 
     def explain(self) -> str:
         """What broke, what it cost, how one knows, what to do, in words."""
@@ -72,24 +93,71 @@ class Answering(ABC):
         rows = numbered(self.arrow("incidents", pc.field("rank") == rank)).to_pylist()
         if not rows:
             raise IndexError(f"incident {rank}: the capture has {len(self.arrow('incidents', columns=['rank']))}")
-        return ShownIncident(incident_of(rows[0]))
+        one = incident_of(rows[0])
+        return ShownIncident(one, lambda: self._around(one))
 
-    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
-        """Percentiles in milliseconds by any columns of the table ``latency``, as `latency.counts.latency`."""
-        return latency(self.arrow("latency"), by, part)
+    def _around(self, one: Incident) -> IncidentTimeline:
+        names = ("rebalances", "group_events", "lag", "connections", "silences", "cluster_events", "latency")
+        tables = self._datasets(*names)
+        of_groups = groups(tables["rebalances"], tables["group_events"], GroupLimits())
+        begin, end = (nanoseconds(self.summary[name]) or one.started for name in ("first", "last"))
+        [around] = timelines([one], tables, of_groups, progress.lag(tables["lag"]), begin, end)
+        return around
 
-    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
-        """Bytes, records, batches by any columns of the table ``throughput``, as `measures.throughput`."""
-        return throughput(self.arrow("throughput"), by)
+    @property
+    def clients(self) -> Answer:
+        """Clients: what each is, how it is set as far as the wire shows it, what it does, how it fares."""
+        tables = self._datasets("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
+        return Answer.of("clients", to_frame(clients(tables)))
 
-    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
-        """Errors counted by any columns of the table ``error_histogram``, trouble before what is ordinary."""
-        return errors_histogram(self.arrow("error_histogram"), by)
+    def topology(self) -> Answer:
+        """Who speaks with whom: bytes and records by client, broker and topic, the most bytes first."""
+        tables = self._datasets("connections", "batches", "partitions")
+        return Answer.of("topology", to_frame(topology(tables)))
 
-    def lag(self, group_id: str | None = None) -> pd.DataFrame:
+    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> Answer:
+        """Percentiles of durations, grouped at will; the figure is one over time if ``from`` is among by.
+
+        by: any of api, api_version, broker, client_id, client, topic, acks, part (what the time was spent on) and from
+        (begin of a span). Without part among by it is about one: the one given, else the total.
+        Columns: those of by, count (exchanges), and in milliseconds sum_ms, p50, p90, p99, p99.9 (within 1 %) and max.
+        """
+        return Answer.of("latency", latency(self.arrow("latency"), by, part))
+
+    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> Answer:
+        """What was produced and fetched, grouped at will, the most bytes first; the figure as with `latency`.
+
+        by: any of topic, client_id, client, direction, codec and from (begin of a span).
+        Columns: those of by, requests, empty (fetches that brought nothing), batches, single_record_batches, records,
+        bytes (as they travel), bytes_uncompressed, records_per_batch, bytes_per_batch, compression_ratio (uncompressed
+        to compressed), empty_share (of requests), and with from bytes_per_second. With codec there are no requests.
+        """
+        return Answer.of("throughput", throughput(self.arrow("throughput"), by))
+
+    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> Answer:
+        """Errors counted, grouped at will, trouble before what is ordinary; the figure is one over time with ``at``.
+
+        by: any of api, error, code, topic, partition, group_id, member_id, broker, client_id and at (begin of a span).
+        Columns: those of by, count, trouble (those that are not ordinary), first and last (times), and with error among
+        by retriable, meaning and advice.
+        """
+        return Answer.of("error_histogram", errors_histogram(self.arrow("error_histogram"), by))
+
+    def lag(self, group_id: str | None = None) -> Answer:
         """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""
         where = None if group_id is None else pc.field("group_id") == group_id
-        return to_frame(ordered("lag", self.arrow("lag", where)))
+        return Answer.of("lag", to_frame(ordered("lag", self.arrow("lag", where))))
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table for what reads Arrow a part at a time, with filters and columns of its own; KeyError as `arrow`.
+
+        >>> polars.scan_pyarrow_dataset(cap.dataset("exchanges"))
+        >>> exchanges = cap.dataset("exchanges"); duckdb.sql("select api, count(*) from exchanges group by api")
+        """
+        return ds.dataset(self.arrow(name))
+
+    def _datasets(self, *names: str) -> dict[str, ds.Dataset]:
+        return {name: self.dataset(name) for name in names if self._has(name)}
 
     def _group_ids(self) -> list[str]:
         named = [

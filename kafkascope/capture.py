@@ -22,6 +22,7 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.figures import Answer
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.remarks import fault_remark
@@ -90,7 +91,7 @@ class Capture(Answering):
         self._wanted = options.tables | {*options.results}
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._late_issues: list[pa.Table] = []
-        self._frames: dict[str, pd.DataFrame] = {}
+        self._frames: dict[str, Answer] = {}
         self._source = source
         self.summary = summary.result()
 
@@ -151,79 +152,79 @@ class Capture(Answering):
         if faults := pc.sum(issues.filter(pc.equal(issues["kind"], INTERNAL_ERROR))["count"]).as_py():
             warnings.warn(fault_remark(faults), stacklevel=2)
 
-    def frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str) -> Answer:
         """One table as a DataFrame."""
         if name not in self._frames:
-            self._frames[name] = to_frame(ordered(name, self.arrow(name)))
+            self._frames[name] = Answer.of(name, to_frame(ordered(name, self.arrow(name))))
         return self._frames[name]
 
     @property
-    def connections(self) -> pd.DataFrame:
+    def connections(self) -> Answer:
         """TCP connections."""
         return self.frame("connections")
 
     @property
-    def tcp_health(self) -> pd.DataFrame:
+    def tcp_health(self) -> Answer:
         """How the packets of connections fared, by sender and span of ten seconds."""
         return self.frame("tcp_health")
 
     @property
-    def exchanges(self) -> pd.DataFrame:
+    def exchanges(self) -> Answer:
         """Requests with their responses."""
         return self.frame("exchanges")
 
     @property
-    def errors(self) -> pd.DataFrame:
+    def errors(self) -> Answer:
         """Every error code that is not 0, wherever it stood."""
         return self.frame("errors")
 
     @property
-    def partitions(self) -> pd.DataFrame:
+    def partitions(self) -> Answer:
         """What fetch and produce said of each partition."""
         return self.frame("partitions")
 
     @property
-    def batches(self) -> pd.DataFrame:
+    def batches(self) -> Answer:
         """Record batches."""
         return self.frame("batches")
 
     @property
-    def records(self) -> pd.DataFrame:
+    def records(self) -> Answer:
         """Records; only with ``read(..., records=True)``."""
         return self.frame("records")
 
     @property
-    def issues(self) -> pd.DataFrame:
+    def issues(self) -> Answer:
         """Damage and oddities met while reading."""
         return self.frame("issues")
 
     @property
-    def incidents(self) -> pd.DataFrame:
+    def incidents(self) -> Answer:
         """What broke, one row for each cause with all that came of it; what to look at first is first."""
         return self.frame("incidents")
 
     @property
-    def silences(self) -> pd.DataFrame:
+    def silences(self) -> Answer:
         """When a broker said nothing on any connection though answers were due."""
         return self.frame("silences")
 
     @property
-    def findings(self) -> pd.DataFrame:
+    def findings(self) -> Answer:
         """Problems with their evidence and what to do, the weightiest first."""
         return self.frame("findings")
 
     @property
-    def group_events(self) -> pd.DataFrame:
+    def group_events(self) -> Answer:
         """What happened to groups and their members."""
         return self.frame("group_events")
 
     @property
-    def rebalances(self) -> pd.DataFrame:
+    def rebalances(self) -> Answer:
         """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
         return self.frame("rebalances")
 
     @property
-    def cluster_events(self) -> pd.DataFrame:
+    def cluster_events(self) -> Answer:
         """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
         return self.frame("cluster_events")
 

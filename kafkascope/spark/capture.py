@@ -64,6 +64,11 @@ class SparkCapture(Answering):
         self.table(name)
         return self._stored[name].to_table(columns=None if columns is None else list(columns), filter=where)
 
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table as its files; KeyError as for table()."""
+        self.table(name)
+        return self._stored[name]
+
     def _has(self, name: str) -> bool:
         return name in self._tables
 
