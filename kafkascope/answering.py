@@ -6,16 +6,18 @@ import html
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.dataframes import ordered, to_frame
+from kafkascope.decoders.characters import safe_text
 from kafkascope.figures import Answer, plotly_needed
 from kafkascope.groups import Group
-from kafkascope.reports.answers import progress
+from kafkascope.reports.answers import coverage, progress
 from kafkascope.reports.answers.clients import clients
 from kafkascope.reports.answers.groups import GroupLimits, groups
 from kafkascope.reports.answers.incident_timelines import IncidentTimeline, timelines
@@ -27,17 +29,35 @@ from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.measures.error_histogram import errors_histogram
 from kafkascope.reports.measures.latency.counts import latency
+from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.show.explanation import explain_incident
+from kafkascope.reports.show.incident_lines import lines as incident_lines
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, MEANING
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+Of = TypeVar("Of", bound=type)
+_WHOLE = ("lag", "topology")  # methods that give a table as it is
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
 _COLOURS: dict[str, str] = {Severity.CRITICAL: "#c9252d", Severity.WARNING: "#a35c00"}
+
+
+def columns_told(schemas: Mapping[str, pa.Schema]) -> Callable[[Of], Of]:
+    """Let ``help`` tell of each attribute that is a table, whole, its columns with their meanings and units."""
+
+    def told(of: Of) -> Of:
+        for name, schema in schemas.items():
+            member = vars(of).get(name)
+            if isinstance(member, property) or (member is not None and name in _WHOLE):
+                columns = "".join(f"\n- {one.name}: {one.metadata[MEANING].decode()}" for one in schema)
+                member.__doc__ = f"{cleandoc(member.__doc__ or '')}\n\nColumns, times in UTC:\n{columns}\n"
+        return of
+
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +85,22 @@ class ShownIncident:
         return self.explain()
 
 
+@columns_told(ALL_SCHEMAS | ASKED)
 class Answering(ABC):
     """Questions to a capture, answered out of its tables as pandas DataFrames."""
 
-    summary: dict[str, Any]  # counts over all tables
+    def __init__(self, summary: dict[str, Any], source: str) -> None:
+        """summary: counts over all tables. source: what was read."""
+        self.summary = summary
+        self._source = source
 
     @abstractmethod
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """One table with its Arrow schema; KeyError if it is not there.
+        """One table with its Arrow schema, without a copy; KeyError if it is not there.
 
         With where, only the rows for which it holds; with columns, only these.
+
+        >>> polars.from_arrow(cap.arrow("exchanges"))
         """
 
     def group(self, group_id: str) -> Group:
@@ -149,10 +175,11 @@ class Answering(ABC):
         return Answer.of("lag", to_frame(ordered("lag", self.arrow("lag", where))))
 
     def dataset(self, name: str) -> ds.Dataset:
-        """One table for what reads Arrow a part at a time, with filters and columns of its own; KeyError as `arrow`.
+        """One table for what reads Arrow part by part, and only rows and columns that it needs; KeyError as `arrow`.
 
         >>> polars.scan_pyarrow_dataset(cap.dataset("exchanges"))
-        >>> exchanges = cap.dataset("exchanges"); duckdb.sql("select api, count(*) from exchanges group by api")
+        >>> exchanges = cap.dataset("exchanges")
+        >>> duckdb.sql("select api, count(*) from exchanges group by api")
         """
         return ds.dataset(self.arrow(name))
 
@@ -165,6 +192,28 @@ class Answering(ABC):
             for name in ("rebalances", "group_events")
         ]
         return sorted({group_id for of_table in named for group_id in of_table if group_id is not None})
+
+    def __repr__(self) -> str:
+        lines = [self._headline()]
+        if self._has("incidents"):
+            rows = numbered(ordered("incidents", self.arrow("incidents"))).to_pylist()
+            if not any(row["severity"] != Severity.INFO for row in rows):
+                lines.append(shown_text(nothing_wrong(self.summary)))
+            for row in rows[:_FINDINGS_SHOWN]:
+                lines += incident_lines(incident_of(row), is_over=False)
+            lines += [f"and {len(rows) - _FINDINGS_SHOWN:,} more in incidents"] if len(rows) > _FINDINGS_SHOWN else []
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self._headline())}</p>{self._answers_html()}{self._contents_html()}"
+
+    def _headline(self) -> str:
+        told = " · ".join([safe_text(self._source), *coverage.headline(self.summary)])
+        return told + not_taken_note(self.summary)
+
+    @abstractmethod
+    def _contents_html(self) -> str:
+        """What is in it, as HTML."""
 
     def _answers_html(self) -> str:
         """The weightiest findings, and the groups that rebalanced most, as HTML; nothing where there are none."""
