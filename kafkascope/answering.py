@@ -92,7 +92,7 @@ class Answering(ABC):
     def __init__(self, summary: dict[str, Any], source: str) -> None:
         """summary: counts over all tables. source: what was read."""
         self.summary = summary
-        self._source = source
+        self.source = source
 
     @abstractmethod
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -124,7 +124,7 @@ class Answering(ABC):
 
     def _around(self, one: Incident) -> IncidentTimeline:
         names = ("rebalances", "group_events", "lag", "connections", "silences", "cluster_events", "latency")
-        tables = self._datasets(*names)
+        tables = self.datasets(*names)
         of_groups = groups(tables["rebalances"], tables["group_events"], GroupLimits())
         begin, end = (nanoseconds(self.summary[name]) or one.started for name in ("first", "last"))
         [around] = timelines([one], tables, of_groups, progress.lag(tables["lag"]), begin, end)
@@ -133,12 +133,12 @@ class Answering(ABC):
     @property
     def clients(self) -> Answer:
         """Clients: what each is, how it is set as far as the wire shows it, what it does, how it fares."""
-        tables = self._datasets("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
+        tables = self.datasets("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
         return Answer.of("clients", to_frame(clients(tables)))
 
     def topology(self) -> Answer:
         """Who speaks with whom: bytes and records by client, broker and topic, the most bytes first."""
-        tables = self._datasets("connections", "batches", "partitions")
+        tables = self.datasets("connections", "batches", "partitions")
         return Answer.of("topology", to_frame(topology(tables)))
 
     def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> Answer:
@@ -183,7 +183,8 @@ class Answering(ABC):
         """
         return ds.dataset(self.arrow(name))
 
-    def _datasets(self, *names: str) -> dict[str, ds.Dataset]:
+    def datasets(self, *names: str) -> dict[str, ds.Dataset]:
+        """Those of some tables that are there, by name."""
         return {name: self.dataset(name) for name in names if self._has(name)}
 
     def _group_ids(self) -> list[str]:
@@ -208,7 +209,7 @@ class Answering(ABC):
         return f"<p>{html.escape(self._headline())}</p>{self._answers_html()}{self._contents_html()}"
 
     def _headline(self) -> str:
-        told = " · ".join([safe_text(self._source), *coverage.headline(self.summary)])
+        told = " · ".join([safe_text(self.source), *coverage.headline(self.summary)])
         return told + not_taken_note(self.summary)
 
     @abstractmethod

@@ -65,6 +65,12 @@ _NOTEBOOKS = """# Notebooks
 ::: kafkascope.capture.DecodedExchange
 
 ::: kafkascope.groups.Group
+
+::: kafkascope.figures.Answer
+
+::: kafkascope.comparing.compare
+
+::: kafkascope.comparing.Comparison
 """
 
 _STABILITY = """# What stays as it is

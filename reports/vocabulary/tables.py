@@ -1066,5 +1066,28 @@ TOPOLOGY = described(
     ],
 )
 
+CHANGES = described(
+    "What was compared of two captures, of before and after a change: what differs, and what does not",
+    [
+        ("section", pa.string(), "incidents, latency, errors, rebalances, settings, seen, load"),
+        ("subject", pa.string(), "whom or what it is about: an API, a group, a client"),
+        ("what", pa.string(), "what of it: a percentile, an error, a trigger, a setting"),
+        ("before", pa.string(), "what it was, as text"),
+        ("after", pa.string(), "what it is, as text"),
+        (
+            "verdict",
+            pa.string(),
+            "new, gone, up, down (by a tenth at least, and more than chance makes likely: three standard deviations), "
+            "changed; same (or within chance), few (too few samples to tell)",
+        ),
+        ("ratio", pa.float64(), "after by before; null: not both are numbers"),
+        ("before_value", pa.float64(), "latency: milliseconds; errors, rebalances, load: a minute; null: no number"),
+        ("after_value", pa.float64(), "the same after"),
+        ("before_samples", pa.int64(), "exchanges or events of which the value is made"),
+        ("after_samples", pa.int64(), "the same after"),
+        ("spent", pa.string(), "of latency: by how much the mean differs, and what that time was spent on"),
+    ],
+)
+
 # What is worked out of tables when it is asked for.
-ASKED: dict[str, pa.Schema] = {"clients": CLIENTS, "topology": TOPOLOGY}
+ASKED: dict[str, pa.Schema] = {"clients": CLIENTS, "topology": TOPOLOGY, "changes": CHANGES}

@@ -73,7 +73,7 @@ def shown_to_people(found: Capture) -> Iterator[tuple[str, str]]:
         to = io.StringIO()
         show_all(Console(file=to, width=120))
         yield name, to.getvalue()
-    yield "Markdown", markdown.post_mortem(answered(found), found._source)
+    yield "Markdown", markdown.post_mortem(answered(found), found.source)
     yield "page's data", "\n".join(_texts(page_data(answered(found))))
     with pytest.raises(KeyError) as error:
         found.group("missing")

@@ -49,6 +49,7 @@ def timeline(rebalances: Sequence[Rebalance], events: Sequence[Event] = ()) -> g
         barmode="overlay",
         bargap=0.25,
         showlegend=False,
+        template="plotly_white",
         height=140 + LANE_PIXELS * len(order),
         margin={"l": 10, "r": 10, "t": 50, "b": 30},
         xaxis={"type": "date", "title": "UTC"},
