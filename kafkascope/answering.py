@@ -6,6 +6,7 @@ import html
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,7 +53,7 @@ def columns_told(schemas: Mapping[str, pa.Schema]) -> Callable[[Of], Of]:
     def told(of: Of) -> Of:
         for name, schema in schemas.items():
             member = vars(of).get(name)
-            if isinstance(member, property) or (member is not None and name in _WHOLE):
+            if isinstance(member, property | cached_property) or (member is not None and name in _WHOLE):
                 columns = "".join(f"\n- {one.name}: {one.metadata[MEANING].decode()}" for one in schema)
                 member.__doc__ = f"{cleandoc(member.__doc__ or '')}\n\nColumns, times in UTC:\n{columns}\n"
         return of
@@ -125,12 +126,12 @@ class Answering(ABC):
     def _around(self, one: Incident) -> IncidentTimeline:
         names = ("rebalances", "group_events", "lag", "connections", "silences", "cluster_events", "latency")
         tables = self.datasets(*names)
-        of_groups = groups(tables["rebalances"], tables["group_events"], GroupLimits())
-        begin, end = (nanoseconds(self.summary[name]) or one.started for name in ("first", "last"))
-        [around] = timelines([one], tables, of_groups, progress.lag(tables["lag"]), begin, end)
+        of_groups = groups(tables.get("rebalances"), tables.get("group_events"), GroupLimits())
+        begin, end = (nanoseconds(self.summary.get(name)) or one.started for name in ("first", "last"))
+        [around] = timelines([one], tables, of_groups, progress.lag(tables.get("lag")), begin, end)
         return around
 
-    @property
+    @cached_property
     def clients(self) -> Answer:
         """Clients: what each is, how it is set as far as the wire shows it, what it does, how it fares."""
         tables = self.datasets("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
