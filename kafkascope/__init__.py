@@ -1,8 +1,8 @@
 """kafkascope: a network sniffer and analyzer for the Apache Kafka protocol.
 
 ``kafkascope.read("capture.pcap")`` gives the tables of a capture, see ``kafkascope.capture.Capture``;
-``kafkascope.live("eth0")`` the exchanges of an interface; ``kafkascope.decode_request(frame)`` and ``decode_response``
-one message.
+``kafkascope.compare("before.pcap", "after.pcap")`` what differs between two; ``kafkascope.live("eth0")`` the exchanges
+of an interface; ``kafkascope.decode_request(frame)`` and ``decode_response`` one message.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafkascope.capture import Capture as Capture
     from kafkascope.capture import read as read
+    from kafkascope.comparing import Comparison as Comparison
+    from kafkascope.comparing import compare as compare
     from kafkascope.decoders import DecodeError as DecodeError
     from kafkascope.decoding import Message as Message
     from kafkascope.decoding import decode_request as decode_request
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Capture",
+    "Comparison",
     "DecodeError",
     "Exchange",
     "Message",
     "__version__",
+    "compare",
     "decode_request",
     "decode_response",
     "live",
@@ -36,6 +40,8 @@ __all__ = [
 _PLACES = {
     "Capture": "capture",
     "read": "capture",
+    "Comparison": "comparing",
+    "compare": "comparing",
     "DecodeError": "decoders",
     "Message": "decoding",
     "decode_request": "decoding",

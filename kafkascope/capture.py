@@ -5,23 +5,26 @@ from __future__ import annotations
 import html
 import json
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
-from kafkascope.answering import Answering, why_not
+from kafkascope.answering import Answering, columns_told, why_not
 from kafkascope.dataframes import ordered, to_frame
-from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.figures import Answer
+from kafkascope.out.output import OutputError
+from kafkascope.out.stored import Stored, is_analysis, stored
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.remarks import fault_remark
@@ -31,7 +34,7 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import NEEDED, conclusions
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
-from kafkascope.reports.measures.summary import Summary, capture_name, not_taken_note
+from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
@@ -40,6 +43,11 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUE
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.spool import Spool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkascope.spark.capture import SparkCapture
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,7 @@ class Rows(Protocol):
         """An issue for each table that lacks rows."""
 
 
+@columns_told(ALL_SCHEMAS)
 class Capture(Answering):
     """The tables of a capture. Each is a property: ``cap.exchanges``, ``cap.errors``, and so on.
 
@@ -82,17 +91,127 @@ class Capture(Answering):
     one as it is.
     """
 
+    def __init__(self, summary: dict[str, Any], source: str) -> None:
+        """source: what was read."""
+        super().__init__(summary, source)
+        self._frames: dict[str, Answer] = {}
+
+    @property
+    @abstractmethod
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that are there."""
+
+    def frame(self, name: str) -> Answer:
+        """One table as a DataFrame, by its name; KeyError if it is not there."""
+        if name not in self._frames:
+            self._frames[name] = Answer.of(name, to_frame(ordered(name, self.arrow(name))))
+        return self._frames[name]
+
+    @property
+    def connections(self) -> Answer:
+        """TCP connections."""
+        return self.frame("connections")
+
+    @property
+    def tcp_health(self) -> Answer:
+        """How the packets of connections fared, by sender and span of ten seconds."""
+        return self.frame("tcp_health")
+
+    @property
+    def exchanges(self) -> Answer:
+        """Requests with their responses."""
+        return self.frame("exchanges")
+
+    @property
+    def errors(self) -> Answer:
+        """Every error code that is not 0, wherever it stood."""
+        return self.frame("errors")
+
+    @property
+    def partitions(self) -> Answer:
+        """What fetch and produce said of each partition."""
+        return self.frame("partitions")
+
+    @property
+    def batches(self) -> Answer:
+        """Record batches."""
+        return self.frame("batches")
+
+    @property
+    def records(self) -> Answer:
+        """Records; only with ``read(..., records=True)``."""
+        return self.frame("records")
+
+    @property
+    def issues(self) -> Answer:
+        """Damage and oddities met while reading."""
+        return self.frame("issues")
+
+    @property
+    def incidents(self) -> Answer:
+        """What broke, one row for each cause with all that came of it; what to look at first is first."""
+        return self.frame("incidents")
+
+    @property
+    def silences(self) -> Answer:
+        """When a broker said nothing on any connection though answers were due."""
+        return self.frame("silences")
+
+    @property
+    def findings(self) -> Answer:
+        """Problems with their evidence and what to do, the weightiest first."""
+        return self.frame("findings")
+
+    @property
+    def group_events(self) -> Answer:
+        """What happened to groups and their members."""
+        return self.frame("group_events")
+
+    @property
+    def rebalances(self) -> Answer:
+        """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
+        return self.frame("rebalances")
+
+    @property
+    def cluster_events(self) -> Answer:
+        """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
+        return self.frame("cluster_events")
+
+    def exchange(self, n: int) -> DecodedExchange:
+        """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
+        table = self.exchanges
+        if not 0 <= n < len(table):
+            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
+        row = {name: None if pd.isna(value) else value for name, value in table.iloc[n].items()}
+        records = None
+        if self._has("records"):
+            of = self.records
+            records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
+        bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
+        return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+
+    def _contents_html(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(api['api'])}</td><td>{api['exchanges']}</td><td>{api['errors']}</td>"
+            f"<td>{api['latency_ms']['p50']}</td><td>{api['latency_ms']['p99']}</td></tr>"
+            for api in self.summary.get("apis", ())
+        )
+        head = "<tr><th>API</th><th>exchanges</th><th>errors</th><th>p50 ms</th><th>p99 ms</th></tr>"
+        return f"<table>{head}{rows}</table>"
+
+
+class SpooledCapture(Capture):
+    """A capture that was read in this process; answers are made when first asked for."""
+
     def __init__(self, spool: Rows, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
         """spool: the rows of the tables, and of the views of which answers are made."""
+        super().__init__(summary.result(), source)
         self._spool = spool
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._late_issues: list[pa.Table] = []
-        self._frames: dict[str, pd.DataFrame] = {}
-        self._source = source
-        self.summary = summary.result()
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -100,10 +219,7 @@ class Capture(Answering):
         return tuple(name for name in ALL_SCHEMAS if name in self._wanted)
 
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """One table with its Arrow schema, rows as they became complete; KeyError if it was not asked for.
-
-        With where, only the rows for which it holds; with columns, only these.
-        """
+        """See `Answering.arrow`; rows are in the order in which they became complete."""
         table = self._arrow(name)
         table = table if where is None else table.filter(where)
         return table if columns is None else table.select(list(columns))
@@ -151,126 +267,81 @@ class Capture(Answering):
         if faults := pc.sum(issues.filter(pc.equal(issues["kind"], INTERNAL_ERROR))["count"]).as_py():
             warnings.warn(fault_remark(faults), stacklevel=2)
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """One table as a DataFrame."""
-        if name not in self._frames:
-            self._frames[name] = to_frame(ordered(name, self.arrow(name)))
-        return self._frames[name]
-
-    @property
-    def connections(self) -> pd.DataFrame:
-        """TCP connections."""
-        return self.frame("connections")
-
-    @property
-    def tcp_health(self) -> pd.DataFrame:
-        """How the packets of connections fared, by sender and span of ten seconds."""
-        return self.frame("tcp_health")
-
-    @property
-    def exchanges(self) -> pd.DataFrame:
-        """Requests with their responses."""
-        return self.frame("exchanges")
-
-    @property
-    def errors(self) -> pd.DataFrame:
-        """Every error code that is not 0, wherever it stood."""
-        return self.frame("errors")
-
-    @property
-    def partitions(self) -> pd.DataFrame:
-        """What fetch and produce said of each partition."""
-        return self.frame("partitions")
-
-    @property
-    def batches(self) -> pd.DataFrame:
-        """Record batches."""
-        return self.frame("batches")
-
-    @property
-    def records(self) -> pd.DataFrame:
-        """Records; only with ``read(..., records=True)``."""
-        return self.frame("records")
-
-    @property
-    def issues(self) -> pd.DataFrame:
-        """Damage and oddities met while reading."""
-        return self.frame("issues")
-
-    @property
-    def incidents(self) -> pd.DataFrame:
-        """What broke, one row for each cause with all that came of it; what to look at first is first."""
-        return self.frame("incidents")
-
-    @property
-    def silences(self) -> pd.DataFrame:
-        """When a broker said nothing on any connection though answers were due."""
-        return self.frame("silences")
-
-    @property
-    def findings(self) -> pd.DataFrame:
-        """Problems with their evidence and what to do, the weightiest first."""
-        return self.frame("findings")
-
-    @property
-    def group_events(self) -> pd.DataFrame:
-        """What happened to groups and their members."""
-        return self.frame("group_events")
-
-    @property
-    def rebalances(self) -> pd.DataFrame:
-        """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
-        return self.frame("rebalances")
-
-    @property
-    def cluster_events(self) -> pd.DataFrame:
-        """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
-        return self.frame("cluster_events")
-
     def _has(self, name: str) -> bool:
         return name in self._wanted
 
-    def exchange(self, n: int) -> DecodedExchange:
-        """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
-        table = self.exchanges
-        if not 0 <= n < len(table):
-            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
-        row = {name: None if pd.isna(value) else value for name, value in table.iloc[n].items()}
-        records = None
-        if "records" in self._wanted:
-            of = self.records
-            records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
-        bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
-        return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
 
-    def __repr__(self) -> str:
-        s, source = self.summary, safe_text(self._source)
-        return (
-            f"<Capture {source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
-            f"{sum(s['exchanges'].values())} exchanges, {sum(s['errors'].values())} errors, "
-            f"{s['first'] or '-'} to {s['last'] or '-'}{not_taken_note(s)}>"
-        )
+class StoredCapture(Capture):
+    """What an analysis left in its directory."""
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(api['api'])}</td><td>{api['exchanges']}</td><td>{api['errors']}</td>"
-            f"<td>{api['latency_ms']['p50']}</td><td>{api['latency_ms']['p99']}</td></tr>"
-            for api in self.summary["apis"]
+    def __init__(self, analysis: Stored) -> None:
+        """Analysis: of one run."""
+        super().__init__(dict(analysis.summary), analysis.place)
+        self._stored = analysis.tables
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that are there."""
+        return tuple(name for name in ALL_SCHEMAS if name in self._stored)
+
+    def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """See `Answering.arrow`; rows are in the order of the files."""
+        return self.dataset(name).to_table(columns=None if columns is None else list(columns), filter=where)
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table as its files; KeyError as `arrow`."""
+        if name not in self._stored:
+            raise KeyError(f"{name}: the analysis did not write it; tables are {', '.join(self.tables)}")
+        return self._stored[name]
+
+    def _has(self, name: str) -> bool:
+        return name in self._stored
+
+
+def _opened(place: str, options: EngineOptions) -> StoredCapture:
+    if replace(options, tables=WITHOUT_RECORDS) != EngineOptions(tables=WITHOUT_RECORDS):
+        raise OutputError(f"{place} is decoded already: give options to `kafkascope analyze`, or read the capture")
+    analysis = stored(place)
+    if len(analysis.runs()) > 1:
+        raise OutputError(
+            f"{place} has {len(analysis.runs())} runs: analyze each into a directory of its own to read it"
         )
-        return (
-            f"<p>{html.escape(repr(self)[1:-1])}</p>{self._answers_html()}<table><tr><th>API</th><th>exchanges</th><th>errors</th>"
-            f"<th>p50 ms</th><th>p99 ms</th></tr>{rows}</table>"
-        )
+    return StoredCapture(analysis)
 
 
 def _paths(given: str | Path | Iterable[str | Path]) -> list[str]:
     return [str(given)] if isinstance(given, str | Path) else [str(one) for one in given]
 
 
+class _Options(TypedDict, total=False):
+    """What else `read` takes, by name."""
+
+    answers: bool
+    ports: Iterable[int]
+    decode_as: Iterable[int]
+    reveal_secrets: bool
+    secret_names: Iterable[str]
+    tls_keylog: str | Path | Iterable[str | Path]
+    anonymize: str | None
+    spool_bytes: int | None
+
+
+@overload
+def read(
+    path: str | Path | Iterable[str | Path], records: bool = ..., spark: None = ..., **options: Unpack[_Options]
+) -> Capture: ...
+
+
+@overload
+def read(
+    path: str | Path | Iterable[str | Path], records: bool = ..., *, spark: SparkSession, **options: Unpack[_Options]
+) -> SparkCapture: ...
+
+
 def read(
     path: str | Path | Iterable[str | Path],
     records: bool = False,
-    spark: Any = None,
+    spark: SparkSession | None = None,
     *,
     answers: bool = True,
     ports: Iterable[int] = (),
@@ -280,11 +351,12 @@ def read(
     tls_keylog: str | Path | Iterable[str | Path] = (),
     anonymize: str | None = None,
     spool_bytes: int | None = None,
-) -> Any:
-    """Read captures (files, directories, globs) into tables.
+) -> Capture | SparkCapture:
+    """Read captures (files, directories, globs) into tables, or open the directory that ``kafkascope analyze`` wrote.
 
     In this process by default: a ``Capture`` of pandas DataFrames. With ``spark=session`` a ``SparkCapture`` whose
-    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read.
+    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read, and ``OutputError``
+    for a directory with several runs, or options that come too late for one.
 
     Answers (findings, rebalances, latency and so on) are made when they are first asked for, of rows that are taken
     while the tables are made. With ``answers=False`` they are not, which takes about half the time.
@@ -314,6 +386,8 @@ def read(
         secret_names=checked_names(secret_names),
         pseudonyms=Pseudonyms(anonymize) if anonymize else None,
     )
+    if spark is None and len(paths) == 1 and is_analysis(paths[0]):
+        return _opened(paths[0], options)
     if not answers:
         options = replace(options, views=frozenset())
     if spark is not None:
@@ -335,4 +409,4 @@ def read(
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
+    return SpooledCapture(spool, reading.topic_names, summary, options, ", ".join(paths))

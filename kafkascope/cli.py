@@ -616,6 +616,38 @@ def report(
 
 
 @app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or the OUT of an analysis.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one.")],
+    form: Annotated[str, typer.Option("--format", metavar="text|json|md|html", help="What to make.")] = "text",
+    file: Annotated[
+        str | None, typer.Option("-o", "--out", metavar="FILE", help="Where to write. Default: standard output.")
+    ] = None,
+    tls_keylog: KeyLogOption = None,
+    anonymize: AnonymizeOption = None,
+) -> None:
+    """Say what differs between two captures, of before and after a change, and by how much.
+
+    Compared are incidents, latency by API with what the time was spent on, errors, rebalances, settings of clients as
+    far as their requests show them, clients, groups, topics and brokers, and load. What may be chance, or has too few
+    samples to tell, is counted, and not told to differ. Both are read with the same options.
+
+    Examples:
+
+    - `kafkascope diff monday.pcap tuesday.pcap`
+    - `kafkascope diff out/monday out/tuesday --format html -o changes.html`
+    - `kafkascope diff monday.pcap out/tuesday --format json | jq '.changes[] | select(.verdict == "up")'`
+    """
+    from kafkascope import comparing
+
+    if form not in comparing.FORMATS:
+        raise typer.BadParameter(f"--format {form}: give one of {', '.join(comparing.FORMATS)}")
+    _pseudonyms(anonymize)
+    options = {"tls_keylog": tls_keylog or (), "anonymize": anonymize}
+    raise typer.Exit(comparing.run(before, after, form, file, remark, **options))
+
+
+@app.command()
 def warm() -> None:
     """Do at once what would make the first runs after installation slow, once for this user and machine.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kafkascope.capture import Capture, Rows
+from kafkascope.capture import Rows, SpooledCapture
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.answers.incidents import nothing_wrong
@@ -87,7 +87,7 @@ def alarming(news: Iterable[News]) -> list[News]:
 
 
 def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:
-    capture = Capture(rows_of, names, summary, options, "")
+    capture = SpooledCapture(rows_of, names, summary, options, "")
     rows = numbered(capture.arrow("incidents")).to_pylist()
     return sorted(map(incident_of, rows), key=order)
 

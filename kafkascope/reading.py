@@ -146,7 +146,7 @@ class Reading:
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
-        progress_bar: show on stderr, if that is a terminal, how far it is.
+        progress_bar: show how far it is, on stderr, if that is a terminal, or in a notebook.
         in_step: of a stream the engine is no farther than whoever takes the batches, who may ask for `so_far`.
         """
         self._paths = list(paths)

@@ -16,12 +16,10 @@ from pyarrow import dataset as ds
 from pyarrow import fs
 
 from kafkascope.answering import Answering, why_not
-from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
-from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.sources.places import below, is_uri, locate, split_settings
 from kafkascope.spark.jobs import analyze
@@ -44,11 +42,10 @@ class SparkCapture(Answering):
         self, tables: dict[str, DataFrame], stored: Mapping[str, ds.Dataset], analysis: Analysis, source: str
     ) -> None:
         """stored: the same tables as files."""
+        super().__init__(analysis.summary.result(), source)
         self._tables = tables
         self._stored = stored
-        self._source = source
         self.rows = dict(analysis.rows)
-        self.summary = analysis.summary.result()
 
     def table(self, name: str) -> DataFrame:
         """One table; KeyError for a name that is no table, or was not asked for."""
@@ -64,6 +61,11 @@ class SparkCapture(Answering):
         self.table(name)
         return self._stored[name].to_table(columns=None if columns is None else list(columns), filter=where)
 
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table as its files; KeyError as for table()."""
+        self.table(name)
+        return self._stored[name]
+
     def _has(self, name: str) -> bool:
         return name in self._tables
 
@@ -75,15 +77,9 @@ class SparkCapture(Answering):
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._tables]
 
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{rows} {name}" for name, rows in self.rows.items())
-        return f"<SparkCapture {safe_text(self._source)}: {counts}{not_taken_note(self.summary)}>"
-
-    def _repr_html_(self) -> str:
+    def _contents_html(self) -> str:
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{rows}</td></tr>" for name, rows in self.rows.items())
-        answers = self._answers_html()
-        source = html.escape(safe_text(self._source) + not_taken_note(self.summary))
-        return f"<p>{source}</p>{answers}<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+        return f"<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
 
 
 def read(

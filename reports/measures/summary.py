@@ -211,7 +211,7 @@ def capture_name(path: str) -> str:
 
 def not_taken_note(result: Mapping[str, Any]) -> str:
     """A few words more on a capture, if connections on ports of Kafka were not taken for Kafka."""
-    count = sum(row["connections"] for row in result["not_taken_for_kafka"])
+    count = sum(row["connections"] for row in result.get("not_taken_for_kafka", ()))
     return f", {counted(count, 'connection')} on ports of Kafka not taken for Kafka" if count else ""
 
 
