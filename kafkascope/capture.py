@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +39,7 @@ from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.spool import Spool
 
@@ -245,8 +247,9 @@ class Capture(Answering):
 
     def __repr__(self) -> str:
         s, source = self.summary, safe_text(self._source)
+        window = f" ({s['window']['asked_for']})" if "window" in s else ""
         return (
-            f"<Capture {source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
+            f"<Capture {source}: {s['packets']} packets{window}, {sum(s['connections'].values())} connections, "
             f"{sum(s['exchanges'].values())} exchanges, {sum(s['errors'].values())} errors, "
             f"{s['first'] or '-'} to {s['last'] or '-'}{not_taken_note(s)}>"
         )
@@ -279,6 +282,9 @@ def read(
     secret_names: Iterable[str] = (),
     tls_keylog: str | Path | Iterable[str | Path] = (),
     anonymize: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    packets: str | tuple[int, int] | None = None,
     spool_bytes: int | None = None,
 ) -> Any:
     """Read captures (files, directories, globs) into tables.
@@ -297,6 +303,11 @@ def read(
 
     anonymize is a key: names, addresses and contents are replaced by pseudonyms, the same ones for the same key.
 
+    With since, until and packets only these packets are looked at, as if the capture began and ended there: what was
+    told before is not known, and a connection may begin in the middle. Times are UTC: ``"2026-11-21T05:57:16.5"``,
+    ``"05:57:16"`` of the day on which the capture begins, or ``"+30s"`` from its first packet; until is not included.
+    packets are numbers as in Wireshark, ``(100, 200)`` or ``"100-"``; rows keep them. ValueError if they are none.
+
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
@@ -313,6 +324,7 @@ def read(
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
         pseudonyms=Pseudonyms(anonymize) if anonymize else None,
+        window=PacketWindow.of(since, until, packets),
     )
     if not answers:
         options = replace(options, views=frozenset())
@@ -331,6 +343,7 @@ def read(
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
+    summary.window, summary.left_out = str(options.window) or None, reading.left_out
     summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []

@@ -21,6 +21,7 @@ from kafkascope import __version__
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
+    from kafkascope.sniffer.packet_window import PacketWindow
 
 NOTHING_READ = 1  # exit status
 
@@ -138,6 +139,15 @@ def _secret_names(values: list[str] | None) -> tuple[str, ...]:
         raise typer.BadParameter(f"--secret-name {error}") from error
 
 
+def _window(since: str | None, until: str | None, packets: str | None) -> PacketWindow:
+    from kafkascope.sniffer.packet_window import PacketWindow
+
+    try:
+        return PacketWindow.of(since, until, packets)
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
+
+
 def _pseudonyms(key: str | None) -> Pseudonyms | None:
     if key is None:
         return None
@@ -196,6 +206,25 @@ DebugOption = Annotated[
         "--debug",
         help="Say on standard error, with packet numbers, what was decided and by what: protocols of connections, "
         "resynchronisation, requests without an answer, and, with --groups, readings of rebalances.",
+    ),
+]
+
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
+        "day on which the capture begins, or +30s from its first packet.",
+    ),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
+]
+PacketsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
     ),
 ]
 
@@ -337,6 +366,9 @@ def sniff(
     user: Annotated[
         str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
@@ -368,6 +400,9 @@ def sniff(
     live_only |= {"--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    files_only = {"--since": since, "--until": until, "--packets": packets}
+    if iface and (given := [name for name, value in files_only.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
     if write is None and (file_size or file_time or file_count):
         raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
     if file_count and not (file_size or file_time):
@@ -413,6 +448,7 @@ def sniff(
             errors=errors,
             slower_than_ms=slower_than,
         ),
+        window=_window(since, until, packets),
         ports=_ports(port),
         decode_as=_ports(decode_as),
         key_logs=tuple(tls_keylog or ()),
@@ -468,6 +504,9 @@ def analyze(
     partitions: Annotated[
         int | None, typer.Option("--partitions", metavar="N", help="Number of tasks that decode.", min=1)
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
@@ -516,6 +555,7 @@ def analyze(
             reveal_secrets=show_secrets,
             secret_names=_secret_names(secret_name),
             pseudonyms=_pseudonyms(anonymize),
+            window=_window(since, until, packets),
             remark=remark,
         )
     )
@@ -578,6 +618,9 @@ def report(
             help="Where to write; `-` is standard output. Default: OUT/report.html; FILE.report.html of a capture.",
         ),
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     tls_keylog: KeyLogOption = None,
     anonymize: AnonymizeOption = None,
 ) -> None:
@@ -599,7 +642,12 @@ def report(
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
     session = SessionOptions(key_logs=tuple(tls_keylog or ()))
-    options = EngineOptions(tables=WITHOUT_RECORDS, session=session, pseudonyms=_pseudonyms(anonymize))
+    options = EngineOptions(
+        tables=WITHOUT_RECORDS,
+        session=session,
+        pseudonyms=_pseudonyms(anonymize),
+        window=_window(since, until, packets),
+    )
     raise typer.Exit(reporting.run(out, form, file, remark, options))
 
 

@@ -14,6 +14,7 @@ from kafkascope.decoders.schema import apis
 from kafkascope.engine import EngineOptions
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.seen import COLUMNS as SEEN_COLUMNS
+from kafkascope.sniffer.packet_window import EVERYTHING, PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.live_options import LiveOptions
@@ -137,6 +138,7 @@ class SniffOptions:
     user: str | None = None  # whom to become when the interfaces are open
     display: Display = Display()
     filters: Filters = Filters()
+    window: PacketWindow = EVERYTHING  # of packets in files
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
     key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
@@ -187,6 +189,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
         secret_names=options.secret_names,
         topic_names=options.topic_names,
         pseudonyms=options.pseudonyms,
+        window=options.window,
         views=frozenset(),
     )
     if display.alerts and not display.incidents:
