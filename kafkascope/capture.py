@@ -23,6 +23,8 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.filters.expressions import columns
+from kafkascope.filters.of_captures import ENDS, passing_of, with_ends
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.remarks import fault_remark
@@ -244,6 +246,21 @@ class Capture(Answering):
             records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
         bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
         return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+
+    def filter(self, expression: str) -> pd.DataFrame:
+        """The exchanges that pass an expression, as ``sniff --filter`` has it; their labels are what `exchange` takes.
+
+        Raises ``filters.language.FilterError``, a ValueError, which says what is wrong and where.
+
+        >>> cap.filter('api == "Fetch" and latency_ms > 100 and topic in (orders, payments)')
+        """
+        from kafkascope.filters.language import parsed
+
+        wanted = parsed(expression)
+        rows = ordered("exchanges", self.arrow("exchanges"))
+        if not columns(wanted).isdisjoint(ENDS):
+            rows = with_ends(rows, self.arrow("connections"))
+        return self.exchanges[passing_of(wanted, rows, self._names.learned())]
 
     def __repr__(self) -> str:
         s, source = self.summary, safe_text(self._source)

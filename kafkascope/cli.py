@@ -20,10 +20,11 @@ from kafkascope import __version__
 
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
+    from kafkascope.filters.expressions import Expression
     from kafkascope.metrics import Place
     from kafkascope.sniffer.packet_window import PacketWindow
 
-NOTHING_READ = 1  # exit status
+NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
 
 _FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
 """Words that capture filters begin with."""
@@ -146,6 +147,18 @@ def _window(since: str | None, until: str | None, packets: str | None) -> Packet
         return PacketWindow.of(since, until, packets)
     except ValueError as error:
         raise typer.BadParameter(f"--{error}") from None
+
+
+def _expression(text: str | None) -> Expression | None:
+    if text is None:
+        return None
+    from kafkascope.filters.language import FilterError, parsed
+
+    try:
+        return parsed(text)
+    except FilterError as error:
+        remark(f"--filter: {error}")
+        raise typer.Exit(WRONG_USE) from None
 
 
 def _pseudonyms(key: str | None) -> Pseudonyms | None:
@@ -316,6 +329,17 @@ def sniff(
     slower_than: Annotated[
         float | None, typer.Option("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "-Y",
+            "--filter",
+            metavar="EXPR",
+            help="Only exchanges that pass: `api == Fetch and latency_ms > 100`, `topic in (a, b) or error`, "
+            '`request.groupId contains "shop"`, `client_id matches "^c[0-9]"`, `not exists issue`. Names are those of '
+            "columns and of fields of bodies; any of several values will do.",
+        ),
+    ] = None,
     count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
     duration: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False)
@@ -447,6 +471,7 @@ def sniff(
             hosts=frozenset(host or ()),
             errors=errors,
             slower_than_ms=slower_than,
+            where=_expression(where),
         ),
         window=_window(since, until, packets),
         ports=_ports(port),

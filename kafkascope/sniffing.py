@@ -23,6 +23,7 @@ from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
 from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
@@ -270,11 +271,12 @@ def _write_entries(entries: Sequence[bytes], out: Writable, most: int) -> int:
 def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterator[Write]:
     """Batches of exchanges; at the end it is said if filters let none through, and what they may have meant."""
     no_match: NoMatch | None = None
-    if options.filters != Filters():
+    expression = options.filters.expression
+    if expression is not None:
         from kafkascope.no_match import NoMatch
 
-        no_match = NoMatch(options.filters.names())
-    nameless = False
+        no_match = NoMatch(expression)
+    nameless = TOPICS.name not in options.filters.columns()  # nobody asked for names
 
     def write(batch: Batch, out: Writable, most: int) -> int:
         count, faults = write_exchanges(batch, options, out, most)
@@ -284,7 +286,7 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
         return count
 
     for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
-        if not nameless and options.filters.topics and (nameless := are_nameless(batch)):
+        if not nameless and (nameless := are_nameless(batch)):
             remark(_NAMELESS)
         yield partial(write, batch)
     if no_match is not None and (said := no_match.remark()) is not None:

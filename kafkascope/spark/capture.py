@@ -6,7 +6,7 @@ import html
 import posixpath
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from pyarrow import fs
 from kafkascope.answering import Answering, why_not
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
+from kafkascope.filters.expressions import columns
+from kafkascope.filters.of_captures import END_COLUMNS, ENDS, passing_of, with_ends
 from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
@@ -47,6 +49,7 @@ class SparkCapture(Answering):
         self._tables = tables
         self._stored = stored
         self._source = source
+        self._topic_names = dict(analysis.topic_names)
         self.rows = dict(analysis.rows)
         self.summary = analysis.summary.result()
 
@@ -63,6 +66,26 @@ class SparkCapture(Answering):
         """
         self.table(name)
         return self._stored[name].to_table(columns=None if columns is None else list(columns), filter=where)
+
+    def filter(self, expression: str) -> DataFrame:
+        """The exchanges that pass an expression, as `Capture.filter` has them; Spark's tasks choose them."""
+        from kafkascope.filters.language import parsed
+
+        wanted, names = parsed(expression), self._topic_names
+        rows = self.table("exchanges")
+        schema = rows.schema
+        needs_ends = not columns(wanted).isdisjoint(ENDS)
+        if needs_ends:
+            rows = rows.join(self.table("connections").select("connection", *END_COLUMNS), "connection", "left")
+
+        def choose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                joined = pa.table(batch)
+                exchanges = joined.select(schema.names)
+                passed = passing_of(wanted, with_ends(exchanges, joined) if needs_ends else exchanges, names)
+                yield from exchanges.filter(pa.array(passed)).to_batches()
+
+        return rows.mapInArrow(choose, schema)
 
     def _has(self, name: str) -> bool:
         return name in self._tables

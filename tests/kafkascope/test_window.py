@@ -82,7 +82,9 @@ def test_rows_keep_the_numbers_of_the_whole_capture() -> None:
     assert len(both) == 50
 
 
-@pytest.mark.parametrize("file", ["killed-silent/capture.pcap", "clients_tls/with-secrets.pcapng"])
+@pytest.mark.parametrize(
+    "file", [pytest.param("killed-silent/capture.pcap", marks=pytest.mark.deep), "clients_tls/with-secrets.pcapng"]
+)
 def test_spark_has_the_same_window(file: str, spark: Any, tmp_path: Path, command: Command) -> None:
     from kafkascope.engine import EngineOptions
     from kafkascope.sniffer.packet_window import PacketWindow
