@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +24,9 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
-from kafkascope.filters.expressions import columns
+from kafkascope.filters.expressions import Expression, columns
 from kafkascope.filters.of_captures import ENDS, passing_of, with_ends
+from kafkascope.packets import NoSuchPacketError, OnePacket, find_packet
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.remarks import fault_remark
@@ -40,6 +42,7 @@ from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
+from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
@@ -86,9 +89,19 @@ class Capture(Answering):
     one as it is.
     """
 
-    def __init__(self, spool: Rows, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
-        """spool: the rows of the tables, and of the views of which answers are made."""
+    def __init__(
+        self,
+        spool: Rows,
+        names: TopicNames,
+        summary: Summary,
+        options: EngineOptions,
+        source: str,
+        find_packet: Callable[[int], OnePacket] | None = None,
+    ) -> None:
+        """spool: the rows of the tables, and of the views of which answers are made; find_packet: as in `packets`, of
+        files that can be read again."""
         self._spool = spool
+        self._find_packet = find_packet
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
@@ -256,11 +269,25 @@ class Capture(Answering):
         """
         from kafkascope.filters.language import parsed
 
-        wanted = parsed(expression)
+        return self.exchanges[self._passing(parsed(expression))]
+
+    def _passing(self, wanted: Expression) -> Bool:
+        """Which rows of ``exchanges`` pass."""
         rows = ordered("exchanges", self.arrow("exchanges"))
         if not columns(wanted).isdisjoint(ENDS):
             rows = with_ends(rows, self.arrow("connections"))
-        return self.exchanges[passing_of(wanted, rows, self._names.learned())]
+        return passing_of(wanted, rows, self._names.learned())
+
+    def packet(self, n: int) -> list[DecodedExchange]:
+        """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
+
+        The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
+        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
+        """
+        if self._find_packet is None:
+            raise NoSuchPacketError("packets are looked for in files; this capture came from a pipe")
+        passing = self._passing(self._find_packet(n).exchanges)
+        return [self.exchange(place) for place in np.flatnonzero(passing).tolist()]
 
     def __repr__(self) -> str:
         s, source = self.summary, safe_text(self._source)
@@ -365,4 +392,8 @@ def read(
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
+    contents = reading.capture.contents
+    again = partial(
+        find_packet, paths=[*contents], joined=reading.joined, expected=contents, pseudonyms=options.pseudonyms
+    )
+    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths), None if reading.is_stream else again)

@@ -325,6 +325,20 @@ def sniff(
         list[str] | None,
         typer.Option("--host", metavar="ADDRESS", help="Only connections of this host; may be repeated."),
     ] = None,
+    connection: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--connection",
+            metavar="N|ADDRESS:PORT",
+            help="Only this connection, by its number (`conn=` of -v), or those of this end; may be repeated.",
+        ),
+    ] = None,
+    packet: Annotated[
+        int | None,
+        typer.Option(
+            "--packet", metavar="N", help="Only exchanges that this packet of the file is part of, whole.", min=1
+        ),
+    ] = None,
     errors: Annotated[bool, typer.Option("--errors", help="Only exchanges with an error code, or damaged.")] = False,
     slower_than: Annotated[
         float | None, typer.Option("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
@@ -424,7 +438,7 @@ def sniff(
     live_only |= {"--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
-    files_only = {"--since": since, "--until": until, "--packets": packets}
+    files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
     if iface and (given := [name for name, value in files_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
     if write is None and (file_size or file_time or file_count):
@@ -433,6 +447,7 @@ def sniff(
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    whole = tree or (packet is not None and not verbose)
     asked = sniff_options.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
@@ -451,7 +466,7 @@ def sniff(
         ),
         user=user,
         display=sniff_options.Display(
-            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=whole, verbose=verbose),
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
             payload=payload,
@@ -469,11 +484,13 @@ def sniff(
             groups=frozenset(group or ()),
             client_ids=frozenset(client_id or ()),
             hosts=frozenset(host or ()),
+            connections=frozenset(connection or ()),
             errors=errors,
             slower_than_ms=slower_than,
             where=_expression(where),
         ),
         window=_window(since, until, packets),
+        packet=packet,
         ports=_ports(port),
         decode_as=_ports(decode_as),
         key_logs=tuple(tls_keylog or ()),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
-from kafkascope.filters.expressions import Condition, Expression, conditions
+from kafkascope.filters.expressions import Condition, Expression, Value, conditions
 from kafkascope.filters.fields import Kind
+from kafkascope.packets import OnePacket
 from kafkascope.reading import Batch
 from kafkascope.reports.columns.nearest import NEAREST, near_ones
 from kafkascope.reports.columns.shown import shown_text
@@ -14,14 +15,17 @@ from kafkascope.reports.columns.text import counted
 MOST_NAMES = 1_000
 """Of each kind, that are remembered."""
 
+_KINDS = (Kind.TEXT, Kind.NUMBER)
+
 
 class NoMatch:
     """Batches that were filtered in; at the end a remark, if filters let nothing through."""
 
-    def __init__(self, expression: Expression) -> None:
-        """Names that are asked for as a whole are looked for."""
-        wanted = [one for one in conditions(expression) if one.comparison == "==" and one.kind is Kind.TEXT]
-        self._there: list[tuple[Condition, set[str]]] = [(one, set()) for one in wanted]
+    def __init__(self, expression: Expression, packet: OnePacket | None = None) -> None:
+        """Names and numbers that are asked for as a whole are looked for; packet: one whose exchanges are asked for."""
+        wanted = [one for one in conditions(expression) if one.comparison == "==" and one.kind in _KINDS and one.asked]
+        self._there: list[tuple[Condition, set[Value]]] = [(one, set()) for one in wanted]
+        self._packet = packet
         self._seen = self._matched = 0
 
     def observe(self, batch: Batch, matched: int) -> None:
@@ -45,17 +49,19 @@ class NoMatch:
             return None
         said = [f"0 of {counted(self._seen, 'exchange')} matched"]
         for one, there in self._there:
-            for name in map(str, one.values):
-                if not any(name.lower() == other.lower() for other in there):
-                    said.append(f"{one.asked} {shown_text(name)}: {_instead(name, there)}")
+            for value in one.values:
+                if not any(str(value).lower() == str(other).lower() for other in there):
+                    said.append(f"{one.asked} {shown_text(str(value))}: {_instead(value, there)}")
+        if self._packet is not None:
+            said.append(f"{self._packet} brings none of them anything new; {self._packet.advice}")
         return "; ".join(said)
 
 
-def _instead(name: str, there: set[str]) -> str:
+def _instead(value: Value, there: set[Value]) -> str:
     if not there:
         return "no exchange names any"
-    if near := near_ones(name, there):
+    if isinstance(value, str) and (near := near_ones(value, map(str, there))):
         return f"not there{near}"
     some = sorted(there)[:NEAREST]
     more = f" and {len(there) - len(some)} more" if len(there) > len(some) else ""
-    return f"not there; there are {', '.join(map(shown_text, some))}{more}"
+    return f"not there; there are {', '.join(shown_text(str(one)) for one in some)}{more}"

@@ -21,6 +21,7 @@ from kafkascope.sniffer.sources.live_options import LiveOptions
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
+    from kafkascope.packets import OnePacket
 
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
@@ -62,6 +63,8 @@ class Filters:
     groups: frozenset[str] = frozenset()
     client_ids: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+    connections: frozenset[str] = frozenset()  # by number, or an end of theirs: address:port
+    packet: OnePacket | None = None  # that is part of them
     errors: bool = False
     slower_than_ms: float | None = None
 
@@ -82,6 +85,10 @@ class Filters:
         if self.errors:
             wrong = (Condition(COLUMNS[name], Kind.TEXT, EXISTS, (), "--errors") for name in ("error", "issue"))
             found.append(Either(tuple(wrong)))
+        if self.connections:
+            found.append(Either(tuple(map(_of_connection, sorted(self.connections)))))
+        if self.packet is not None:
+            found.append(self.packet.exchanges)
         if self.where is not None:
             found.append(self.where)
         return All(tuple(found)) if found else None
@@ -97,12 +104,17 @@ class Filters:
         def of(names: frozenset[str]) -> frozenset[str]:
             return frozenset(map(pseudonyms.name, names))
 
+        def of_end(connection: str) -> str:
+            host, colon, port = connection.rpartition(":")
+            return f"{pseudonyms.name(host)}{colon}{port}" if host else connection
+
         return replace(
             self,
             topics=of(self.topics),
             groups=of(self.groups),
             client_ids=of(self.client_ids),
             hosts=of(self.hosts),
+            connections=frozenset(map(of_end, self.connections)),
             where=None if self.where is None else renamed(self.where, pseudonyms.name),
         )
 
@@ -123,6 +135,7 @@ class SniffOptions:
     display: Display = Display()
     filters: Filters = Filters()
     window: PacketWindow = EVERYTHING  # of packets in files
+    packet: int | None = None  # number of the one whose exchanges are wanted
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
     key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
@@ -131,6 +144,12 @@ class SniffOptions:
     topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
     metrics: Place | None = None  # where Prometheus may ask for them
     pseudonyms: Pseudonyms | None = None
+
+
+def _of_connection(given: str) -> Expression:
+    if given.isdecimal() and len(given) < 19:
+        return Condition(COLUMNS["connection"], Kind.NUMBER, "==", (int(given),), "--connection")
+    return Condition(COLUMNS["endpoint"], Kind.TEXT, "==", (given,), "--connection")
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:

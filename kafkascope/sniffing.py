@@ -25,8 +25,10 @@ from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
+from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import is_stream
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
@@ -52,10 +54,15 @@ def run(options: SniffOptions, remark: Remark) -> int:
     if options.pseudonyms is not None:
         options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
     try:
+        if options.packet is not None:
+            options = _with_packet(options, options.packet)
         of_engine = engine_options(options)
     except WrongUse as error:
         remark(str(error))
         return WRONG_USE
+    except SourceError as error:
+        remark(str(error))
+        return INCOMPLETE
     # A stream of our own: with PYTHONUNBUFFERED Python's has no buffer, and a signal would end a write halfway.
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
@@ -73,6 +80,19 @@ def run(options: SniffOptions, remark: Remark) -> int:
         # The reader has gone (`| head`): let nothing be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _with_packet(options: SniffOptions, number: int) -> SniffOptions:
+    """Options for the exchanges that a packet is part of."""
+    from kafkascope.packets import NoSuchPacketError, find_packet
+
+    if any(map(is_stream, options.files)):
+        raise WrongUse("--packet looks for it in files first: write what comes from a pipe to one")
+    try:
+        found = find_packet(number, options.files, compare_files(options.files), pseudonyms=options.pseudonyms)
+    except NoSuchPacketError as error:
+        raise WrongUse(f"--packet: {error}") from error
+    return replace(options, filters=replace(options.filters, packet=found))
 
 
 def _sniff(
@@ -275,7 +295,7 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
     if expression is not None:
         from kafkascope.no_match import NoMatch
 
-        no_match = NoMatch(expression)
+        no_match = NoMatch(expression, options.filters.packet)
     nameless = TOPICS.name not in options.filters.columns()  # nobody asked for names
 
     def write(batch: Batch, out: Writable, most: int) -> int:

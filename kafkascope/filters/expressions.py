@@ -28,7 +28,7 @@ class Condition:
     kind: Kind
     comparison: str  # a key of `COMPARISONS`, or EXISTS
     values: tuple[Value, ...]  # times as nanoseconds since 1970
-    asked: str  # by what a person asked for it: an option, or a field and a comparison
+    asked: str  # by what a person asked for it: an option, or a field and a comparison; empty: nobody did
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,8 @@ class _Reader(Transformer[Token, Expression]):
 
     def _number(self, field: Field, found: re.Match[str], token: Token) -> int | float:
         digits, unit = found[1], found[2].lower()
-        number = float(digits) if {".", "e"} & {*digits.lower()} else int(digits)
+        is_whole = digits.lstrip("+-").isdecimal() and len(digits) < 19
+        number = int(digits) if is_whole else float(digits)
         if not unit:
             return number
         name = field.name.lower()
