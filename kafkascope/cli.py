@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kafkascope import __version__
+from kafkascope.other_sniffers import SniffCommand
 
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.packet_window import PacketWindow
 
 NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
+
+LEAST_SNAP = 96  # bytes that headers may take
 
 _FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
 """Words that capture filters begin with."""
@@ -94,6 +97,14 @@ def _top(wanted: bool, debug: bool) -> bool:
     if wanted and debug:
         raise typer.BadParameter("--debug writes lines where --top shows a screen: give one of them")
     return wanted
+
+
+def _list_interfaces(wanted: bool) -> None:
+    if wanted:
+        from kafkascope.sniffer.sources.ring import interfaces
+
+        print(*interfaces(), sep="\n")
+        raise typer.Exit
 
 
 def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
@@ -258,8 +269,8 @@ Examples:
 """
 
 
-@sniff_app.command(help=SNIFF_HELP, no_args_is_help=True)
-@app.command("sniff", help=SNIFF_HELP, no_args_is_help=True)
+@sniff_app.command(cls=SniffCommand, help=SNIFF_HELP, no_args_is_help=True)
+@app.command("sniff", cls=SniffCommand, help=SNIFF_HELP, no_args_is_help=True)
 def sniff(
     read: Annotated[
         list[str] | None,
@@ -391,7 +402,7 @@ def sniff(
     ] = None,
     snap: Annotated[
         int | None,
-        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies.", min=96),
+        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies; 0: all.", min=0),
     ] = None,
     names: Annotated[
         str | None,
@@ -410,6 +421,12 @@ def sniff(
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
+    interfaces: Annotated[
+        bool, typer.Option("-D", callback=_list_interfaces, is_eager=True, help="List interfaces and exit.")
+    ] = False,
+    as_it_is: Annotated[
+        bool, typer.Option("-l", "-n", "-U", help="As it is anyway: lines at once, addresses without names.")
+    ] = False,
     colour: Annotated[
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
     ] = None,
@@ -433,6 +450,8 @@ def sniff(
             f"{filters[0]}: no such file; a filter such as {' '.join(files or ())!r} goes behind -f when listening; "
             "with files there are --port and --host"
         )
+    if snap is not None and 0 < snap < LEAST_SNAP:
+        raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
     sources = (*(read or ()), *(files or ()))
     live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
     live_only |= {"--pid": pid}
@@ -456,7 +475,7 @@ def sniff(
             duration_s=_seconds(duration, "--duration"),
             namespace=_namespace(netns, pid),
             expression=expression or "",
-            snap_bytes=snap,
+            snap_bytes=snap or None,
             write_to=write,
             rotation=Rotation(
                 most_bytes=None if file_size is None else file_size * 1_000_000,
