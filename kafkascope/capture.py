@@ -98,8 +98,10 @@ class Capture(Answering):
         source: str,
         find_packet: Callable[[int], OnePacket] | None = None,
     ) -> None:
-        """spool: the rows of the tables, and of the views of which answers are made; find_packet: as in `packets`, of
-        files that can be read again."""
+        """spool: the rows of the tables, and of the views of which answers are made.
+
+        find_packet: as `packets` has it, where the files can be read again.
+        """
         self._spool = spool
         self._find_packet = find_packet
         self._names = names

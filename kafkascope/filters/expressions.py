@@ -112,7 +112,7 @@ def _reads_bodies(expression: Expression) -> bool:
 
 
 def _mask(condition: Condition, values: pa.Array) -> Bool:
-    ignore_case = bool(condition.field.words)
+    ignore_case = condition.field.is_word
     if condition.comparison == EXISTS:
         nothing = condition.field.nothing
         masks = [pc.is_valid(values) if nothing is None else pc.not_equal(values, nothing)]

@@ -55,10 +55,14 @@ class Field:
     is_host: bool = False  # ports are left out
 
     @property
+    def is_word(self) -> bool:
+        """Whether its values are words of the protocol, whose case does not count."""
+        return not self.path and self.columns[0] in _WORDS
+
+    @property
     def words(self) -> tuple[str, ...]:
-        """All that its values can be, where that is known: words of the protocol, whose case does not count."""
-        known = _WORDS.get(self.columns[0])
-        return () if known is None or self.path else tuple(known())
+        """All that these can be; none of other values."""
+        return tuple(_WORDS[self.columns[0]]()) if self.is_word else ()
 
     @property
     def is_name(self) -> bool:
