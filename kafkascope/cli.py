@@ -311,7 +311,12 @@ def sniff(
     ] = None,
     stats: Annotated[
         str | None,
-        typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
+        typer.Option(
+            "--stats",
+            metavar="[BY,]TIME",
+            help="Count exchanges in spans of time (10s, 1m), instead of them; by api, client, topic, group, broker or "
+            "connection: `client,10s`.",
+        ),
     ] = None,
     top: Annotated[
         bool,
@@ -494,7 +499,8 @@ def sniff(
             groups=groups,
             incidents=incidents,
             alerts=_alerts(alert),
-            stats_s=_seconds(stats, "--stats"),
+            stats_s=_seconds(stats and stats.rpartition(",")[2], "--stats"),
+            stats_by=(stats or "").rpartition(",")[0] or "api",
             top=_top(top, debug),
         ),
         filters=sniff_options.Filters(

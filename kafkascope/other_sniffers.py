@@ -29,7 +29,7 @@ INSTEAD = {
     "-u": "--json and --fields requested have whole times, which are UTC",
     "-x": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
     "-y": "the interface's own link type is taken",
-    "-z": "--stats 10s counts by API, --groups and --incidents tell more; `kafkascope analyze` has it all",
+    "-z": "--stats BY,10s counts by api, client, topic, group, broker or connection; `kafkascope analyze` has it all",
 }
 
 

@@ -51,6 +51,7 @@ class Display:
     incidents: bool = False  # what broke, instead of exchanges
     alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
+    stats_by: str = "api"  # what they are told apart by there
     top: bool = False  # a screen of what goes on, instead of exchanges
 
 
@@ -217,9 +218,13 @@ def _shown(options: SniffOptions) -> EngineOptions:
     if display.stats_s is not None:
         if display.style not in (LINES, JSON) or display.records:
             raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
-        from kafkascope.interval_watch import COLUMNS as STATS_COLUMNS
+        from kafkascope.interval_watch import BY, NEEDED
 
-        needed = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
+        if display.stats_by not in BY:
+            raise WrongUse(f"--stats {display.stats_by},...: exchanges are counted by one of {', '.join(BY)}")
+        needed = (
+            NEEDED | frozenset(BY[display.stats_by].field.columns) | filters.columns() | SEEN_COLUMNS | {"connection"}
+        )
         return replace(least, tables=frozenset({"exchanges"}), exchange_columns=needed)
     if display.top:
         if not options.interfaces and options.files != ("-",):

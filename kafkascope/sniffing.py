@@ -277,7 +277,8 @@ def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting:
     elif display.stats_s is not None:
         from kafkascope import interval_watch
 
-        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options)):
+        by = interval_watch.BY[display.stats_by]
+        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options), by):
             yield partial(_write_entries, [span.lines(as_json) for span in spans])
     else:
         yield from _exchanges(source, options, remark)
