@@ -21,6 +21,7 @@ from kafkascope.out.pipeline import Analysis, AnalysisError
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
+from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files
@@ -67,6 +68,7 @@ def run(
     reveal_secrets: bool,
     secret_names: tuple[str, ...],
     pseudonyms: Pseudonyms | None,
+    window: PacketWindow,
     remark: Remark,
 ) -> int:
     """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
@@ -76,6 +78,7 @@ def run(
         reveal_secrets=reveal_secrets,
         secret_names=secret_names,
         pseudonyms=pseudonyms,
+        window=window,
     )
 
     def here(stop: threading.Event) -> Analysis:

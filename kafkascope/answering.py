@@ -210,7 +210,8 @@ class Answering(ABC):
         return f"<p>{html.escape(self._headline())}</p>{self._answers_html()}{self._contents_html()}"
 
     def _headline(self) -> str:
-        told = " · ".join([safe_text(self.source), *coverage.headline(self.summary)])
+        window = f" ({self.summary['window']['asked_for']})" if "window" in self.summary else ""
+        told = " · ".join([safe_text(self.source) + window, *coverage.headline(self.summary)])
         return told + not_taken_note(self.summary)
 
     @abstractmethod

@@ -6,12 +6,14 @@ import html
 import json
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +25,11 @@ from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.figures import Answer
+from kafkascope.filters.expressions import Expression, columns
+from kafkascope.filters.of_captures import ENDS, passing_of, with_ends
 from kafkascope.out.output import OutputError
 from kafkascope.out.stored import Stored, is_analysis, stored
+from kafkascope.packets import NoSuchPacketError, OnePacket, find_packet
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.remarks import fault_remark
@@ -40,7 +45,9 @@ from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
+from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.spool import Spool
 
@@ -95,6 +102,7 @@ class Capture(Answering):
         """source: what was read."""
         super().__init__(summary, source)
         self._frames: dict[str, Answer] = {}
+        self._find_packet: Callable[[int], OnePacket] | None = None  # as `packets` has it, of files to be read again
 
     @property
     @abstractmethod
@@ -190,6 +198,41 @@ class Capture(Answering):
         bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
         return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
 
+    def filter(self, expression: str) -> Answer:
+        """The exchanges that pass an expression, as ``sniff --filter`` has it; their labels are what `exchange` takes.
+
+        Raises ``filters.language.FilterError``, a ValueError, which says what is wrong and where.
+
+        >>> cap.filter('api == "Fetch" and latency_ms > 100 and topic in (orders, payments)')
+        """
+        from kafkascope.filters.language import parsed
+
+        return Answer.of("exchanges", self.exchanges[self._passing(parsed(expression))])
+
+    def packet(self, n: int) -> list[DecodedExchange]:
+        """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
+
+        The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
+        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
+        """
+        if self._find_packet is None:
+            raise NoSuchPacketError(
+                "packets are looked for in files; this capture came from a pipe, or is what an analysis left"
+            )
+        passing = self._passing(self._find_packet(n).exchanges)
+        return [self.exchange(place) for place in np.flatnonzero(passing).tolist()]
+
+    def _passing(self, wanted: Expression) -> Bool:
+        """Which rows of ``exchanges`` pass."""
+        rows = ordered("exchanges", self.arrow("exchanges"))
+        if not columns(wanted).isdisjoint(ENDS):
+            rows = with_ends(rows, self.arrow("connections"))
+        return passing_of(wanted, rows, self._topic_names())
+
+    @abstractmethod
+    def _topic_names(self) -> Mapping[str, str]:
+        """Names of topics that bodies have by their id alone."""
+
     def _contents_html(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(api['api'])}</td><td>{api['exchanges']}</td><td>{api['errors']}</td>"
@@ -203,10 +246,22 @@ class Capture(Answering):
 class SpooledCapture(Capture):
     """A capture that was read in this process; answers are made when first asked for."""
 
-    def __init__(self, spool: Rows, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
-        """spool: the rows of the tables, and of the views of which answers are made."""
+    def __init__(
+        self,
+        spool: Rows,
+        names: TopicNames,
+        summary: Summary,
+        options: EngineOptions,
+        source: str,
+        find_packet: Callable[[int], OnePacket] | None = None,
+    ) -> None:
+        """spool: the rows of the tables, and of the views of which answers are made.
+
+        find_packet: as `packets` has it, where the files can be read again.
+        """
         super().__init__(summary.result(), source)
         self._spool = spool
+        self._find_packet = find_packet
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
@@ -270,6 +325,9 @@ class SpooledCapture(Capture):
     def _has(self, name: str) -> bool:
         return name in self._wanted
 
+    def _topic_names(self) -> Mapping[str, str]:
+        return self._names.learned()
+
 
 class StoredCapture(Capture):
     """What an analysis left in its directory."""
@@ -296,6 +354,9 @@ class StoredCapture(Capture):
 
     def _has(self, name: str) -> bool:
         return name in self._stored
+
+    def _topic_names(self) -> Mapping[str, str]:
+        return {}  # the tables have them; those inside bodies went with the run
 
 
 def _opened(place: str, options: EngineOptions) -> StoredCapture:
@@ -324,6 +385,9 @@ class _Options(TypedDict, total=False):
     tls_keylog: str | Path | Iterable[str | Path]
     anonymize: str | None
     spool_bytes: int | None
+    since: str | datetime | None
+    until: str | datetime | None
+    packets: str | tuple[int, int] | None
 
 
 @overload
@@ -350,6 +414,9 @@ def read(
     secret_names: Iterable[str] = (),
     tls_keylog: str | Path | Iterable[str | Path] = (),
     anonymize: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    packets: str | tuple[int, int] | None = None,
     spool_bytes: int | None = None,
 ) -> Capture | SparkCapture:
     """Read captures (files, directories, globs) into tables, or open the directory that ``kafkascope analyze`` wrote.
@@ -369,6 +436,11 @@ def read(
 
     anonymize is a key: names, addresses and contents are replaced by pseudonyms, the same ones for the same key.
 
+    With since, until and packets only these packets are looked at, as if the capture began and ended there: what was
+    told before is not known, and a connection may begin in the middle. Times are UTC: ``"2026-11-21T05:57:16.5"``,
+    ``"05:57:16"`` of the day on which the capture begins, or ``"+30s"`` from its first packet; until is not included.
+    packets are numbers as in Wireshark, ``(100, 200)`` or ``"100-"``; rows keep them. ValueError if they are none.
+
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
@@ -385,6 +457,7 @@ def read(
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
         pseudonyms=Pseudonyms(anonymize) if anonymize else None,
+        window=PacketWindow.of(since, until, packets),
     )
     if spark is None and len(paths) == 1 and is_analysis(paths[0]):
         return _opened(paths[0], options)
@@ -405,8 +478,14 @@ def read(
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
+    summary.window, summary.left_out = str(options.window) or None, reading.left_out
     summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-    return SpooledCapture(spool, reading.topic_names, summary, options, ", ".join(paths))
+    contents = reading.capture.contents
+    again = partial(
+        find_packet, paths=[*contents], joined=reading.joined, expected=contents, pseudonyms=options.pseudonyms
+    )
+    source = ", ".join(paths)
+    return SpooledCapture(spool, reading.topic_names, summary, options, source, None if reading.is_stream else again)

@@ -17,12 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kafkascope import __version__
+from kafkascope.other_sniffers import SniffCommand
 
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
+    from kafkascope.filters.expressions import Expression
     from kafkascope.metrics import Place
+    from kafkascope.sniffer.packet_window import PacketWindow
 
-NOTHING_READ = 1  # exit status
+NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
+
+LEAST_SNAP = 96  # bytes that headers may take
 
 _FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
 """Words that capture filters begin with."""
@@ -94,6 +99,14 @@ def _top(wanted: bool, debug: bool) -> bool:
     return wanted
 
 
+def _list_interfaces(wanted: bool) -> None:
+    if wanted:
+        from kafkascope.sniffer.sources.ring import interfaces
+
+        print(*interfaces(), sep="\n")
+        raise typer.Exit
+
+
 def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
     if file is None and broker is None:
         return {}
@@ -136,6 +149,27 @@ def _secret_names(values: list[str] | None) -> tuple[str, ...]:
         return checked_names(values or [])
     except ValueError as error:
         raise typer.BadParameter(f"--secret-name {error}") from error
+
+
+def _window(since: str | None, until: str | None, packets: str | None) -> PacketWindow:
+    from kafkascope.sniffer.packet_window import PacketWindow
+
+    try:
+        return PacketWindow.of(since, until, packets)
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
+
+
+def _expression(text: str | None) -> Expression | None:
+    if text is None:
+        return None
+    from kafkascope.filters.language import FilterError, parsed
+
+    try:
+        return parsed(text)
+    except FilterError as error:
+        remark(f"--filter: {error}")
+        raise typer.Exit(WRONG_USE) from None
 
 
 def _pseudonyms(key: str | None) -> Pseudonyms | None:
@@ -207,6 +241,25 @@ DebugOption = Annotated[
     ),
 ]
 
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
+        "day on which the capture begins, or +30s from its first packet.",
+    ),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
+]
+PacketsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
+    ),
+]
+
 SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
 
 Examples:
@@ -224,8 +277,8 @@ Examples:
 """
 
 
-@sniff_app.command(help=SNIFF_HELP, no_args_is_help=True)
-@app.command("sniff", help=SNIFF_HELP, no_args_is_help=True)
+@sniff_app.command(cls=SniffCommand, help=SNIFF_HELP, no_args_is_help=True)
+@app.command("sniff", cls=SniffCommand, help=SNIFF_HELP, no_args_is_help=True)
 def sniff(
     read: Annotated[
         list[str] | None,
@@ -269,7 +322,12 @@ def sniff(
     ] = None,
     stats: Annotated[
         str | None,
-        typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
+        typer.Option(
+            "--stats",
+            metavar="[BY,]TIME",
+            help="Count exchanges in spans of time (10s, 1m), instead of them; by api, client, topic, group, broker or "
+            "connection: `client,10s`.",
+        ),
     ] = None,
     top: Annotated[
         bool,
@@ -294,9 +352,34 @@ def sniff(
         list[str] | None,
         typer.Option("--host", metavar="ADDRESS", help="Only connections of this host; may be repeated."),
     ] = None,
+    connection: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--connection",
+            metavar="N|ADDRESS:PORT",
+            help="Only this connection, by its number (`conn=` of -v), or those of this end; may be repeated.",
+        ),
+    ] = None,
+    packet: Annotated[
+        int | None,
+        typer.Option(
+            "--packet", metavar="N", help="Only exchanges that this packet of the file is part of, whole.", min=1
+        ),
+    ] = None,
     errors: Annotated[bool, typer.Option("--errors", help="Only exchanges with an error code, or damaged.")] = False,
     slower_than: Annotated[
         float | None, typer.Option("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "-Y",
+            "--filter",
+            metavar="EXPR",
+            help="Only exchanges that pass: `api == Fetch and latency_ms > 100`, `topic in (a, b) or error`, "
+            '`request.groupId contains "shop"`, `client_id matches "^c[0-9]"`, `not exists issue`. Names are those of '
+            "columns and of fields of bodies; any of several values will do.",
+        ),
     ] = None,
     count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
     duration: Annotated[
@@ -335,7 +418,7 @@ def sniff(
     ] = None,
     snap: Annotated[
         int | None,
-        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies.", min=96),
+        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies; 0: all.", min=0),
     ] = None,
     names: Annotated[
         str | None,
@@ -348,9 +431,18 @@ def sniff(
     user: Annotated[
         str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
+    interfaces: Annotated[
+        bool, typer.Option("-D", callback=_list_interfaces, is_eager=True, help="List interfaces and exit.")
+    ] = False,
+    as_it_is: Annotated[
+        bool, typer.Option("-l", "-n", "-U", help="As it is anyway: lines at once, addresses without names.")
+    ] = False,
     colour: Annotated[
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
     ] = None,
@@ -374,17 +466,23 @@ def sniff(
             f"{filters[0]}: no such file; a filter such as {' '.join(files or ())!r} goes behind -f when listening; "
             "with files there are --port and --host"
         )
+    if snap is not None and 0 < snap < LEAST_SNAP:
+        raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
     sources = (*(read or ()), *(files or ()))
     live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
     live_only |= {"--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
+    if iface and (given := [name for name, value in files_only.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
     if write is None and (file_size or file_time or file_count):
         raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
     if file_count and not (file_size or file_time):
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    whole = tree or (packet is not None and not verbose)
     asked = sniff_options.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
@@ -393,7 +491,7 @@ def sniff(
             duration_s=_seconds(duration, "--duration"),
             namespace=_namespace(netns, pid),
             expression=expression or "",
-            snap_bytes=snap,
+            snap_bytes=snap or None,
             write_to=write,
             rotation=Rotation(
                 most_bytes=None if file_size is None else file_size * 1_000_000,
@@ -403,7 +501,7 @@ def sniff(
         ),
         user=user,
         display=sniff_options.Display(
-            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree or as_hex, verbose=verbose),
+            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=whole or as_hex, verbose=verbose),
             as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
@@ -413,7 +511,8 @@ def sniff(
             groups=groups,
             incidents=incidents,
             alerts=_alerts(alert),
-            stats_s=_seconds(stats, "--stats"),
+            stats_s=_seconds(stats and stats.rpartition(",")[2], "--stats"),
+            stats_by=(stats or "").rpartition(",")[0] or "api",
             top=_top(top, debug),
         ),
         filters=sniff_options.Filters(
@@ -422,9 +521,13 @@ def sniff(
             groups=frozenset(group or ()),
             client_ids=frozenset(client_id or ()),
             hosts=frozenset(host or ()),
+            connections=frozenset(connection or ()),
             errors=errors,
             slower_than_ms=slower_than,
+            where=_expression(where),
         ),
+        window=_window(since, until, packets),
+        packet=packet,
         ports=_ports(port),
         decode_as=_ports(decode_as),
         key_logs=tuple(tls_keylog or ()),
@@ -480,6 +583,9 @@ def analyze(
     partitions: Annotated[
         int | None, typer.Option("--partitions", metavar="N", help="Number of tasks that decode.", min=1)
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
@@ -528,6 +634,7 @@ def analyze(
             reveal_secrets=show_secrets,
             secret_names=_secret_names(secret_name),
             pseudonyms=_pseudonyms(anonymize),
+            window=_window(since, until, packets),
             remark=remark,
         )
     )
@@ -590,6 +697,9 @@ def report(
             help="Where to write; `-` is standard output. Default: OUT/report.html; FILE.report.html of a capture.",
         ),
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     tls_keylog: KeyLogOption = None,
     anonymize: AnonymizeOption = None,
 ) -> None:
@@ -611,7 +721,12 @@ def report(
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
     session = SessionOptions(key_logs=tuple(tls_keylog or ()))
-    options = EngineOptions(tables=WITHOUT_RECORDS, session=session, pseudonyms=_pseudonyms(anonymize))
+    options = EngineOptions(
+        tables=WITHOUT_RECORDS,
+        session=session,
+        pseudonyms=_pseudonyms(anonymize),
+        window=_window(since, until, packets),
+    )
     raise typer.Exit(reporting.run(out, form, file, remark, options))
 
 

@@ -26,13 +26,16 @@ from kafkascope.reports.columns.remarks import (
     tls_remark,
     tls_talk_remark,
     unreadable_remark,
+    window_text,
 )
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
+from kafkascope.reports.columns.words import day_and_clock
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
 from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, CAPTURE_NOT_WRITTEN, ISSUE_KINDS, KERNEL_DROPS
 from kafkascope.seen import Seen
+from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
@@ -167,6 +170,7 @@ class Reading:
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
+        self.left_out = 0  # packets read so far that are not in the window
 
     @property
     def topic_names(self) -> TopicNames:
@@ -198,7 +202,7 @@ class Reading:
             yield Batch({"issues": issue_table(rows, self._options.origins)}, {})
 
     def _completed(self) -> Iterator[Completed]:
-        for dissected in ahead(map(dissect, self.capture)):
+        for dissected in ahead(map(dissect, self._in_window())):
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
@@ -207,8 +211,17 @@ class Reading:
             yield self._engine.take(dissected.segments)
         yield from self._engine.last()
 
+    def _in_window(self) -> Iterator[Packets]:
+        for packets in self.capture:
+            inside = self._options.window.bounds(self.capture.first_time).cut(packets)
+            self.left_out += len(packets.number) - len(inside.number)
+            yield inside
+
     def look_ahead(self) -> None:
-        """Learn the names of topics that only a later part of the files tells; once, and never of a stream."""
+        """Learn the names of topics that only another part of the files tells; once, and never of a stream.
+
+        Packets outside of the window tell them too.
+        """
         if not self._names_ahead:
             return
         self._names_ahead = False
@@ -228,8 +241,8 @@ class Reading:
 
     @property
     def packets(self) -> int:
-        """Packets read so far, each once, also if several files have it."""
-        return sum(file.packets for file in self.capture.files) - self.copies
+        """Packets read so far that are in the window, each once, also if several files have it."""
+        return sum(file.packets for file in self.capture.files) - self.left_out - self.copies
 
     @property
     def copies(self) -> int:
@@ -270,13 +283,20 @@ class Reading:
         if self.copies:
             yield f"{counted(self.copies, 'packet')} that several files have are counted once"
         yield from _unread(self._engine, self._options)
+        if not self._options.window.is_everything:
+            yield window_text(self._options.window, self.left_out)
         if not self.packets:
-            yield f"{', '.join(self._paths)}: no packets"
+            yield f"{', '.join(self._paths)}: no packets{self._outside() if self.left_out else ''}"
         elif not self._engine.exchanges:
             protocols: Counter[str] = Counter()
             for (_, protocol), count in self._engine.connections.items():
                 protocols[protocol] += count
             yield no_kafka(self.packets, protocols, self.other, self._options.session.ports)
+
+    def _outside(self) -> str:
+        times = [time for file in self.capture.files for time in (file.first_time, file.last_time) if time is not None]
+        span = f"; they are of {day_and_clock(min(times))} to {day_and_clock(max(times))}" if times else ""
+        return f" in the window{span}"
 
     def _place(self, issue: Issue) -> str:
         """Where an issue was met: file and number of the packet in it, unless its detail says so."""

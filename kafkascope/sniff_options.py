@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kafkascope.decoders.schema import apis
 from kafkascope.engine import EngineOptions
+from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
+from kafkascope.filters.fields import COLUMNS, Kind
 from kafkascope.reports.rows.frames import FRAMES
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.seen import COLUMNS as SEEN_COLUMNS
+from kafkascope.sniffer.packet_window import EVERYTHING, PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.live_options import LiveOptions
@@ -22,6 +22,7 @@ from kafkascope.sniffer.sources.live_options import LiveOptions
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
+    from kafkascope.packets import OnePacket
 
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
@@ -52,6 +53,7 @@ class Display:
     incidents: bool = False  # what broke, instead of exchanges
     alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
+    stats_by: str = "api"  # what they are told apart by there
     top: bool = False  # a screen of what goes on, instead of exchanges
 
 
@@ -64,18 +66,40 @@ class Filters:
     groups: frozenset[str] = frozenset()
     client_ids: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+    connections: frozenset[str] = frozenset()  # by number, or an end of theirs: address:port
+    packet: OnePacket | None = None  # that is part of them
     errors: bool = False
     slower_than_ms: float | None = None
 
+    where: Expression | None = None
+
+    @property
+    def expression(self) -> Expression | None:
+        """All of them as one; None if none is set."""
+        names = {"api": self.apis, "topic": self.topics, "group": self.groups, "client_id": self.client_ids}
+        found: list[Expression] = [
+            Condition(COLUMNS[name], Kind.TEXT, "==", tuple(sorted(wanted)), f"--{name.replace('_', '-')}")
+            for name, wanted in (names | {"host": self.hosts}).items()
+            if wanted
+        ]
+        if self.slower_than_ms is not None:
+            latency = COLUMNS["latency_ms"]
+            found.append(Condition(latency, Kind.NUMBER, ">", (self.slower_than_ms,), "--slower-than"))
+        if self.errors:
+            wrong = (Condition(COLUMNS[name], Kind.TEXT, EXISTS, (), "--errors") for name in ("error", "issue"))
+            found.append(Either(tuple(wrong)))
+        if self.connections:
+            found.append(Either(tuple(map(_of_connection, sorted(self.connections)))))
+        if self.packet is not None:
+            found.append(self.packet.exchanges)
+        if self.where is not None:
+            found.append(self.where)
+        return All(tuple(found)) if found else None
+
     def columns(self) -> frozenset[str]:
         """Columns of the exchanges table that the filters look at."""
-        needed = {"api"} if self.apis else set()
-        needed |= {"group_id"} if self.groups else set()
-        needed |= {"client_id"} if self.client_ids else set()
-        needed |= {"error_code", "issue"} if self.errors else set()
-        needed |= {"latency_ms"} if self.slower_than_ms is not None else set()
-        needed |= {"topics"} if self.topics else set()
-        return frozenset(needed)
+        expression = self.expression
+        return frozenset() if expression is None else columns(expression)
 
     def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
         """Filters for what has pseudonyms, where these name what has not."""
@@ -83,50 +107,24 @@ class Filters:
         def of(names: frozenset[str]) -> frozenset[str]:
             return frozenset(map(pseudonyms.name, names))
 
+        def of_end(connection: str) -> str:
+            host, colon, port = connection.rpartition(":")
+            return f"{pseudonyms.name(host)}{colon}{port}" if host else connection
+
         return replace(
             self,
             topics=of(self.topics),
             groups=of(self.groups),
             client_ids=of(self.client_ids),
             hosts=of(self.hosts),
+            connections=frozenset(map(of_end, self.connections)),
+            where=None if self.where is None else renamed(self.where, pseudonyms.name),
         )
 
-    def names(self) -> dict[str, frozenset[str]]:
-        """What is asked for by name, by option."""
-        return {
-            "--api": self.apis,
-            "--topic": self.topics,
-            "--group": self.groups,
-            "--client-id": self.client_ids,
-            "--host": self.hosts,
-        }
-
     def choose(self, exchanges: pa.Table) -> pa.Table:
-        """Those that pass."""
-        masks = []
-        if self.apis:
-            masks.append(_among(pc.utf8_lower(exchanges["api"]), {api.lower() for api in self.apis}))
-        for column, values in (("group_id", self.groups), ("client_id", self.client_ids)):
-            if values:
-                masks.append(_among(exchanges[column], values))
-        if self.hosts:
-            hosts = [pc.replace_substring_regex(exchanges[side], r":\d+$", "") for side in ("client", "broker")]
-            masks.append(pc.or_(*(_among(host, self.hosts) for host in hosts)))
-        if self.topics:
-            wanted = pa.array(sorted(self.topics))
-            named = exchanges["topics"].combine_chunks()
-            hits = pc.is_in(named.flatten(), wanted).to_numpy(zero_copy_only=False)
-            rows = pc.list_parent_indices(named).to_numpy()
-            masks.append(pa.array(np.bincount(rows[hits], minlength=len(exchanges)) > 0))
-        if self.errors:
-            code = pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0)
-            masks.append(pc.or_(code, pc.is_valid(exchanges["issue"])))
-        if self.slower_than_ms is not None:
-            masks.append(pc.fill_null(pc.greater(exchanges["latency_ms"], self.slower_than_ms), False))
-        for mask in masks:
-            if len(masks) > 1:
-                masks[0] = pc.and_(masks[0], mask)
-        return exchanges.filter(masks[0]) if masks else exchanges
+        """Those that pass, of exchanges with client and broker."""
+        expression = self.expression
+        return exchanges if expression is None else exchanges.filter(pa.array(passing(expression, exchanges)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +137,8 @@ class SniffOptions:
     user: str | None = None  # whom to become when the interfaces are open
     display: Display = Display()
     filters: Filters = Filters()
+    window: PacketWindow = EVERYTHING  # of packets in files
+    packet: int | None = None  # number of the one whose exchanges are wanted
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
     key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
@@ -147,6 +147,12 @@ class SniffOptions:
     topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
     metrics: Place | None = None  # where Prometheus may ask for them
     pseudonyms: Pseudonyms | None = None
+
+
+def _of_connection(given: str) -> Expression:
+    if given.isdecimal() and len(given) < 19:
+        return Condition(COLUMNS["connection"], Kind.NUMBER, "==", (int(given),), "--connection")
+    return Condition(COLUMNS["endpoint"], Kind.TEXT, "==", (given,), "--connection")
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -170,13 +176,11 @@ def engine_options(options: SniffOptions) -> EngineOptions:
 
 
 def _check_api(name: str) -> None:
-    known = [api.name for api in apis().values()]
-    if name.lower() in map(str.lower, known):
-        return
-    from kafkascope.no_match import nearest
+    known = COLUMNS["api"].words
+    if name.lower() not in map(str.lower, known):
+        from kafkascope.reports.columns.nearest import near_ones
 
-    near = nearest(name, known)
-    raise WrongUse(f"--api {name}: there is no such API{'; near are ' if near else ''}{', '.join(near)}")
+        raise WrongUse(f"--api {name}: there is no such API{near_ones(name, known)}")
 
 
 def _shown(options: SniffOptions) -> EngineOptions:
@@ -189,6 +193,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
         secret_names=options.secret_names,
         topic_names=options.topic_names,
         pseudonyms=options.pseudonyms,
+        window=options.window,
         views=frozenset(),
     )
     if display.alerts and not display.incidents:
@@ -215,10 +220,14 @@ def _shown(options: SniffOptions) -> EngineOptions:
     if display.stats_s is not None:
         if display.style not in (LINES, JSON) or display.records:
             raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
-        from kafkascope.interval_watch import COLUMNS as STATS_COLUMNS
+        from kafkascope.interval_watch import BY, NEEDED
 
-        columns = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
-        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=columns)
+        if display.stats_by not in BY:
+            raise WrongUse(f"--stats {display.stats_by},...: exchanges are counted by one of {', '.join(BY)}")
+        needed = (
+            NEEDED | frozenset(BY[display.stats_by].field.columns) | filters.columns() | SEEN_COLUMNS | {"connection"}
+        )
+        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=needed)
     if display.top:
         if not options.interfaces and options.files != ("-",):
             raise WrongUse("--top goes with an interface or standard input (-r -); of files `kafkascope analyze` tells")
@@ -238,19 +247,15 @@ def _shown(options: SniffOptions) -> EngineOptions:
             "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
         )
     if display.style == FIELDS:
-        columns = frozenset(display.fields)
+        shown = frozenset(display.fields)
     elif display.style in (JSON, TREE):
-        columns = frozenset(known)
+        shown = frozenset(known)
         if display.style == TREE:
-            columns |= {field.name for field in FRAMES}
+            shown |= {field.name for field in FRAMES}
     else:
-        columns = _LINE_COLUMNS | {"topics"}
+        shown = _LINE_COLUMNS | {"topics"}
     return replace(
         least,
         tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
-        exchange_columns=columns | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
+        exchange_columns=shown | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
     )
-
-
-def _among(values: Any, wanted: Iterable[str]) -> Any:
-    return pc.is_in(values, pa.array(sorted(wanted), pa.string()))

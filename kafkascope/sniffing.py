@@ -23,9 +23,12 @@ from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
 from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.sniff_options import JSON, TREE, Filters, SniffOptions, WrongUse, engine_options
+from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import is_stream
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
@@ -52,10 +55,15 @@ def run(options: SniffOptions, remark: Remark) -> int:
     if options.pseudonyms is not None:
         options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
     try:
+        if options.packet is not None:
+            options = _with_packet(options, options.packet)
         of_engine = engine_options(options)
     except WrongUse as error:
         remark(str(error))
         return WRONG_USE
+    except SourceError as error:
+        remark(str(error))
+        return INCOMPLETE
     # A stream of our own: with PYTHONUNBUFFERED Python's has no buffer, and a signal would end a write halfway.
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
@@ -73,6 +81,19 @@ def run(options: SniffOptions, remark: Remark) -> int:
         # The reader has gone (`| head`): let nothing be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _with_packet(options: SniffOptions, number: int) -> SniffOptions:
+    """Options for the exchanges that a packet is part of."""
+    from kafkascope.packets import NoSuchPacketError, find_packet
+
+    if any(map(is_stream, options.files)):
+        raise WrongUse("--packet looks for it in files first: write what comes from a pipe to one")
+    try:
+        found = find_packet(number, options.files, compare_files(options.files), pseudonyms=options.pseudonyms)
+    except NoSuchPacketError as error:
+        raise WrongUse(f"--packet: {error}") from error
+    return replace(options, filters=replace(options.filters, packet=found))
 
 
 def _sniff(
@@ -257,7 +278,8 @@ def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting:
     elif display.stats_s is not None:
         from kafkascope import interval_watch
 
-        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options)):
+        by = interval_watch.BY[display.stats_by]
+        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options), by):
             yield partial(_write_entries, [span.lines(as_json) for span in spans])
     else:
         yield from _exchanges(source, options, remark)
@@ -271,16 +293,17 @@ def _write_entries(entries: Sequence[bytes], out: Writable, most: int) -> int:
 def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterator[Write]:
     """Batches of exchanges; at the end it is said if filters let none through, and what they may have meant."""
     no_match: NoMatch | None = None
-    if options.filters != Filters():
+    expression = options.filters.expression
+    if expression is not None:
         from kafkascope.no_match import NoMatch
 
-        no_match = NoMatch(options.filters.names())
+        no_match = NoMatch(expression, options.filters.packet)
     trees: Trees | None = None
     if options.display.style == TREE:
         from kafkascope.exchange_trees import Trees
 
         trees = Trees(options, source.topic_names)
-    nameless = False
+    nameless = TOPICS.name not in options.filters.columns()  # nobody asked for names
 
     def write(batch: Batch, out: Writable, most: int) -> int:
         count, faults = write_exchanges(batch, options, out, most, trees)
@@ -290,7 +313,7 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
         return count
 
     for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
-        if not nameless and options.filters.topics and (nameless := are_nameless(batch)):
+        if not nameless and (nameless := are_nameless(batch)):
             remark(_NAMELESS)
         if trees is not None:
             trees.observe(batch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,18 @@ class Packets:
     captured: I32  # bytes of the packet in data
     original: I32  # bytes of the packet on the wire
     link_type: I32  # LINKTYPE_ value of its interface
+
+    def rows(self, rows: Any) -> Packets:
+        """Some of them: a slice, a mask or places."""
+        return Packets(
+            self.data,
+            self.number[rows],
+            self.at[rows],
+            self.start[rows],
+            self.captured[rows],
+            self.original[rows],
+            self.link_type[rows],
+        )
 
 
 @dataclass(frozen=True, slots=True)

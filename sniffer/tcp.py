@@ -465,7 +465,8 @@ def _time(at: int) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def _address(high: int, low: int) -> str:
+def host_of(high: int, low: int) -> str:
+    """An address as `Segments` have it, as people write it."""
     if not high and low >> 32 == 0xFFFF:  # an IPv4 address (::ffff:0:0/96), as most are
         return f"{low >> 24 & 255}.{low >> 16 & 255}.{low >> 8 & 255}.{low & 255}"
     address = IPv6Address(high << 64 | low)
@@ -487,7 +488,7 @@ def _fares(flows: NDArray[np.void]) -> list[Fares]:
 
 def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
     first = row["first_side"]
-    addresses = [_address(row["high_0"], row["low_0"]), _address(row["high_1"], row["low_1"])]
+    addresses = [host_of(row["high_0"], row["low_0"]), host_of(row["high_1"], row["low_1"])]
     ports = [row["ports"] >> 16, row["ports"] & 0xFFFF]
     packets = [row["packets_0"], row["packets_1"]]
     payload = [row["bytes_0"], row["bytes_1"]]

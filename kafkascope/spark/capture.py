@@ -6,7 +6,7 @@ import html
 import posixpath
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from pyarrow import fs
 
 from kafkascope.answering import Answering, why_not
 from kafkascope.engine import EngineOptions
+from kafkascope.filters.expressions import columns
+from kafkascope.filters.of_captures import END_COLUMNS, ENDS, passing_of, with_ends
 from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
@@ -45,6 +47,7 @@ class SparkCapture(Answering):
         super().__init__(analysis.summary.result(), source)
         self._tables = tables
         self._stored = stored
+        self._topic_names = dict(analysis.topic_names)
         self.rows = dict(analysis.rows)
 
     def table(self, name: str) -> DataFrame:
@@ -65,6 +68,26 @@ class SparkCapture(Answering):
         """One table as its files; KeyError as for table()."""
         self.table(name)
         return self._stored[name]
+
+    def filter(self, expression: str) -> DataFrame:
+        """The exchanges that pass an expression, as `Capture.filter` has them; Spark's tasks choose them."""
+        from kafkascope.filters.language import parsed
+
+        wanted, names = parsed(expression), self._topic_names
+        rows = self.table("exchanges")
+        schema = rows.schema
+        needs_ends = not columns(wanted).isdisjoint(ENDS)
+        if needs_ends:
+            rows = rows.join(self.table("connections").select("connection", *END_COLUMNS), "connection", "left")
+
+        def choose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                joined = pa.table(batch)
+                exchanges = joined.select(schema.names)
+                passed = passing_of(wanted, with_ends(exchanges, joined) if needs_ends else exchanges, names)
+                yield from exchanges.filter(pa.array(passed)).to_batches()
+
+        return rows.mapInArrow(choose, schema)
 
     def _has(self, name: str) -> bool:
         return name in self._tables
