@@ -1,6 +1,6 @@
 # `make help` explains the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench bench-compare profile docs schemas lock golden
+.PHONY: help setup setup-test kernels lint demo test check check-deep accuracy bench bench-compare profile soak docs schemas lock golden
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 JAVA_HOME := $(or $(JAVA_HOME),$(shell readlink -f "$$(command -v java)" 2>/dev/null | sed 's,/bin/java$$,,'))
@@ -55,6 +55,9 @@ bench-compare: setup-test  ## speed against the commit before, in turns; fails i
 
 profile: setup-test  ## where the time of a small capture goes, by stage: the first line, an analysis here and on Spark
 	$(PY) benchmarks/stages.py
+
+soak: setup-test  ## half an hour live under load and faults, as root: memory flat, nothing missed that the kernel delivered
+	$(PY) -m tools.soak
 
 docs: setup  ## the reference documentation as a site in out/site: its own environment in .venv-docs, warnings are errors
 	@tools/setup.sh docs

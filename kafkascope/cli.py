@@ -627,6 +627,23 @@ def warm() -> None:
 
 
 @app.command()
+def doctor(
+    interface: Annotated[
+        str | None, typer.Option("--iface", "-i", metavar="NAME", help="This interface (default: all that are up).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Say what would work on this machine and what not, and how to mend it.
+
+    Looks at Python and packages, compiled kernels, Java, disk and memory, rights to capture, the clock, and at
+    interfaces: whether they are up, what they merge, what they dropped. Status 1 if something is broken.
+    """
+    from kafkascope import doctor as checking
+
+    raise typer.Exit(checking.run(interface, as_json=as_json, write=print))
+
+
+@app.command()
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
     api: Annotated[

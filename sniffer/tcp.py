@@ -376,12 +376,12 @@ class Connections:
         freed = int(totals["freed_bytes"][0])
         if 2 * freed > self._filled + LEAST_HELD:
             live = np.empty(2 * (self._filled - freed) + fresh, np.uint8)
-            self._filled = reassembly.hold(pieces, slots, False, self._held, live, 0)
+            self._filled = reassembly.hold(pieces, slots, False, _read_only(self._held), live, 0)
             self._held = live
             totals["freed_bytes"] = 0
         if fresh:
             self._held = _grown(self._held, self._filled + fresh)
-            self._filled = reassembly.hold(pieces, slots, True, data, self._held, self._filled)
+            self._filled = reassembly.hold(pieces, slots, True, _read_only(data), self._held, self._filled)
 
     def _keep_firsts(self, data: U8) -> None:
         """Copy the first copies of bytes that may come again out of the batch."""

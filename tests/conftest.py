@@ -20,8 +20,10 @@ settings.register_profile("quick", settings.get_profile("any"), max_examples=60)
 settings.register_profile("deep", settings.get_profile("any"), max_examples=3000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-# Shells start what runs in the background with SIGINT ignored, which all processes that tests start would inherit.
+# Shells start what runs in the background with SIGINT ignored, nohup with SIGHUP, which all processes that tests start
+# would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A fault of ours ends the test that meets it, also in the processes that tests start: commands, tasks of Spark.
 os.environ[RAISE_FAULTS] = "1"

@@ -42,6 +42,9 @@ from kafkascope.temporary import TemporaryDirectory
 
 _SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
+_MOST_TASKS = (
+    4_000  # each of one job leaves a block for each of the next: with more, blocks are too small to be fetched
+)
 _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
 _INDEXED_HERE_BYTES = 8 << 20  # of files on this machine: a job of their own would take longer
@@ -247,7 +250,8 @@ class _Run(Pipeline):
         """Cut packets into parcels by connection, and decode them; of more bytes than that tasks hand records on."""
         staging, into = self.staging, self._work.partitions or self._enough_partitions()
         options = replace(self.options, records_here=records_here)
-        groups = grouped(self._splits, lambda split: split.end - split.begin, self._work.split_bytes) or [[]]
+        enough = max(self._work.split_bytes, -(-sum(map(_bytes, self._splits)) // _MOST_TASKS))
+        groups = grouped(self._splits, _bytes, enough) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
         read_all, write_tables = tasks.read_all, tasks.write_tables
@@ -312,8 +316,9 @@ class _Run(Pipeline):
             yield tasks.answer_of(row.answer)
 
     def _enough_partitions(self) -> int:
-        size = sum((split.end - split.begin) * (_COMPRESSION if split.is_compressed else 1) for split in self._splits)
-        return max(min(self._cores(), -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
+        size = sum(_bytes(split) * (_COMPRESSION if split.is_compressed else 1) for split in self._splits)
+        wanted = max(min(self._cores(), -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
+        return min(wanted, _MOST_TASKS)
 
     def _cores(self) -> int:
         return 1 if is_remote(self._session) else int(self._session.sparkContext.defaultParallelism)
@@ -357,6 +362,10 @@ def captured(splits: Sequence[Split]) -> list[CapturedFile]:
         captured_file(one[0].path, one[0].first_number, sum(split.packets for split in one), one[0].content.size)
         for one in of_files
     ]
+
+
+def _bytes(split: Split) -> int:
+    return split.end - split.begin
 
 
 def _grown(splits: Sequence[Split]) -> Iterator[Issue]:

@@ -314,10 +314,10 @@ following.run(captures, out, options=EngineOptions(), once=True, remark=print)
     ("owner", "name", "count", "when"),
     [
         ("Engine", "feed", 2, "after"),  # a file is half taken
-        ("Output", "commit", 2, "before"),
+        pytest.param("Output", "commit", 2, "before", marks=pytest.mark.deep),
         ("Output", "_move_parts", 2, "after"),  # amid a commit
-        ("Output", "_end", 3, "before"),  # what was made is in place, staging still there
-        ("Output", "_end", 3, "after"),
+        pytest.param("Output", "_end", 3, "before", marks=pytest.mark.deep),  # all is in place, staging still there
+        pytest.param("Output", "_end", 3, "after", marks=pytest.mark.deep),
     ],
 )
 def test_killed_at_any_step_it_loses_and_doubles_nothing(

@@ -111,7 +111,7 @@ def test_a_look_leaves_the_engine_as_it_was() -> None:
 def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
     pipe, whole = tmp_path / "pipe", gzip.decompress(Path(KILLED).read_bytes())
     os.mkfifo(pipe)
-    chunks = [whole[begin : begin + 50_000] for begin in range(0, len(whole), 50_000)]
+    chunks = [whole[begin : begin + 100_000] for begin in range(0, len(whole), 100_000)]
     opened: queue.Queue[Reading] = queue.Queue()
     written: list[int] = []
 

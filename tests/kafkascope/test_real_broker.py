@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,39 +17,13 @@ import pytest
 
 from tests.needs import lacks, needs, needs_root
 from tests.patience import PATIENCE_S
+from tools.real_broker import NoJarsError, RealBroker
 
-RELEASE = "4.3.1"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 30  # of each codec
 BIN = Path(sys.executable).parent
-# Jars are kept between runs: they are 100 MB.
-JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kafkascope" / f"kafka-{RELEASE}"
-
-POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>kafkascope</groupId><artifactId>jars</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{RELEASE}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>1.7.36</version></dependency>
-</dependencies></project>"""
 
 pytestmark = pytest.mark.deep
-
-
-@pytest.fixture(scope="module")
-def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    needs_root()
-    needs("java")
-    if not JARS.exists():
-        needs("mvn")
-        project = tmp_path_factory.mktemp("jars")
-        (project / "pom.xml").write_text(POM)
-        fetched = project / "jars"
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
-        done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-        if done.returncode:
-            lacks(f"Maven cannot fetch Kafka {RELEASE}: {done.stdout.strip()[-300:]}")
-        JARS.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(fetched, JARS)
-    return JARS
 
 
 def free_ports(count: int) -> list[int]:
@@ -63,44 +35,23 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture
-def broker(jars: Path, tmp_path: Path) -> Iterator[int]:
+def broker(tmp_path: Path) -> Iterator[int]:
     """The port of a broker that answers."""
     from confluent_kafka.admin import AdminClient
 
+    needs_root()
+    needs("java")
     port, controller = free_ports(2)
-    settings = {
-        "node.id": 1,
-        "process.roles": "broker,controller",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": tmp_path / "data",
-        "offsets.topic.replication.factor": 1,
-        "offsets.topic.num.partitions": 1,
-        "num.partitions": 4,
-        "group.initial.rebalance.delay.ms": 0,
-    }
-    properties = tmp_path / "server.properties"
-    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    storage = ["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(properties)]
-    done = subprocess.run([*java, *storage], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    log = tmp_path / "broker.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=output, stderr=output)
+    one = RealBroker(tmp_path, port, controller)
     try:
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
-        assert admin.list_topics(timeout=PATIENCE_S).brokers, log.read_text()[-3000:]
-        yield port
+        one.start()
+        admin = AdminClient({"bootstrap.servers": one.address, "log_level": 0})
+        assert admin.list_topics(timeout=PATIENCE_S).brokers, one.log.read_text()[-3000:]
+        yield one.port
+    except NoJarsError as error:
+        lacks(str(error))
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        one.stop()
 
 
 def until(condition: Any, *polled: Any) -> None:

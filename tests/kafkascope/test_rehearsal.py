@@ -24,6 +24,7 @@ CAPTURES = (
     "clients_admin/capture.pcap",
     "kip848/capture.pcap",
     "mixed-versions/capture.pcap",
+    "net_capture_drops/capture.pcap",
     "net_odd_tcp/capture.pcap",
     "rolling-restart/capture-k1.pcap.gz",
 )
@@ -48,8 +49,11 @@ from numba.core.dispatcher import Dispatcher
 from kafkascope import sniff_options, sniffing
 from kafkascope.reading import Listening
 from kafkascope.rehearsal import Rehearsal
+from kafkascope.sniffer import tcp
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.sources.files import open_capture
+
+tcp.LEAST_HELD = 0  # what waits is compacted as soon as some of it is free
 
 class Small(Rehearsal):
     def __init__(self, path):

@@ -485,6 +485,26 @@ def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
         assert before[0] != after[0] or before[1] <= after[1]
 
 
+def test_from_some_size_on_tasks_are_larger_and_not_more(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_PARTITION_BYTES", 4096)
+    monkeypatch.setattr(jobs, "_MOST_TASKS", 3)
+    found, grouped = list[int](), jobs.grouped
+
+    def group(*of: Any) -> list[list[Any]]:
+        groups = grouped(*of)
+        found.append(len(groups))
+        return groups
+
+    monkeypatch.setattr(jobs, "grouped", group)
+    analysis = kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark, split_bytes=4096)
+    assert max(found) <= 4
+    parts = {path.name.split("-")[1] for path in (tmp_path / "out" / "tables" / "exchanges").iterdir()}
+    assert parts == {"00000", "00001", "00002"}
+    assert analysis.rows == in_process.analyze([str(CAPTURE)], str(tmp_path / "other")).rows
+
+
 def test_workers_begin_with_what_tasks_need(spark: Any) -> None:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded = "kafkascope.spark.tasks" in sys.modules and gc.get_freeze_count() > 0
