@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Dissection:
-    """A frame by its parts; header and body are None where they cannot be told."""
+    """A frame by its parts; body is None if nobody knows its API or version, or the header is cut."""
 
     api_key: int
     api_version: int

@@ -62,9 +62,10 @@ def decode(options: DecodeOptions, remark: Remark) -> int:
         remark(f"{file}: {error}")
         return 2
     known = Knowledge(reveal_secrets=options.show_secrets, secret_names=options.secret_names)
-    is_frame = options.frame or wanted is None
-    show = _show_frame if is_frame else _show_body
-    said = list(show(data, wanted, options, known))
+    if wanted is None or options.frame:
+        said = list(_show_frame(data, wanted, options, known))
+    else:
+        said = list(_show_body(data, *wanted, options, known))
     for words in said:
         remark(f"{file}: {words}")
     return 1 if said else 0
@@ -88,10 +89,9 @@ def _wanted(options: DecodeOptions) -> tuple[Api, int] | None:
     return api, options.version
 
 
-def _show_body(data: bytes, wanted: tuple[Api, int] | None, options: DecodeOptions, known: Knowledge) -> Iterator[str]:
+def _show_body(data: bytes, api: Api, version: int, options: DecodeOptions, known: Knowledge) -> Iterator[str]:
     """Print a body; what is to be said of it."""
-    assert wanted is not None
-    (api, version), response = wanted, options.response
+    response = options.response
     error: DecodeError | None = None
     rest = b""
     try:
