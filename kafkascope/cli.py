@@ -335,7 +335,13 @@ def sniff(
         typer.Option("--ask", metavar="HOST:PORT", help="Ask this broker for the names of topics, once, at the start."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="Whom root becomes when the interface is open, without any rights; default: who called sudo, else "
+            "nobody. root keeps all.",
+        ),
     ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,

@@ -157,33 +157,47 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
     def left_out(count: int, in_all: int) -> bytes:
         return lines_left_out(time.time_ns(), count, in_all).line(as_json)
 
-    with (
-        Listening(LiveSource(options.interfaces, live), of_engine, watcher=watcher) as listening,
-        _ended_by_signals(listening.stop),
-    ):
-        if options.user is not None:
-            try:
-                privileges.become(options.user)
-            except KeyError:
-                remark(f"--user {options.user}: there is no such user")
-                return WRONG_USE
-            except OSError as error:
-                remark(f"--user {options.user}: cannot become this user ({error.strerror})")
-                return WRONG_USE
-        if options.display.top:
-            status = _watch(listening, options, ", ".join(options.interfaces), listening.stop, lambda: False, remark)
-            return status or (INCOMPLETE if listening.unwritten else 0)
-        outlet = Outlet(sys.stdout.fileno(), left_out)  # whose thread has no more rights either
-        remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
-        status = show(listening, options, outlet, remark)
-        outlet.close()
+    with LiveSource(options.interfaces, live) as source:
+        try:
+            user = privileges.give_up(options.user)
+        except privileges.KeptError as error:
+            remark(str(error))
+            return WRONG_USE
+        # All other files, and threads, are opened and started by whom it became.
+        source.begin_writing()
+        _check_others(options, user, remark)
+        with Listening(source, of_engine, watcher=watcher) as listening, _ended_by_signals(listening.stop):
+            if options.display.top:
+                title = ", ".join(options.interfaces)
+                status = _watch(listening, options, title, listening.stop, lambda: False, remark)
+                return status or (INCOMPLETE if listening.unwritten else 0)
+            outlet = Outlet(sys.stdout.fileno(), left_out)
+            whose = f", as {user}" if user is not None else ""
+            remark(f"listening on {', '.join(options.interfaces)}{whose}; Ctrl-C ends it")
+            status = show(listening, options, outlet, remark)
+            outlet.close()
     if outlet.lost:
         remark(f"{counted(outlet.lost, 'line')} left out: the output was read too slowly")
     return status or (INCOMPLETE if listening.unwritten else 0)
 
 
+def _check_others(options: SniffOptions, user: str | None, remark: Remark) -> None:
+    """Say now what would fail later for want of rights; raises WrongUse where it is sure."""
+    if options.display.alerts:
+        from kafkascope.alerts import not_to_be_run
+
+        for command in not_to_be_run(options.display.alerts):
+            raise WrongUse(f"--alert: {command}: there is no such command, or {user or 'you'} may not run it")
+    for path in options.key_logs if user is not None else ():
+        if not os.path.exists(path):
+            remark(f"{path} is not there yet; when it is, {user} must be allowed to read it (--user says who)")
+
+
 def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
+    import pyarrow.dataset  # noqa: F401 (without rights, modules that come later may be out of reach)
+
+    from kafkascope import no_match  # noqa: F401
     from kafkascope.rehearsal import Rehearsal
 
     watcher: Watcher | None = None
