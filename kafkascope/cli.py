@@ -355,7 +355,7 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    if not incidents:  # they are made of tables, as in notebooks
+    if not (incidents or ((metrics or top) and iface)):  # incidents are made of tables, as in notebooks
         _leave_pandas_out()
     from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation

@@ -158,13 +158,26 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         _check_api(name)
     if options.pseudonyms is not None and options.live.write_to is not None:
         raise WrongUse("-w writes packets as they are on the wire: it does not go with --anonymize")
+    found = _shown(options)
+    if looks_beside(options):
+        from kafkascope.incident_watch import with_needed as with_all
+
+        found = with_all(found)
     if options.metrics is None:
-        return _shown(options)
+        return found
     if not options.interfaces and not any(map(is_stream, options.files)):
         raise WrongUse("--metrics goes with an interface or a pipe: a file is read before anybody asks")
+    if options.display.records:
+        raise WrongUse("--metrics and --records do not go together: what is counted comes behind the records")
     from kafkascope.metrics import with_needed
 
-    return with_needed(_shown(options))
+    return with_needed(found)
+
+
+def looks_beside(options: SniffOptions) -> bool:
+    """Whether incidents are counted beside what is shown."""
+    wanted = options.metrics is not None or options.display.top
+    return bool(options.interfaces) and wanted and not options.display.incidents
 
 
 def _check_api(name: str) -> None:

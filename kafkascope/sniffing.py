@@ -21,9 +21,9 @@ from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
-from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
+from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
-from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
+from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options, looks_beside
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 
@@ -166,7 +166,8 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
         # All other files, and threads, are opened and started by whom it became.
         source.begin_writing()
         _check_others(options, user, remark)
-        with Listening(source, of_engine, watcher=watcher) as listening, _ended_by_signals(listening.stop):
+        looks = _looks(options, of_engine)
+        with Listening(source, of_engine, watcher=watcher, looks=looks) as listening, _ended_by_signals(listening.stop):
             if options.display.top:
                 title = ", ".join(options.interfaces)
                 status = _watch(listening, options, title, listening.stop, lambda: False, remark)
@@ -179,6 +180,15 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
     if outlet.lost:
         remark(f"{counted(outlet.lost, 'line')} left out: the output was read too slowly")
     return status or (INCOMPLETE if listening.unwritten else 0)
+
+
+def _looks(options: SniffOptions, of_engine: EngineOptions) -> Looks | None:
+    """Who looks for incidents where they are counted beside what is shown."""
+    if not looks_beside(options):
+        return None
+    from kafkascope import incident_watch
+
+    return incident_watch.Looks(of_engine, time.monotonic, forgets=True, share=incident_watch.SHARE_BESIDE)
 
 
 def _check_others(options: SniffOptions, user: str | None, remark: Remark) -> None:
@@ -205,7 +215,8 @@ def rehearse(options: SniffOptions) -> None:
         from kafkascope.metrics import Metrics
 
         watcher = Metrics()
-    listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()), watcher=watcher)
+    of_engine = replace(engine_options(options), session=SessionOptions())
+    listening = Listening(Rehearsal(), of_engine, watcher=watcher, looks=_looks(options, of_engine))
     if options.display.top:
         from kafkascope.top.counts import Counts, follow
 
