@@ -260,6 +260,18 @@ def sniff(
         str | None,
         typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
     ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            "--tables",
+            metavar="OUT",
+            help="Tables (Parquet) and report in this directory, as `analyze` makes them, beside what is there; of an "
+            "interface renewed while it is listened to.",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="With --tables: how often they are renewed; 10m.")
+    ] = None,
     top: Annotated[
         bool,
         typer.Option("--top", help="A full screen of brokers, clients, topics, groups and APIs, instead of exchanges."),
@@ -355,7 +367,7 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    if not (incidents or ((metrics or top) and iface)):  # incidents are made of tables, as in notebooks
+    if not (incidents or tables or ((metrics or top) and iface)):  # incidents are made of tables, as in notebooks
         _leave_pandas_out()
     from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
@@ -374,6 +386,8 @@ def sniff(
     live_only |= {"--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    if every is not None and (tables is None or not iface):
+        raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
     if write is None and (file_size or file_time or file_count):
         raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
     if file_count and not (file_size or file_time):
@@ -408,6 +422,8 @@ def sniff(
             incidents=incidents,
             alerts=_alerts(alert),
             stats_s=_seconds(stats, "--stats"),
+            tables=tables,
+            every_s=_seconds(every, "--every") or sniff_options.EVERY_S,
             top=_top(top, debug),
         ),
         filters=sniff_options.Filters(

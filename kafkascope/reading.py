@@ -391,6 +391,16 @@ class Listening:
             self._looks.finish(self)
 
     @property
+    def options(self) -> EngineOptions:
+        """What is looked at, with where packets come from."""
+        return self._options
+
+    def issues(self) -> list[Issue]:
+        """What was met outside of connections, so far."""
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        return list(IssueLog([*self._source.issues, *of_keys, *self._issues, *self._engine.issues]))
+
+    @property
     def so_far(self) -> Callable[[], Iterator[Tables]]:
         """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
         return self._engine.so_far
@@ -463,16 +473,7 @@ class Listening:
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         yield from self._seen.lines()
-        of_keys = self._secrets.keys.issues() if self._secrets else ()
-        issues = [
-            *self._source.issues,
-            *of_keys,
-            *self._issues,
-            *self._engine.issues,
-            *self._engine.faults,
-            *self._faults,
-        ]
-        for issue in IssueLog(issues):
+        for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
             if issue.kind != KERNEL_DROPS:
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
                 yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"

@@ -58,7 +58,7 @@ class Seen:
             more = f" and {len(groups) - _NAMED:,} more" if len(groups) > _NAMED else ""
             yield f"{counted(len(groups), 'group')}: {', '.join(groups[:_NAMED])}{more}"
         if self.incidents is None and exchanges:
-            yield "incidents were not looked for: --incidents, --metrics and --top do"
+            yield "incidents were not looked for: --incidents, --tables, --metrics and --top do"
         if self.incidents is not None:
             goes_on = f"; {self._going_on:,} not over" if self._going_on else ""
             yield f"{counted(self.incidents.total(), 'incident')}{_listed(self.incidents)}{goes_on}"

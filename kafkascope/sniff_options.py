@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.schema import apis
-from kafkascope.engine import EngineOptions
+from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.seen import COLUMNS as SEEN_COLUMNS
 from kafkascope.sniffer.session import SessionOptions
@@ -21,6 +21,9 @@ from kafkascope.sniffer.sources.live_options import LiveOptions
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
+
+EVERY_S = 600.0
+"""Tables of an interface are renewed so often, unless somebody says otherwise."""
 
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
@@ -50,6 +53,8 @@ class Display:
     incidents: bool = False  # what broke, instead of exchanges
     alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
+    tables: str | None = None  # a directory for tables, instead of exchanges
+    every_s: float = EVERY_S  # of an interface: when it is renewed
     top: bool = False  # a screen of what goes on, instead of exchanges
 
 
@@ -167,7 +172,7 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         return found
     if not options.interfaces and not any(map(is_stream, options.files)):
         raise WrongUse("--metrics goes with an interface or a pipe: a file is read before anybody asks")
-    if options.display.records:
+    if options.display.records and options.display.tables is None:
         raise WrongUse("--metrics and --records do not go together: what is counted comes behind the records")
     from kafkascope.metrics import with_needed
 
@@ -208,6 +213,15 @@ def _shown(options: SniffOptions) -> EngineOptions:
         least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
     if display.top and (display.incidents or display.groups or display.stats_s is not None):
         raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
+    if display.tables is not None:
+        rest = replace(display, tables=None, every_s=EVERY_S, records=False, colour=False)
+        if filters != Filters() or rest != Display():
+            raise WrongUse(
+                "--tables has all exchanges, as tables: of options that choose or show only --records goes with it"
+            )
+        tables = ALL_TABLES if display.records else WITHOUT_RECORDS
+        whole = EngineOptions()
+        return replace(least, tables=tables, exchange_columns=whole.exchange_columns, views=whole.views)
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(

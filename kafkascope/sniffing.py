@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kafkascope.engine import EngineOptions
@@ -79,6 +80,8 @@ def _sniff(
 ) -> int:
     if options.interfaces:
         return _listen(options, of_engine, watcher, remark)
+    if options.display.tables is not None:
+        return _make_tables(options.display.tables, options.files, of_engine, remark)
     if options.display.top:
         return _watch_standard_input(options, of_engine, watcher, remark)
     # Lines that pass by on the terminal are progress enough.
@@ -88,6 +91,29 @@ def _sniff(
         options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents, watcher=watcher
     ) as reading:
         return show(reading, options, out, remark)
+
+
+def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remark: Remark) -> int:
+    """Put the tables of files into OUT, beside what is there."""
+    from kafkascope import in_process, rolling
+    from kafkascope.interrupts import Interrupted, stoppable
+    from kafkascope.out.output import OutputError
+    from kafkascope.out.pipeline import AnalysisError
+
+    try:
+        analysis = stoppable(
+            lambda stop: in_process.analyze(files, out, options=of_engine, append=True, stop=stop),
+            lambda name: remark(f"{name}: stopping, and leaving {out} as it was; once more ends it at once"),
+        )
+    except Interrupted as signal:
+        return 128 + signal.number
+    except (OutputError, AnalysisError) as error:
+        remark(str(error))
+        return INCOMPLETE
+    sys.stdout.write(rolling.line(analysis))
+    for text in analysis.remarks():
+        remark(text)
+    return INCOMPLETE if analysis.unreadable else 0
 
 
 def _watch_standard_input(
@@ -222,8 +248,10 @@ def rehearse(options: SniffOptions) -> None:
 
         follow(listening, Counts())
         return
-    everything = replace(options, display=replace(options.display, limit=None, alerts=()), filters=Filters())
-    show(listening, everything, io.BytesIO(), lambda _: None)
+    with TemporaryDirectory() as directory:
+        out = None if options.display.tables is None else os.path.join(directory, "out")
+        display = replace(options.display, limit=None, alerts=(), tables=out)
+        show(listening, replace(options, display=display, filters=Filters()), io.BytesIO(), lambda _: None)
 
 
 def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> int:
@@ -278,6 +306,12 @@ def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting:
                 alerting.tell(incident_watch.lines(incident_watch.alarming(news), as_json=True, colour=False))
             entries = [b"".join(incident_watch.lines([one], as_json, display.colour)) for one in news]
             yield partial(_write_entries, entries)
+    elif display.tables is not None:
+        from kafkascope import rolling
+
+        assert isinstance(source, Listening)  # of files it has been done
+        for texts in rolling.renewals(source, display.tables, display.every_s, remark):
+            yield partial(_write_entries, [text.encode() for text in texts])
     elif display.stats_s is not None:
         from kafkascope import interval_watch
 

@@ -21,9 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
+from kafkascope.out.stored import stored
 from tests.needs import needs, needs_network_namespaces
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -478,6 +480,26 @@ def test_packets_are_written_to_files_that_follow_each_other_while_they_are_show
     assert kafkascope.read(files).summary["packets"] == packets_captured(remarks)
     in_files = kafkascope.read(files).exchanges
     assert sorted(in_files["correlation_id"].dropna()) == sorted(line["correlation_id"] for line in shown)
+
+
+def test_tables_that_were_rolled_are_whole_when_it_is_killed_and_go_on_as_a_run_of_their_own(
+    host: Host, of_nobody: Path
+) -> None:
+    out = of_nobody / "out"
+    sniff = host.start(*SNIFF_WITHOUT_LATE_IMPORTS, "--iface", "lo", "--tables", str(out), "--every", "1s")
+    assert b"listening on lo, as nobody;" in line_of(sniff.stderr)
+    clients, _ = host.clients("produce")
+    while b" 0 packets" in line_of(sniff.stdout) or not stored(str(out)).summary["exchanges"]:
+        pass
+    sniff.kill()
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert b"late import" not in remarks
+    leave(clients)
+    assert "Produce" in pq.read_table(out / "tables" / "exchanges")["api"].to_pylist()
+    again = host.sniff("--iface", "lo", "--tables", str(out), "--duration", "1s")
+    output, remarks = again.communicate(timeout=PATIENCE_S)
+    assert output.endswith(b" 0 packets, 0 incidents, 2 runs\n"), remarks
+    assert [run.summary["captures"] for run in stored(str(out)).runs()] == [["lo"], ["lo"]]
 
 
 def test_a_file_that_cannot_be_written_to_is_told_and_the_rest_goes_on(host: Host, of_nobody: Path) -> None:

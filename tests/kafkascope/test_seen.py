@@ -28,7 +28,7 @@ def test_exchanges_errors_and_groups_are_counted() -> None:
         "4 exchanges: Fetch 2, Heartbeat 1, unknown 1",
         "1 exchange with an error: REBALANCE_IN_PROGRESS 1",
         "2 groups: a\N{REPLACEMENT CHARACTER}[2J, b",
-        "incidents were not looked for: --incidents, --metrics and --top do",
+        "incidents were not looked for: --incidents, --tables, --metrics and --top do",
     ]
 
 
