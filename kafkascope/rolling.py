@@ -26,6 +26,7 @@ from kafkascope.out.output import (
     OutputError,
     Part,
     PartWriter,
+    WriteError,
     link_part,
     new_run,
     staging_of,
@@ -58,13 +59,12 @@ def renewals(
             for batch in source.batches():
                 rolling.observe(batch)
                 yield [line(one) for one in rolling.renewed()]
-            last = rolling.finish()
-            if last.answers is not None and last.answers.incidents is not None:
-                found = last.answers.incidents.shown
-                source.tell(found, [one for one in found if one.ended is None])
+            rolling.finish()
             yield [line(one) for one in rolling.renewed()]
-    except (OutputError, AnalysisError) as error:
+    except OutputError as error:
         raise OSError(f"{error}; whoever listens must be able to write there (--user says who)") from None
+    except (AnalysisError, WriteError) as error:
+        raise OSError(str(error)) from None
 
 
 class Rolling:
@@ -78,7 +78,11 @@ class Rolling:
             raise OutputError(f"{out}: tables of an interface go to a local directory only")
         self._source, self._out, self._every_s, self._remark, self._clock = source, out, every_s, remark, clock
         self._renewal: Future[Analysis] | None = None
+        self._over: Callable[[], Analysis] | None = (
+            None  # what puts a run into OUT that has no more rows, and is not yet
+        )
         self._renewed: list[Analysis] = []
+        self._tells = source.incidents is None  # of incidents: nobody else does
         self._before = 0  # packets of runs that are closed
         Output(out, append=True)
         existed = os.path.isdir(out)
@@ -99,16 +103,16 @@ class Rolling:
         self._run.write(batch.tables)
         if self._renewal is not None and self._renewal.done():
             self._take()
-        if self._renewal is None and (self._clock() >= self._due or self._run.is_full):
+        if self._renewal is None and (self._clock() >= self._due or (self._run.is_full and self._over is None)):
             self._renew(is_over=self._run.is_full)
 
-    def finish(self) -> Analysis:
-        """Put all into OUT when all rows have come. Raises AnalysisError, OutputError."""
+    def finish(self) -> None:
+        """Put all into OUT when all rows have come. Raises AnalysisError, OutputError, WriteError."""
         if self._renewal is not None:
             self._take()
-        last = self._work(is_over=True)()
-        self._renewed.append(last)
-        return last
+        for work in [self._over, self._work(is_over=True)]:
+            if work is not None:
+                self._put(work(), is_over=True)
 
     def renewed(self) -> list[Analysis]:
         """What was put into OUT since this was asked."""
@@ -129,15 +133,25 @@ class Rolling:
         """Wait for the renewal. One that failed is made up for by the next, or by the last, which raises."""
         assert self._renewal is not None
         try:
-            self._renewed.append(self._renewal.result())
-        except (AnalysisError, OutputError) as error:
+            self._put(self._renewal.result(), is_over=self._over is not None)
+            self._over = None
+        except (AnalysisError, OutputError, OSError) as error:
             self._remark(f"{self._out} is not renewed: {error}")
         self._renewal = None
         now = self._clock()
         self._due = now + max(self._every_s, SHARE * (now - self._begun))
 
+    def _put(self, analysis: Analysis, *, is_over: bool) -> None:
+        self._renewed.append(analysis)
+        answers = analysis.answers
+        if is_over and answers is not None and answers.incidents is not None and self._tells:
+            found = answers.incidents.shown
+            self._source.tell(found, [one for one in found if one.ended is None])
+
     def _renew(self, *, is_over: bool) -> None:
-        work, future = self._work(is_over=is_over), Future[Analysis]()
+        work, future = self._over or self._work(is_over=is_over), Future[Analysis]()
+        if is_over:
+            self._over = work
 
         def beside() -> None:
             try:
