@@ -123,6 +123,14 @@ cli.sniff_main()
 )
 
 
+# sniff that ends before there are packets, and so need not be ready for them.
+UNREHEARSED_SNIFF = (
+    sys.executable,
+    "-c",
+    "from kafkascope import cli, sniffing; sniffing.rehearse = lambda options: None; cli.sniff_main()",
+)
+
+
 class Host:
     """A network namespace, and the processes that run in it."""
 
@@ -591,9 +599,10 @@ def test_what_fails_without_rights_is_told_before_anything_is_captured(host: Hos
         ("-w", str(of_root)): (1, "packets cannot be written there (Permission denied)"),
         ("--user", "no-such-user"): (2, "--user no-such-user: rights cannot be given up (there is no such user)"),
         ("--tls-keylog", str(of_root)): (1, "the key log cannot be read (Permission denied)"),
+        ("--tables", str(tmp_path / "out")): (2, "--tables: nobody may not write to /"),
         ("--incidents", "--alert", f"{of_root} now"): (2, "nobody may not run it"),
     }
-    sniffs = [host.start(str(BIN / "sniff"), "--iface", "lo", *arguments) for arguments in told]
+    sniffs = [host.start(*UNREHEARSED_SNIFF, "--iface", "lo", *arguments) for arguments in told]
     for sniff, (status, text) in zip(sniffs, told.values(), strict=True):
         _, remarks = sniff.communicate(timeout=PATIENCE_S)
         assert (sniff.returncode, text in remarks.decode()) == (status, True), remarks
