@@ -329,6 +329,18 @@ def sniff(
             "connection: `client,10s`.",
         ),
     ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            "--tables",
+            metavar="OUT",
+            help="Tables (Parquet) and report in this directory, as `analyze` makes them, beside what is there; of an "
+            "interface renewed while it is listened to.",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="With --tables: how often they are renewed; 10m.")
+    ] = None,
     top: Annotated[
         bool,
         typer.Option("--top", help="A full screen of brokers, clients, topics, groups and APIs, instead of exchanges."),
@@ -429,7 +441,13 @@ def sniff(
         typer.Option("--ask", metavar="HOST:PORT", help="Ask this broker for the names of topics, once, at the start."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="Whom root becomes when the interface is open, without any rights; default: who called sudo, else "
+            "nobody. root keeps all.",
+        ),
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -452,7 +470,7 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    if not incidents:  # they are made of tables, as in notebooks
+    if not (incidents or tables or ((metrics or top) and iface)):  # incidents are made of tables, as in notebooks
         _leave_pandas_out()
     from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
@@ -476,6 +494,8 @@ def sniff(
     files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
     if iface and (given := [name for name, value in files_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
+    if every is not None and (tables is None or not iface):
+        raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
     if write is None and (file_size or file_time or file_count):
         raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
     if file_count and not (file_size or file_time):
@@ -513,6 +533,8 @@ def sniff(
             alerts=_alerts(alert),
             stats_s=_seconds(stats and stats.rpartition(",")[2], "--stats"),
             stats_by=(stats or "").rpartition(",")[0] or "api",
+            tables=tables,
+            every_s=_seconds(every, "--every") or sniff_options.EVERY_S,
             top=_top(top, debug),
         ),
         filters=sniff_options.Filters(

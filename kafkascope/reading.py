@@ -44,6 +44,7 @@ from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
 
 if TYPE_CHECKING:
     from kafkascope.rehearsal import Rehearsal
+    from kafkascope.reports.incidents.incident import Incident
     from kafkascope.sniffer.sources.key_log import Secrets
     from kafkascope.sniffer.sources.live import LiveSource
 
@@ -112,6 +113,13 @@ class BatchSource(Protocol):
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
 
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents that are told for the first time, and all those that go on, for remarks and watchers."""
+
+    @property
+    def incidents(self) -> Sequence[Incident] | None:
+        """Those that go on, as far as is known; None where nobody looks for any."""
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """What was lost since this was told; not all at once, but for at_end."""
 
@@ -127,6 +135,19 @@ class Watcher(Protocol):
 
     def lose(self, loss: Loss) -> None:
         """Take in that something was lost."""
+
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents: see `BatchSource.tell`."""
+
+
+class Looks(Protocol):
+    """Who looks for incidents now and then, and tells the source of them: see `incident_watch.Looks`."""
+
+    def observe(self, batch: Batch, source: BatchSource) -> object:
+        """Take in rows, and look if it is time."""
+
+    def finish(self, source: BatchSource) -> object:
+        """Look at all."""
 
 
 def _compile_beside() -> None:
@@ -268,6 +289,15 @@ class Reading:
         """Packets alone tell the time."""
         return 0
 
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents: see `BatchSource.tell`."""
+        if self._watcher is not None:
+            self._watcher.tell(begun, going_on)
+
+    @property
+    def incidents(self) -> None:
+        """Nobody looks for any beside what is shown."""
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """Nothing: whoever writes to a pipe waits for whoever reads."""
         return ()
@@ -338,8 +368,9 @@ class Listening:
         options: EngineOptions,
         clock: Callable[[], float] = time.monotonic,
         watcher: Watcher | None = None,
+        looks: Looks | None = None,
     ) -> None:
-        """The source is closed at the end; clock tells seconds."""
+        """The source is closed at the end; clock tells seconds. looks: for incidents, unless they are what is shown."""
         when_compiling(_compile_beside)
         self._secrets = _secrets(options, False, is_growing=True)
         if self._secrets is not None:
@@ -354,6 +385,8 @@ class Listening:
         self._told_at = -math.inf
         self._seen = Seen()
         self._watcher = watcher
+        self._looks = looks
+        self.incidents: Sequence[Incident] | None = None if looks is None else ()
         self.packets = 0
 
     @property
@@ -374,6 +407,18 @@ class Listening:
                 yield self._batch(tables)
         for tables in self._engine.finish():
             yield self._batch(tables)
+        if self._looks is not None:
+            self._looks.finish(self)
+
+    @property
+    def options(self) -> EngineOptions:
+        """What is looked at, with where packets come from."""
+        return self._options
+
+    def issues(self) -> list[Issue]:
+        """What was met outside of connections, so far."""
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        return list(IssueLog([*self._source.issues, *of_keys, *self._issues, *self._engine.issues]))
 
     @property
     def so_far(self) -> Callable[[], Iterator[Tables]]:
@@ -405,6 +450,13 @@ class Listening:
         """Take in faults of ours that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
+
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents: see `BatchSource.tell`."""
+        self._seen.tell(begun, going_on)
+        self.incidents = going_on
+        if self._watcher is not None:
+            self._watcher.tell(begun, going_on)
 
     def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
         """What was lost since this was told, once a second at most: packets, bodies, and what was to be in a file."""
@@ -441,16 +493,7 @@ class Listening:
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         yield from self._seen.lines()
-        of_keys = self._secrets.keys.issues() if self._secrets else ()
-        issues = [
-            *self._source.issues,
-            *of_keys,
-            *self._issues,
-            *self._engine.issues,
-            *self._engine.faults,
-            *self._faults,
-        ]
-        for issue in IssueLog(issues):
+        for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
             if issue.kind != KERNEL_DROPS:
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
                 yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
@@ -461,6 +504,8 @@ class Listening:
         batch = Batch(tables, self._engine.endpoints)
         if self._watcher is not None:
             self._watcher.observe(batch, self)
+        if self._looks is not None:
+            self._looks.observe(batch, self)
         return batch
 
     def __enter__(self) -> Listening:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkascope.engine import EngineOptions
+from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
 from kafkascope.filters.fields import COLUMNS, Kind
 from kafkascope.reports.rows.frames import FRAMES
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
     from kafkascope.packets import OnePacket
+
+EVERY_S = 600.0
+"""Tables of an interface are renewed so often, unless somebody says otherwise."""
 
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
@@ -54,6 +57,8 @@ class Display:
     alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
     stats_by: str = "api"  # what they are told apart by there
+    tables: str | None = None  # a directory for tables, instead of exchanges
+    every_s: float = EVERY_S  # of an interface: when it is renewed
     top: bool = False  # a screen of what goes on, instead of exchanges
 
 
@@ -166,13 +171,26 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         _check_api(name)
     if options.pseudonyms is not None and options.live.write_to is not None:
         raise WrongUse("-w writes packets as they are on the wire: it does not go with --anonymize")
+    found = _shown(options)
+    if looks_beside(options):
+        from kafkascope.incident_watch import with_needed as with_all
+
+        found = with_all(found)
     if options.metrics is None:
-        return _shown(options)
+        return found
     if not options.interfaces and not any(map(is_stream, options.files)):
         raise WrongUse("--metrics goes with an interface or a pipe: a file is read before anybody asks")
+    if options.display.records and options.display.tables is None:
+        raise WrongUse("--metrics and --records do not go together: what is counted comes behind the records")
     from kafkascope.metrics import with_needed
 
-    return with_needed(_shown(options))
+    return with_needed(found)
+
+
+def looks_beside(options: SniffOptions) -> bool:
+    """Whether incidents are counted beside what is shown."""
+    wanted = options.metrics is not None or options.display.top
+    return bool(options.interfaces) and wanted and not options.display.incidents
 
 
 def _check_api(name: str) -> None:
@@ -202,6 +220,15 @@ def _shown(options: SniffOptions) -> EngineOptions:
         least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
     if display.top and (display.incidents or display.groups or display.stats_s is not None):
         raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
+    if display.tables is not None:
+        rest = replace(display, tables=None, every_s=EVERY_S, records=False, colour=False)
+        if filters != Filters() or rest != Display():
+            raise WrongUse(
+                "--tables has all exchanges, as tables: of options that choose or show only --records goes with it"
+            )
+        tables = ALL_TABLES if display.records else WITHOUT_RECORDS
+        whole = EngineOptions()
+        return replace(least, tables=tables, exchange_columns=whole.exchange_columns, views=whole.views)
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(
