@@ -785,6 +785,34 @@ def diff(
 
 
 @app.command()
+def scrub(
+    captures: Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng).")],
+    anonymize: AnonymizeOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Write captures anew, with what they hold left out, so that they can be handed to somebody else.
+
+    Keys, values and headers of records become zeros, names, addresses and texts pseudonyms as --anonymize makes them,
+    and all that is not understood as Kafka zeros as well: other protocols, TLS, pieces of messages. Sizes, times,
+    ports, offsets, errors and settings of the protocol stay, checksums and CRCs are right: what is found out is the
+    same, but for names. Without --anonymize the key is a random one, which nobody has.
+
+    Examples:
+
+    - `kafkascope scrub capture.pcap -o scrubbed.pcapng`
+    - `kafkascope scrub capture.pcap -o scrubbed.pcapng --anonymize KEY` : names as in `analyze --anonymize KEY`
+    """
+    from secrets import token_hex
+
+    from kafkascope import scrubbing
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
+    pseudonyms = _pseudonyms(anonymize) or Pseudonyms(token_hex())
+    raise typer.Exit(scrubbing.run(captures, out, pseudonyms, _ports(decode_as), remark))
+
+
+@app.command()
 def warm() -> None:
     """Do at once what would make the first runs after installation slow, once for this user and machine.
 

@@ -152,6 +152,8 @@ class Exchanges:
     response_packet: I64
     request_bytes: I64  # size on the wire, prefix included; 0: none
     response_bytes: I64
+    request_offset: I64  # in the client's stream, of the size prefix; -1: none
+    response_offset: I64
     request_start: I64
     request_body: I64  # where the body begins, behind the header; -1: the header is not whole
     request_end: I64
@@ -199,6 +201,8 @@ class ConnectionRow:
     rtt_client_mean_ms: float | None
     rtt_broker_min_ms: float | None
     rtt_broker_mean_ms: float | None
+    client_base: int = 0  # sequence number of the client's first byte, that at offset 0
+    broker_base: int = 0
     tls_version: str | None = None  # all of these are None of connections without TLS
     tls_cipher: str | None = None
     tls_server_name: str | None = None  # that the client asked for

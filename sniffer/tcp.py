@@ -110,6 +110,8 @@ class TcpConnection:
     connect: str | None  # established, refused, unanswered; None: it was open before the capture
     reset_by_source: bool | None  # whose RST ended it; None: none did
     first_side: int  # which side the source is in rows of ``spans``
+    source_base: int  # sequence number of the source's first byte, that at offset 0; known when it has ended
+    target_base: int
     source_fares: Fares
     target_fares: Fares
 
@@ -492,6 +494,7 @@ def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
     ports = [row["ports"] >> 16, row["ports"] & 0xFFFF]
     packets = [row["packets_0"], row["packets_1"]]
     payload = [row["bytes_0"], row["bytes_1"]]
+    bases = [row["base_0"], row["base_1"]]
     return TcpConnection(
         connection=row["id"],
         source=addresses[first],
@@ -513,6 +516,8 @@ def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
         connect=BEGINNINGS[row["beginning"]],
         reset_by_source=None if row["reset_side"] < 0 else row["reset_side"] == first,
         first_side=first,
+        source_base=bases[first],
+        target_base=bases[1 - first],
         source_fares=fares[first],
         target_fares=fares[1 - first],
     )
