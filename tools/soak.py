@@ -129,16 +129,21 @@ def link() -> Iterator[Link]:
 
 
 class Watched:
-    """A process that shows exchanges: which, what it remarks, and its memory."""
+    """A process that listens: what it remarks, and its memory."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.memory_mb: list[float] = []
-        self.shown: Counter[bytes] = Counter()
         self.remarks: list[str] = []
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._listen)]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def until_it_listens(self) -> None:
+        """Wait, so that it hears what topics are called before it meets their ids: `sniff -r` looks ahead for that."""
+        while not any("listening on" in remark for remark in self.remarks):
+            if self.process.poll() is not None:
+                raise RuntimeError(f"it ended: {''.join(self.remarks)}")
+            time.sleep(SAMPLE_EVERY_S)
 
     def sample(self) -> None:
         """Note what it has of memory now."""
@@ -149,12 +154,8 @@ class Watched:
     def wait(self) -> int:
         """Its status, when all that it said is read."""
         status = self.process.wait(PATIENCE_S)
-        for thread in self._threads:
-            thread.join(PATIENCE_S)
+        self._thread.join(PATIENCE_S)
         return status
-
-    def _read(self) -> None:
-        self.shown.update(exchanges(self.process.stdout or ()))
 
     def _listen(self) -> None:
         for line in self.process.stderr or ():
@@ -162,12 +163,13 @@ class Watched:
             print(f"  {line.decode().rstrip()}", file=sys.stderr, flush=True)
 
 
-def exchanges(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """What stands for each exchange shown, wherever it was read from; other lines tell what was lost."""
+def exchanges(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Each exchange shown, wherever it was read from, and what stands for it; other lines tell what was lost."""
     for line in lines:
         shown = json.loads(line)
         if "api" in shown:
-            yield blake2b(json.dumps(shown | {"file": None}).encode(), digest_size=12).digest()
+            text = json.dumps(shown | {"file": None}).encode()
+            yield text, blake2b(text, digest_size=12).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +217,12 @@ def soak(directory: Path, minutes: float, rate: float) -> dict[str, object]:
     """What came of it."""
     with link() as one:
         broker = RealBroker(directory, 9092, 9093, "10.77.0.1", one.within(one.broker))
-        capture = directory / "live.pcap"
+        capture, lines = directory / "live.pcap", directory / "live.jsonl"
         sniff = [*SNIFF, "-i", one.interface, "--json", "-w", str(capture), "-C", str(FILE_MB), "--user", "root"]
         pipe = subprocess.PIPE
-        watched = Watched(subprocess.Popen([*one.within(one.broker), *sniff], stdout=pipe, stderr=pipe))
+        with lines.open("wb") as output:
+            watched = Watched(subprocess.Popen([*one.within(one.broker), *sniff], stdout=output, stderr=pipe))
+        watched.until_it_listens()
         broker.start()
         clients = subprocess.Popen(
             [*one.within(one.clients), sys.executable, "-c", CLIENTS, broker.address, str(rate)], stdin=pipe
@@ -233,7 +237,13 @@ def soak(directory: Path, minutes: float, rate: float) -> dict[str, object]:
             status = watched.wait()
     files = sorted(map(str, directory.glob("live_*.pcap")))
     shown = subprocess.Popen([*SNIFF, *(word for file in files for word in ("-r", file)), "--json"], stdout=pipe)
-    of_files = Counter(exchanges(shown.stdout or ()))
+    of_files = Counter(digest for _, digest in exchanges(shown.stdout or ()))
+    total, live = of_files.total(), list[str]()  # what no file has
+    with lines.open("rb") as shown_live:
+        for text, digest in exchanges(shown_live):
+            of_files[digest] -= 1
+            if of_files[digest] < 0:
+                live.append(text.decode())
     skipped = re.findall(r"were skipped \(([\d,]+) in all\)", "".join(watched.remarks))
     third = len(watched.memory_mb) // 3
     return {
@@ -243,9 +253,10 @@ def soak(directory: Path, minutes: float, rate: float) -> dict[str, object]:
         "remarks": "".join(watched.remarks),
         "bytes of capture": sum(os.path.getsize(file) for file in files),
         "bodies skipped": int(skipped[-1].replace(",", "")) if skipped else 0,
-        "exchanges": watched.shown.total(),
-        "of files alone": (of_files - watched.shown).total(),
-        "live alone": (watched.shown - of_files).total(),
+        "exchanges of files": total,
+        "of files alone": (+of_files).total(),
+        "live alone": len(live),
+        "the first of them": live[:1],
         "memory MB, middle third": round(statistics.median(watched.memory_mb[third : 2 * third]), 1),
         "memory MB, last third": round(statistics.median(watched.memory_mb[2 * third :]), 1),
         "memory MB, at most": round(max(watched.memory_mb), 1),
@@ -257,7 +268,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rate", type=float, default=2, help="megabytes a second")
-    parser.add_argument("--directory", type=Path, help="where there is room for the capture; it is kept there")
+    parser.add_argument(
+        "--directory", type=Path, help="where there is room for the capture; it and what was shown live are kept there"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         try:
@@ -268,7 +281,9 @@ def main() -> int:
     print(json.dumps(found, indent=2))
     flat = float(str(found["memory MB, last third"])) <= 1.1 * float(str(found["memory MB, middle third"]))
     same = found["of files alone"] == found["live alone"] == found["bodies skipped"]
-    return 0 if flat and same and found["exchanges"] and found["status"] == found["status of files"] == 0 else 1
+    return (
+        0 if flat and same and found["exchanges of files"] and found["status"] == found["status of files"] == 0 else 1
+    )
 
 
 if __name__ == "__main__":
