@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from pyarrow import dataset as ds
 from kafkascope.answering import Answering, why_not
 from kafkascope.dataframes import ordered, to_frame
 from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.limits import DEFAULT
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
@@ -280,6 +281,7 @@ def read(
     tls_keylog: str | Path | Iterable[str | Path] = (),
     anonymize: str | None = None,
     spool_bytes: int | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> Any:
     """Read captures (files, directories, globs) into tables.
 
@@ -300,6 +302,9 @@ def read(
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
+    limits are numbers by name, such as ``{"held_bytes": 2 << 30}``: all of them, with what they mean, are those of
+    ``decoders.limits.Limits``. One that is reached is an issue. ValueError for one that is none.
+
     >>> import kafkascope
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
     >>> cap.exchanges[cap.exchanges.api == "JoinGroup"][["client_id", "api_version", "latency_ms"]]
@@ -308,7 +313,10 @@ def read(
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(
-            ports=frozenset(ports), decode_as=frozenset(decode_as), key_logs=tuple(_paths(tls_keylog))
+            ports=frozenset(ports),
+            decode_as=frozenset(decode_as),
+            key_logs=tuple(_paths(tls_keylog)),
+            limits=reduce(lambda limits, one: limits.but(*one), (limits or {}).items(), DEFAULT),
         ),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),

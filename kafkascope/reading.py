@@ -262,7 +262,7 @@ class Reading:
     def remarks(self) -> Iterator[str]:
         """What the reader of results should know about how they were come by."""
         yield from map(unreadable_remark, self.capture.unreadable)
-        for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
+        for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind == "unreadable_file":
                 continue
             times = f" ({issue.count} times)" if issue.count > 1 else ""
@@ -427,7 +427,7 @@ class Listening:
             *of_keys,
             *self._issues,
             *self._engine.issues,
-            *self._engine.faults,
+            *self._engine.remarkable,
             *self._faults,
         ]
         for issue in IssueLog(issues):

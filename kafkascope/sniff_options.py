@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.schema import apis
 from kafkascope.engine import EngineOptions
 from kafkascope.reports.vocabulary.tables import EXCHANGES
@@ -145,6 +146,7 @@ class SniffOptions:
     topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
     metrics: Place | None = None  # where Prometheus may ask for them
     pseudonyms: Pseudonyms | None = None
+    limits: Limits = DEFAULT
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -182,7 +184,9 @@ def _shown(options: SniffOptions) -> EngineOptions:
     least = EngineOptions(
         tables=frozenset(),
         exchange_columns=frozenset(),
-        session=SessionOptions(ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs),
+        session=SessionOptions(
+            ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs, limits=options.limits
+        ),
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
         topic_names=options.topic_names,
