@@ -43,6 +43,12 @@ class Limits:
     frame_bytes: int = _limit(256 << 20, "of a message; what claims to be larger is none", least=1 << 10)
     decompressed_bytes: int = _limit(128 << 20, "in the clear, of a record batch; a larger one is not read")
     elements: int = _limit(500_000, "structs in the arrays of a message; it is read up to there")
+    groups: int = _limit(
+        50_000,
+        "consumer groups that --groups, --top and --metrics follow; those that were silent longest are forgotten",
+    )
+    label_sets: int = _limit(1_000, "label sets of a metric of --metrics; what would be more counts as (others)")
+    rows: int = _limit(200, "names of a kind that --top counts apart; what would be more counts as (others)")
 
     @classmethod
     def of(cls, settings: Iterable[str]) -> Limits:

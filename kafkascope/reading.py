@@ -107,7 +107,7 @@ class BatchSource(Protocol):
         """Learn the names of topics that only a later part tells, if that can be read."""
 
     def note(self, issues: Iterable[Issue]) -> None:
-        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
 
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """What was lost since this was told; not all at once, but for at_end."""
@@ -247,7 +247,7 @@ class Reading:
         return list(IssueLog([*self.capture.issues, *of_keys, *self._issues, *self._engine.issues]))
 
     def note(self, issues: Iterable[Issue]) -> None:
-        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
@@ -332,7 +332,7 @@ class Listening:
         self._clock = clock
         self._told: Counter[str] = Counter()  # of what was lost, by kind
         self._told_at = -math.inf
-        self._seen = Seen()
+        self._seen = Seen(options.session.limits)
         self._watcher = watcher
         self.packets = 0
 
@@ -382,7 +382,7 @@ class Listening:
         self._source.stop()
 
     def note(self, issues: Iterable[Issue]) -> None:
-        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 

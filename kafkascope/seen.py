@@ -8,19 +8,20 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 
 COLUMNS = frozenset({"api"})
 """Columns of the exchanges table that are looked at, and those that are if they are there anyway."""
-MOST_GROUPS = 10_000
 _NAMED = 8
 
 
 class Seen:
     """Counts the exchanges of tables."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self.apis: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self._groups: set[str] = set()
@@ -33,7 +34,7 @@ class Seen:
         self.apis.update(_counts(exchanges["api"], "unknown"))
         wrong = exchanges.filter(pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0))
         self.errors.update(_counts(wrong["error"], "unknown"))
-        if len(self._groups) < MOST_GROUPS:
+        if len(self._groups) < self._limits.groups:
             self._groups.update(pc.unique(exchanges["group_id"]).drop_null().to_pylist())
 
     def lines(self) -> Iterator[str]:
@@ -45,7 +46,8 @@ class Seen:
         if self._groups:
             groups = sorted(map(shown_text, self._groups))
             more = f" and {len(groups) - _NAMED:,} more" if len(groups) > _NAMED else ""
-            yield f"{counted(len(groups), 'group')}: {', '.join(groups[:_NAMED])}{more}"
+            at_least = f" or more ({self._limits.option('groups')})" if len(groups) >= self._limits.groups else ""
+            yield f"{counted(len(groups), 'group')}{at_least}: {', '.join(groups[:_NAMED])}{more}"
 
 
 def _counts(column: pa.ChunkedArray, unknown: str) -> dict[str, int]:

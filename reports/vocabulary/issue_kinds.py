@@ -146,6 +146,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "too_many_rows": IssueKind(
         "a table has more rows than rules of incidents look at", "incidents that only the others show are missing"
     ),
+    # What is followed live
+    "too_many_groups": IssueKind("more groups than are followed", "of those that come back the time before is missing"),
+    "too_many_names": IssueKind("more names than are counted apart", "the others are counted together"),
     # This program
     INTERNAL_ERROR: IssueKind(
         "kafkascope has a fault that this message (or group, or answer) met; please report it, with its detail",

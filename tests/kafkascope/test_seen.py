@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.seen import Seen
 
 SCHEMA = pa.schema(
@@ -29,6 +30,13 @@ def test_exchanges_errors_and_groups_are_counted() -> None:
 
 def test_of_nothing_nothing_more_is_said() -> None:
     assert list(Seen().lines()) == ["0 exchanges"]
+
+
+def test_no_more_groups_are_counted_than_the_limit_says() -> None:
+    seen = Seen(Limits(groups=1))
+    for group in "ab":
+        seen.observe(table(("Heartbeat", 0, None, group)))
+    assert list(seen.lines())[1:] == ["1 group or more (--limit groups=1): a"]
 
 
 def test_many_names_are_counted_not_listed() -> None:
