@@ -49,6 +49,9 @@ class Limits:
     )
     label_sets: int = _limit(1_000, "label sets of a metric of --metrics; what would be more counts as (others)")
     rows: int = _limit(200, "names of a kind that --top counts apart; what would be more counts as (others)")
+    page_rows: int = _limit(
+        10_000, "rebalances that the report shows, of the groups with the costliest, and twice as many events"
+    )
 
     @classmethod
     def of(cls, settings: Iterable[str]) -> Limits:
