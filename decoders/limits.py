@@ -15,8 +15,8 @@ from typing import Any
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
-def _limit(default: int, meaning: str, *, least: int = 1) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least})
+def _limit(default: int, meaning: str, *, least: int = 1, most: int = 1 << 62) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "least": least, "most": most})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,9 @@ class Limits:
     frame_bytes: int = _limit(256 << 20, "of a message; what claims to be larger is none", least=1 << 10)
     decompressed_bytes: int = _limit(128 << 20, "in the clear, of a record batch; a larger one is not read")
     elements: int = _limit(500_000, "structs in the arrays of a message; it is read up to there")
+    nesting: int = _limit(
+        16, "lists and objects in each other, in the JSON of a token; what is deeper is not read", most=100
+    )
     groups: int = _limit(
         50_000,
         "consumer groups that --groups, --top and --metrics follow; those that were silent longest are forgotten",
@@ -72,9 +75,9 @@ class Limits:
             near = difflib.get_close_matches(name, known, 1)
             meant = f" (is {near[0]} meant?)" if near else ""
             raise ValueError(f"{name}: there is no such limit{meant}; they are {', '.join(known)}")
-        least = known[name].metadata["least"]
-        if value is None or not least <= value < 1 << 62:
-            raise ValueError(f"{name}: give a number of at least {least}, such as {name}={known[name].default}")
+        least, most = (known[name].metadata[bound] for bound in ("least", "most"))
+        if value is None or not least <= value <= most:
+            raise ValueError(f"{name}: give a number from {least} to {most}, such as {name}={known[name].default}")
         return replace(self, **{name: value})
 
     def option(self, name: str) -> str:

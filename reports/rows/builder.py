@@ -111,7 +111,7 @@ class TableBuilder:
         self._decoder = BodyDecoder(limits) if self._needs_bodies or "connections" in wanted else None
         self._damage = DamageReader(limits)
         self._reveal_secrets = reveal_secrets
-        self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names)
+        self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names, limits=limits)
         self._partitions = PartitionTables(
             wanted & _FROM_PARTITIONS,
             origins,
