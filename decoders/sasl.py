@@ -191,9 +191,7 @@ def _json_object(text: str, limits: Limits) -> dict[str, Any] | str | None:
     if len(text) > _LONGEST_JSON:
         return f"[JSON of {len(text)} characters, of more than {_LONGEST_JSON} none is read]"
     if _is_nested_too_deep(text, limits.nesting):
-        return (
-            f"[JSON nested more than {limits.nesting} levels deep, it is not read ({limits.option('nesting')})]"
-        )
+        return f"[JSON nested more than {limits.nesting} levels deep, it is not read ({limits.option('nesting')})]"
     try:
         members = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_refuse)
     except ValueError:
