@@ -66,6 +66,7 @@ docs: setup  ## the reference documentation as a site in out/site: its own envir
 
 schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven) and say what changed
 	$(PY) tools/schemas.py
+	$(PY) tools/releases.py
 
 golden: setup-test  ## write the golden files anew (README examples, the notebook's outputs, the lists of columns and of modules); review them as a diff
 	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py tests/reports/vocabulary/test_tables.py tests/kafkascope/test_start.py --golden

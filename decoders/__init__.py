@@ -8,6 +8,7 @@
     decode_nested(api_key, body, response=...)     -> the body with the bytes inside it decoded, secrets redacted
     decode_nested_record(topic, key, value)        -> a record of an internal topic
     to_json(value)                                 -> text, bytes as base64
+    plain(value)                                   -> what to_json makes text of
 
 Wrong bytes raise DecodeError and nothing else. Bytes behind a message are left alone: decode_body and decode_frame
 return them.
@@ -37,6 +38,7 @@ __all__ = [
     "decode_records",
     "decode_request",
     "decode_response",
+    "plain",
     "to_json",
 ]
 
@@ -59,7 +61,7 @@ class Frame:
 def decode_body(api_key: int, api_version: int, body: Memory, *, response: bool) -> tuple[dict[str, Any], bytes]:
     """A body by field name, and the bytes behind it (none if all is well). Raises DecodeError."""
     body = bytes(body)
-    decoded, end = _decode_body(_readings(api_key, api_version, body, 0, response=response), body, 0)
+    decoded, end = _decode_body(apis.readings(api_key, api_version, body, 0, response=response), body, 0)
     return decoded, body[end:]
 
 
@@ -105,7 +107,7 @@ def decode_frame(frame: Memory, *, response_to: tuple[int, int] | None = None) -
         header, at = decode(definition, header_version, frame, 4)
     except DecodeError as error:
         raise _inside("header", error, {"header": error.partial}) from None
-    readings = _readings(api_key, api_version, frame, at, response=response)
+    readings = apis.readings(api_key, api_version, frame, at, response=response)
     if not readings:
         return Frame(size, api_key, api_version, header_version, header, None, frame[at:] + behind)
     try:
@@ -129,21 +131,6 @@ def _inside(part: str, error: DecodeError, partial: dict[str, object]) -> Decode
     return DecodeError(f"{part}.{error.path}" if error.path else part, error.offset, error.expected, partial)
 
 
-def _readings(
-    api_key: int, api_version: int, data: bytes, at: int, *, response: bool
-) -> list[tuple[schema.Message, int]]:
-    """The definitions and versions the body at an offset may be read with; empty if nobody knows the API or version."""
-    api = schema.apis().get(api_key)
-    if api is None:
-        return []
-    message = api.response if response else api.request
-    readings = [(reading, api_version) for reading in message.readings(api_version)]
-    error_code = int.from_bytes(data[at : at + 2], "big")
-    if response and (version := apis.response_layout_version(api_key, api_version, error_code)) != api_version:
-        readings.insert(0, (message, version))
-    return readings
-
-
 def _decode_body(readings: list[tuple[schema.Message, int]], data: bytes, at: int) -> tuple[dict[str, Any], int]:
     """The body at an offset, and the offset behind it."""
     if not readings:
@@ -153,14 +140,14 @@ def _decode_body(readings: list[tuple[schema.Message, int]], data: bytes, at: in
     return decode_by_bytes(readings, data, at)
 
 
-def _plain(value: object) -> object:
-    """The value in types that JSON has."""
+def plain(value: object) -> object:
+    """A decoded value in types that JSON has: bytes in base64, a number that JSON lacks as text."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, dict):
-        return {str(name): _plain(member) for name, member in value.items()}
+        return {str(name): plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(element) for element in value]
+        return [plain(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -171,4 +158,4 @@ def to_json(value: object, *, indent: int | None = None) -> str:
 
     Characters that hide are written by their number, see `decoders.characters`.
     """
-    return safe_json(json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False))
+    return safe_json(json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False))

@@ -93,6 +93,14 @@ def key_of(name: str) -> int:
     raise KeyError(name)
 
 
+def find(name: str) -> schema.Api | None:
+    """An API by name, as `key_of` takes it, or by its key in digits; None if there is no such."""
+    try:
+        return schema.apis().get(int(name) if name.isdecimal() else key_of(name))
+    except KeyError:
+        return None
+
+
 def is_known(api_key: int, api_version: int) -> bool:
     """Whether the schemas can decode this version of this API."""
     return api_key in schema.apis() and api_version in schema.apis()[api_key].versions
@@ -119,6 +127,21 @@ def response_layout_version(api_key: int, api_version: int, error_code: int) -> 
     tells (35, UNSUPPORTED_VERSION; KIP-35, KIP-511).
     """
     return 0 if api_key == API_VERSIONS and error_code == 35 else api_version
+
+
+def readings(
+    api_key: int, api_version: int, data: bytes, at: int, *, response: bool
+) -> list[tuple[schema.Message, int]]:
+    """The definitions and versions the body at an offset may be read with; empty if nobody knows the API or version."""
+    api = schema.apis().get(api_key)
+    if api is None:
+        return []
+    message = api.response if response else api.request
+    found = [(reading, api_version) for reading in message.readings(api_version)]
+    error_code = int.from_bytes(data[at : at + 2], "big")
+    if response and (version := response_layout_version(api_key, api_version, error_code)) != api_version:
+        found.insert(0, (message, version))
+    return found
 
 
 def are_known(api_keys: NDArray[np.int64], api_versions: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -28,8 +28,8 @@ _PLAUSIBLE_RATIO = 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
 _SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes 3
 _SNAPPY_SIZE_BYTES = 5  # of a number of 32 bits
 
@@ -116,16 +116,16 @@ def _gzip(data: memoryview, limit: int, magic: int) -> bytes:
 
 def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
     """Blocks in xerial's framing (snappy-java's SnappyOutputStream: Java, Go and Python clients), or one raw block."""
-    if bytes(data[:8]) != _XERIAL_MAGIC:
+    if bytes(data[:8]) != XERIAL_MAGIC:
         blocks = [data]
-    elif len(data) < _XERIAL_HEADER_BYTES:
+    elif len(data) < XERIAL_HEADER_BYTES:
         raise CompressionError("snappy: the header of the framing is cut off")
     else:
         blocks = []
-        position = _XERIAL_HEADER_BYTES
+        position = XERIAL_HEADER_BYTES
         while position < len(data):
-            if bytes(data[position : position + 8]) == _XERIAL_MAGIC:  # streams one behind the other
-                position += _XERIAL_HEADER_BYTES
+            if bytes(data[position : position + 8]) == XERIAL_MAGIC:  # streams one behind the other
+                position += XERIAL_HEADER_BYTES
                 continue
             size = int.from_bytes(data[position : position + 4], "big")
             position += 4

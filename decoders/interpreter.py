@@ -140,16 +140,19 @@ class BytesReader:
         return urlsafe_b64encode(self.take(16, "uuid")).rstrip(b"=").decode()
 
 
-class _MessageReader(BytesReader):
-    """A reader that knows a definition and a version."""
+class MessageReader(BytesReader):
+    """A reader that knows a definition and a version.
 
-    __slots__ = ("elements_left", "flexible", "version")
+    `decoders.parts` extends its steps, to note where each of them begins and ends.
+    """
+
+    __slots__ = ("elements_left", "flexible", "most_elements", "version")
 
     def __init__(self, message: Message, version: int, data: bytes, at: int, root: dict[str, object]) -> None:
         super().__init__(data, at, root)
         self.version = version
         self.flexible = version in message.flexible
-        self.elements_left = MAX_ELEMENTS
+        self.most_elements = self.elements_left = MAX_ELEMENTS
 
     def members(self, fields: tuple[Field, ...], into: dict[str, object]) -> None:
         """The fields of a struct, into its dict."""
@@ -169,22 +172,35 @@ class _MessageReader(BytesReader):
         for field in tagged.values():
             into[field.name] = default_value(field, self.version)
         unknown: dict[int, bytes] = {}
+        for _ in range(self.tag_count()):
+            tag, size = self.tag_head()
+            if tag in tagged:
+                self.tagged_value(tagged[tag], size, into)
+            else:
+                unknown[tag] = self.unknown_tag(tag, size)
+                into[UNKNOWN_TAGS] = unknown
+
+    def tag_count(self) -> int:
+        """How many tagged fields follow."""
         start = self.at
         count = self.uvarint("a count of tagged fields")
         if count > self.left:
             raise self.error(f"{count} tagged fields, {self.left} bytes are left", start)
         self.spend(count, start)
-        for _ in range(count):
-            tag = self.uvarint("a tag")
-            start = self.at
-            size = self.uvarint("the size of a tagged field")
-            if size > self.left:
-                raise self.error(f"a tagged field of {size} bytes, {self.left} are left", start)
-            if tag in tagged:
-                self.tagged_value(tagged[tag], size, into)
-            else:
-                unknown[tag] = self.take(size, "a tagged field")
-                into[UNKNOWN_TAGS] = unknown
+        return count
+
+    def tag_head(self) -> tuple[int, int]:
+        """The tag of a tagged field, and how many bytes it has."""
+        tag = self.uvarint("a tag")
+        start = self.at
+        size = self.uvarint("the size of a tagged field")
+        if size > self.left:
+            raise self.error(f"a tagged field of {size} bytes, {self.left} are left", start)
+        return tag, size
+
+    def unknown_tag(self, tag: int, size: int) -> bytes:
+        """A tagged field that no release defines."""
+        return self.take(size, "a tagged field")
 
     def tagged_value(self, field: Field, size: int, into: dict[str, object]) -> None:
         """One tagged field, which must fill its size."""
@@ -198,18 +214,18 @@ class _MessageReader(BytesReader):
     def value(self, field: Field, into: dict[str, object], *, in_tag: bool = False) -> None:
         """The value of a field, into the dict of its struct."""
         self.path.append("." + field.name)
-        flexible = self.flexible if field.flexible is None else self.version in field.flexible
         nullable = self.version in field.nullable
         if field.is_array:
-            start = self.at
-            count = self.length("int32", flexible=flexible, nullable=nullable, what="an array")
-            self.spend(count or 0, start)
+            count = self.count(flexible=self.is_flexible(field), nullable=nullable)
             if count is None:
                 into[field.name] = None
             else:
                 elements: list[object] = []
                 into[field.name] = elements
-                self.elements(field, count, flexible, elements)
+                for index in range(count):
+                    self.path.append(f"[{index}]")
+                    self.element(field, elements)
+                    self.path.pop()
         elif field.is_struct:
             if nullable and not self.present(in_tag=in_tag):
                 into[field.name] = None
@@ -218,30 +234,38 @@ class _MessageReader(BytesReader):
                 into[field.name] = members
                 self.members(field.fields, members)
         else:
-            into[field.name] = self.scalar(field.type, flexible, nullable)
+            into[field.name] = self.scalar(field.type, self.is_flexible(field), nullable)
         self.path.pop()
+
+    def is_flexible(self, field: Field) -> bool:
+        """Whether the field's lengths are written as in flexible versions."""
+        return self.flexible if field.flexible is None else self.version in field.flexible
+
+    def count(self, *, flexible: bool, nullable: bool) -> int | None:
+        """How many elements of an array follow, None for null."""
+        start = self.at
+        count = self.length("int32", flexible=flexible, nullable=nullable, what="an array")
+        self.spend(count or 0, start)
+        return count
 
     def spend(self, count: int, at: int) -> None:
         """Take elements from those a message may have."""
         self.elements_left -= count
         if self.elements_left < 0:
-            raise self.error(f"at most {MAX_ELEMENTS} elements in all arrays of a message", at)
+            raise self.error(f"at most {self.most_elements} elements in all arrays of a message", at)
 
     def present(self, *, in_tag: bool) -> bool:
         """Whether a nullable struct follows: an int8 says so, in a tagged field an unsigned varint."""
         return self.uvarint("a mark of presence") > 0 if in_tag else self.integer("int8") >= 0
 
-    def elements(self, field: Field, count: int, flexible: bool, into: list[object]) -> None:
-        """The elements of an array."""
-        for index in range(count):
-            self.path.append(f"[{index}]")
-            if field.is_struct:
-                members: dict[str, object] = {}
-                into.append(members)
-                self.members(field.fields, members)
-            else:
-                into.append(self.scalar(field.element_type, flexible, nullable=False))
-            self.path.pop()
+    def element(self, field: Field, into: list[object]) -> None:
+        """One element of an array."""
+        if field.is_struct:
+            members: dict[str, object] = {}
+            into.append(members)
+            self.members(field.fields, members)
+        else:
+            into.append(self.scalar(field.element_type, self.is_flexible(field), nullable=False))
 
     def scalar(self, type_: str, flexible: bool, nullable: bool) -> object:
         """A value that has no parts."""
@@ -275,7 +299,7 @@ def decode(message: Message, version: int, data: bytes, at: int = 0) -> tuple[di
     result: dict[str, object] = {}
     if version not in message.versions:
         raise DecodeError("", at, f"a version of {message.name} in {message.versions}, not {version}", result)
-    reader = _MessageReader(message, version, data, at, result)
+    reader = MessageReader(message, version, data, at, result)
     reader.members(message.fields, result)
     return result, reader.at
 

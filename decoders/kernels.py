@@ -236,6 +236,12 @@ def when_compiling(first: Callable[[], None]) -> None:
     _compiling.first = first
 
 
+def kept(function: Any) -> tuple[str, bool]:
+    """Where the compiled forms of a kernel are kept, and whether there are any that are up to date."""
+    cache = function._cache
+    return cache.cache_path, bool(cache._cache_file._load_index())
+
+
 def kernel(function: Function) -> Function:
     """A kernel that Python calls, compiled once for this machine and each set of types: callers keep to few of them.
 

@@ -69,6 +69,21 @@ class Pseudonyms:
         value = int(IPv6Address(self._ipv6(IPv6Address(high << 64 | low))))
         return value >> 64, value & (1 << 64) - 1
 
+    def octets(self, address: bytes) -> bytes:
+        """The pseudonym of an address as it stands in a packet's header: 4 or 16 bytes of IP, 6 of hardware.
+
+        That of hardware is a local one (IEEE 802c) and tells whether it is of a group; none and all stay.
+        """
+        if len(address) == 4:
+            return (self.address(0, 0xFFFF << 32 | int.from_bytes(address, "big"))[1] & 0xFFFFFFFF).to_bytes(4, "big")
+        if len(address) == 16:
+            halves = self.address(int.from_bytes(address[:8], "big"), int.from_bytes(address[8:], "big"))
+            return b"".join(half.to_bytes(8, "big") for half in halves)
+        if address in (bytes(6), b"\xff" * 6):
+            return address
+        made = hashlib.blake2b(address, key=self._key, person=b"hardware", digest_size=6).digest()
+        return bytes([made[0] & 0xFC | 2 | address[0] & 1]) + made[1:]
+
     def _of_text(self, text: bytes) -> bytes:
         if b":" in text:
             try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import shlex
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ WAITS_S = (0.0, 1.0, 10.0)
 PATIENCE_S = 30
 """For an answer, or for a command to end."""
 MOST_WAITING = 1000
+_WEB = ("http", "https")
 
 
 class Alerts:
@@ -82,12 +84,18 @@ def alerts(targets: Sequence[str], remark: Callable[[str], None]) -> Iterator[Al
 
 def way_to(target: str) -> Callable[[bytes], None]:
     """What tells a target of an incident, and raises where that fails. Raises ValueError if it is no target."""
-    if urlsplit(target).scheme in ("http", "https"):
+    if urlsplit(target).scheme in _WEB:
         return lambda line: _post(target, line)
     command = shlex.split(target)
     if not command:
         raise ValueError("give a URL, or a command")
     return lambda line: _call(command, line)
+
+
+def not_to_be_run(targets: Iterable[str]) -> list[str]:
+    """Those targets that are commands which this user cannot run."""
+    commands = [target for target in targets if urlsplit(target).scheme not in _WEB]
+    return [command for command in commands if shutil.which(shlex.split(command)[0]) is None]
 
 
 def _post(url: str, line: bytes) -> None:

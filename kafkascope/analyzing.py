@@ -22,6 +22,7 @@ from kafkascope.out.pipeline import Analysis, AnalysisError
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
+from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files
@@ -69,6 +70,7 @@ def run(
     secret_names: tuple[str, ...],
     pseudonyms: Pseudonyms | None,
     limits: Limits,
+    window: PacketWindow,
     remark: Remark,
 ) -> int:
     """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
@@ -78,6 +80,7 @@ def run(
         reveal_secrets=reveal_secrets,
         secret_names=secret_names,
         pseudonyms=pseudonyms,
+        window=window,
     )
 
     def here(stop: threading.Event) -> Analysis:

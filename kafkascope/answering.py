@@ -4,30 +4,61 @@ from __future__ import annotations
 
 import html
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import dataset as ds
 
 from kafkascope.dataframes import ordered, to_frame
+from kafkascope.decoders.characters import safe_text
+from kafkascope.figures import Answer, plotly_needed
 from kafkascope.groups import Group
+from kafkascope.reports.answers import coverage, progress
+from kafkascope.reports.answers.clients import clients
+from kafkascope.reports.answers.groups import GroupLimits, groups
+from kafkascope.reports.answers.incident_timelines import IncidentTimeline, timelines
 from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.topology import topology
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.shown import shown_html, shown_text
+from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.measures.error_histogram import errors_histogram
 from kafkascope.reports.measures.latency.counts import latency
+from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.show.explanation import explain_incident
+from kafkascope.reports.show.incident_lines import lines as incident_lines
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, MEANING
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+Of = TypeVar("Of", bound=type)
+_WHOLE = ("lag", "topology")  # methods that give a table as it is
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
 _COLOURS: dict[str, str] = {Severity.CRITICAL: "#c9252d", Severity.WARNING: "#a35c00"}
+
+
+def columns_told(schemas: Mapping[str, pa.Schema]) -> Callable[[Of], Of]:
+    """Let ``help`` tell of each attribute that is a table, whole, its columns with their meanings and units."""
+
+    def told(of: Of) -> Of:
+        for name, schema in schemas.items():
+            member = vars(of).get(name)
+            if isinstance(member, property | cached_property) or (member is not None and name in _WHOLE):
+                columns = "".join(f"\n- {one.name}: {one.metadata[MEANING].decode()}" for one in schema)
+                member.__doc__ = f"{cleandoc(member.__doc__ or '')}\n\nColumns, times in UTC:\n{columns}\n"
+        return of
+
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +66,17 @@ class ShownIncident:
     """An incident as a notebook shows it; its parts are in ``incident``."""
 
     incident: Incident
+    _around: Callable[[], IncidentTimeline] = field(repr=False, compare=False)
+
+    def timeline(self) -> Figure:
+        """What happened around it on one axis of time: evidence, brokers, connections, groups, latency and lag.
+
+        Raises ModuleNotFoundError without plotly.
+        """
+        with plotly_needed():
+            from kafkascope.reports.show.figures.incident import timeline
+
+        return timeline(self.incident, self._around())
 
     def explain(self) -> str:
         """What broke, what it cost, how one knows, what to do, in words."""
@@ -44,16 +86,22 @@ class ShownIncident:
         return self.explain()
 
 
+@columns_told(ALL_SCHEMAS | ASKED)
 class Answering(ABC):
     """Questions to a capture, answered out of its tables as pandas DataFrames."""
 
-    summary: dict[str, Any]  # counts over all tables
+    def __init__(self, summary: dict[str, Any], source: str) -> None:
+        """summary: counts over all tables. source: what was read."""
+        self.summary = summary
+        self.source = source
 
     @abstractmethod
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """One table with its Arrow schema; KeyError if it is not there.
+        """One table with its Arrow schema, without a copy; KeyError if it is not there.
 
         With where, only the rows for which it holds; with columns, only these.
+
+        >>> polars.from_arrow(cap.arrow("exchanges"))
         """
 
     def group(self, group_id: str) -> Group:
@@ -72,24 +120,73 @@ class Answering(ABC):
         rows = numbered(self.arrow("incidents", pc.field("rank") == rank)).to_pylist()
         if not rows:
             raise IndexError(f"incident {rank}: the capture has {len(self.arrow('incidents', columns=['rank']))}")
-        return ShownIncident(incident_of(rows[0]))
+        one = incident_of(rows[0])
+        return ShownIncident(one, lambda: self._around(one))
 
-    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
-        """Percentiles in milliseconds by any columns of the table ``latency``, as `latency.counts.latency`."""
-        return latency(self.arrow("latency"), by, part)
+    def _around(self, one: Incident) -> IncidentTimeline:
+        names = ("rebalances", "group_events", "lag", "connections", "silences", "cluster_events", "latency")
+        tables = self.datasets(*names)
+        of_groups = groups(tables.get("rebalances"), tables.get("group_events"), GroupLimits())
+        begin, end = (nanoseconds(self.summary.get(name)) or one.started for name in ("first", "last"))
+        [around] = timelines([one], tables, of_groups, progress.lag(tables.get("lag")), begin, end)
+        return around
 
-    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
-        """Bytes, records, batches by any columns of the table ``throughput``, as `measures.throughput`."""
-        return throughput(self.arrow("throughput"), by)
+    @cached_property
+    def clients(self) -> Answer:
+        """Clients: what each is, how it is set as far as the wire shows it, what it does, how it fares."""
+        tables = self.datasets("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
+        return Answer.of("clients", to_frame(clients(tables)))
 
-    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
-        """Errors counted by any columns of the table ``error_histogram``, trouble before what is ordinary."""
-        return errors_histogram(self.arrow("error_histogram"), by)
+    def topology(self) -> Answer:
+        """Who speaks with whom: bytes and records by client, broker and topic, the most bytes first."""
+        tables = self.datasets("connections", "batches", "partitions")
+        return Answer.of("topology", to_frame(topology(tables)))
 
-    def lag(self, group_id: str | None = None) -> pd.DataFrame:
+    def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> Answer:
+        """Percentiles of durations, grouped at will; the figure is one over time if ``from`` is among by.
+
+        by: any of api, api_version, broker, client_id, client, topic, acks, part (what the time was spent on) and from
+        (begin of a span). Without part among by it is about one: the one given, else the total.
+        Columns: those of by, count (exchanges), and in milliseconds sum_ms, p50, p90, p99, p99.9 (within 1 %) and max.
+        """
+        return Answer.of("latency", latency(self.arrow("latency"), by, part))
+
+    def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> Answer:
+        """What was produced and fetched, grouped at will, the most bytes first; the figure as with `latency`.
+
+        by: any of topic, client_id, client, direction, codec and from (begin of a span).
+        Columns: those of by, requests, empty (fetches that brought nothing), batches, single_record_batches, records,
+        bytes (as they travel), bytes_uncompressed, records_per_batch, bytes_per_batch, compression_ratio (uncompressed
+        to compressed), empty_share (of requests), and with from bytes_per_second. With codec there are no requests.
+        """
+        return Answer.of("throughput", throughput(self.arrow("throughput"), by))
+
+    def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> Answer:
+        """Errors counted, grouped at will, trouble before what is ordinary; the figure is one over time with ``at``.
+
+        by: any of api, error, code, topic, partition, group_id, member_id, broker, client_id and at (begin of a span).
+        Columns: those of by, count, trouble (those that are not ordinary), first and last (times), and with error among
+        by retriable, meaning and advice.
+        """
+        return Answer.of("error_histogram", errors_histogram(self.arrow("error_histogram"), by))
+
+    def lag(self, group_id: str | None = None) -> Answer:
         """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""
         where = None if group_id is None else pc.field("group_id") == group_id
-        return to_frame(ordered("lag", self.arrow("lag", where)))
+        return Answer.of("lag", to_frame(ordered("lag", self.arrow("lag", where))))
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table for what reads Arrow part by part, and only rows and columns that it needs; KeyError as `arrow`.
+
+        >>> polars.scan_pyarrow_dataset(cap.dataset("exchanges"))
+        >>> exchanges = cap.dataset("exchanges")
+        >>> duckdb.sql("select api, count(*) from exchanges group by api")
+        """
+        return ds.dataset(self.arrow(name))
+
+    def datasets(self, *names: str) -> dict[str, ds.Dataset]:
+        """Those of some tables that are there, by name."""
+        return {name: self.dataset(name) for name in names if self._has(name)}
 
     def _group_ids(self) -> list[str]:
         named = [
@@ -97,6 +194,29 @@ class Answering(ABC):
             for name in ("rebalances", "group_events")
         ]
         return sorted({group_id for of_table in named for group_id in of_table if group_id is not None})
+
+    def __repr__(self) -> str:
+        lines = [self._headline()]
+        if self._has("incidents"):
+            rows = numbered(ordered("incidents", self.arrow("incidents"))).to_pylist()
+            if not any(row["severity"] != Severity.INFO for row in rows):
+                lines.append(shown_text(nothing_wrong(self.summary)))
+            for row in rows[:_FINDINGS_SHOWN]:
+                lines += incident_lines(incident_of(row), is_over=False)
+            lines += [f"and {len(rows) - _FINDINGS_SHOWN:,} more in incidents"] if len(rows) > _FINDINGS_SHOWN else []
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self._headline())}</p>{self._answers_html()}{self._contents_html()}"
+
+    def _headline(self) -> str:
+        window = f" ({self.summary['window']['asked_for']})" if "window" in self.summary else ""
+        told = " · ".join([safe_text(self.source) + window, *coverage.headline(self.summary)])
+        return told + not_taken_note(self.summary)
+
+    @abstractmethod
+    def _contents_html(self) -> str:
+        """What is in it, as HTML."""
 
     def _answers_html(self) -> str:
         """The weightiest findings, and the groups that rebalanced most, as HTML; nothing where there are none."""

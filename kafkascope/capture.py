@@ -5,24 +5,32 @@ from __future__ import annotations
 import html
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
-from kafkascope.answering import Answering, why_not
+from kafkascope.answering import Answering, columns_told, why_not
 from kafkascope.dataframes import ordered, to_frame
-from kafkascope.decoders.characters import safe_text
-from kafkascope.decoders.limits import DEFAULT
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.figures import Answer
+from kafkascope.filters.expressions import Expression, columns
+from kafkascope.filters.of_captures import ENDS, passing_of, with_ends
+from kafkascope.out.output import OutputError
+from kafkascope.out.stored import Stored, is_analysis, stored
+from kafkascope.packets import NoSuchPacketError, OnePacket, find_packet
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.remarks import fault_remark
@@ -32,15 +40,22 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import NEEDED, conclusions
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
-from kafkascope.reports.measures.summary import Summary, capture_name, not_taken_note
+from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
+from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.spool import Spool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkascope.spark.capture import SparkCapture
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +91,7 @@ class Rows(Protocol):
         """An issue for each table that lacks rows."""
 
 
+@columns_told(ALL_SCHEMAS)
 class Capture(Answering):
     """The tables of a capture. Each is a property: ``cap.exchanges``, ``cap.errors``, and so on.
 
@@ -83,17 +99,175 @@ class Capture(Answering):
     one as it is.
     """
 
-    def __init__(self, spool: Rows, names: TopicNames, summary: Summary, options: EngineOptions, source: str) -> None:
-        """spool: the rows of the tables, and of the views of which answers are made."""
+    def __init__(self, summary: dict[str, Any], source: str) -> None:
+        """source: what was read."""
+        super().__init__(summary, source)
+        self._frames: dict[str, Answer] = {}
+        self._find_packet: Callable[[int], OnePacket] | None = None  # as `packets` has it, of files to be read again
+
+    @property
+    @abstractmethod
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that are there."""
+
+    def frame(self, name: str) -> Answer:
+        """One table as a DataFrame, by its name; KeyError if it is not there."""
+        if name not in self._frames:
+            self._frames[name] = Answer.of(name, to_frame(ordered(name, self.arrow(name))))
+        return self._frames[name]
+
+    @property
+    def connections(self) -> Answer:
+        """TCP connections."""
+        return self.frame("connections")
+
+    @property
+    def tcp_health(self) -> Answer:
+        """How the packets of connections fared, by sender and span of ten seconds."""
+        return self.frame("tcp_health")
+
+    @property
+    def exchanges(self) -> Answer:
+        """Requests with their responses."""
+        return self.frame("exchanges")
+
+    @property
+    def errors(self) -> Answer:
+        """Every error code that is not 0, wherever it stood."""
+        return self.frame("errors")
+
+    @property
+    def partitions(self) -> Answer:
+        """What fetch and produce said of each partition."""
+        return self.frame("partitions")
+
+    @property
+    def batches(self) -> Answer:
+        """Record batches."""
+        return self.frame("batches")
+
+    @property
+    def records(self) -> Answer:
+        """Records; only with ``read(..., records=True)``."""
+        return self.frame("records")
+
+    @property
+    def issues(self) -> Answer:
+        """Damage and oddities met while reading."""
+        return self.frame("issues")
+
+    @property
+    def incidents(self) -> Answer:
+        """What broke, one row for each cause with all that came of it; what to look at first is first."""
+        return self.frame("incidents")
+
+    @property
+    def silences(self) -> Answer:
+        """When a broker said nothing on any connection though answers were due."""
+        return self.frame("silences")
+
+    @property
+    def findings(self) -> Answer:
+        """Problems with their evidence and what to do, the weightiest first."""
+        return self.frame("findings")
+
+    @property
+    def group_events(self) -> Answer:
+        """What happened to groups and their members."""
+        return self.frame("group_events")
+
+    @property
+    def rebalances(self) -> Answer:
+        """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
+        return self.frame("rebalances")
+
+    @property
+    def cluster_events(self) -> Answer:
+        """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
+        return self.frame("cluster_events")
+
+    def exchange(self, n: int) -> DecodedExchange:
+        """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
+        table = self.exchanges
+        if not 0 <= n < len(table):
+            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
+        row = {name: None if pd.isna(value) else value for name, value in table.iloc[n].items()}
+        records = None
+        if self._has("records"):
+            of = self.records
+            records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
+        bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
+        return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+
+    def filter(self, expression: str) -> Answer:
+        """The exchanges that pass an expression, as ``sniff --filter`` has it; their labels are what `exchange` takes.
+
+        Raises ``filters.language.FilterError``, a ValueError, which says what is wrong and where.
+
+        >>> cap.filter('api == "Fetch" and latency_ms > 100 and topic in (orders, payments)')
+        """
+        from kafkascope.filters.language import parsed
+
+        return Answer.of("exchanges", self.exchanges[self._passing(parsed(expression))])
+
+    def packet(self, n: int) -> list[DecodedExchange]:
+        """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
+
+        The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
+        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
+        """
+        if self._find_packet is None:
+            raise NoSuchPacketError(
+                "packets are looked for in files; this capture came from a pipe, or is what an analysis left"
+            )
+        passing = self._passing(self._find_packet(n).exchanges)
+        return [self.exchange(place) for place in np.flatnonzero(passing).tolist()]
+
+    def _passing(self, wanted: Expression) -> Bool:
+        """Which rows of ``exchanges`` pass."""
+        rows = ordered("exchanges", self.arrow("exchanges"))
+        if not columns(wanted).isdisjoint(ENDS):
+            rows = with_ends(rows, self.arrow("connections"))
+        return passing_of(wanted, rows, self._topic_names())
+
+    @abstractmethod
+    def _topic_names(self) -> Mapping[str, str]:
+        """Names of topics that bodies have by their id alone."""
+
+    def _contents_html(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(api['api'])}</td><td>{api['exchanges']}</td><td>{api['errors']}</td>"
+            f"<td>{api['latency_ms']['p50']}</td><td>{api['latency_ms']['p99']}</td></tr>"
+            for api in self.summary.get("apis", ())
+        )
+        head = "<tr><th>API</th><th>exchanges</th><th>errors</th><th>p50 ms</th><th>p99 ms</th></tr>"
+        return f"<table>{head}{rows}</table>"
+
+
+class SpooledCapture(Capture):
+    """A capture that was read in this process; answers are made when first asked for."""
+
+    def __init__(
+        self,
+        spool: Rows,
+        names: TopicNames,
+        summary: Summary,
+        options: EngineOptions,
+        source: str,
+        find_packet: Callable[[int], OnePacket] | None = None,
+    ) -> None:
+        """spool: the rows of the tables, and of the views of which answers are made.
+
+        find_packet: as `packets` has it, where the files can be read again.
+        """
+        super().__init__(summary.result(), source)
         self._spool = spool
+        self._find_packet = find_packet
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._late_issues: list[pa.Table] = []
-        self._frames: dict[str, pd.DataFrame] = {}
-        self._source = source
-        self.summary = summary.result()
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -101,10 +275,7 @@ class Capture(Answering):
         return tuple(name for name in ALL_SCHEMAS if name in self._wanted)
 
     def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """One table with its Arrow schema, rows as they became complete; KeyError if it was not asked for.
-
-        With where, only the rows for which it holds; with columns, only these.
-        """
+        """See `Answering.arrow`; rows are in the order in which they became complete."""
         table = self._arrow(name)
         table = table if where is None else table.filter(where)
         return table if columns is None else table.select(list(columns))
@@ -152,126 +323,91 @@ class Capture(Answering):
         if faults := pc.sum(issues.filter(pc.equal(issues["kind"], INTERNAL_ERROR))["count"]).as_py():
             warnings.warn(fault_remark(faults), stacklevel=2)
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """One table as a DataFrame."""
-        if name not in self._frames:
-            self._frames[name] = to_frame(ordered(name, self.arrow(name)))
-        return self._frames[name]
-
-    @property
-    def connections(self) -> pd.DataFrame:
-        """TCP connections."""
-        return self.frame("connections")
-
-    @property
-    def tcp_health(self) -> pd.DataFrame:
-        """How the packets of connections fared, by sender and span of ten seconds."""
-        return self.frame("tcp_health")
-
-    @property
-    def exchanges(self) -> pd.DataFrame:
-        """Requests with their responses."""
-        return self.frame("exchanges")
-
-    @property
-    def errors(self) -> pd.DataFrame:
-        """Every error code that is not 0, wherever it stood."""
-        return self.frame("errors")
-
-    @property
-    def partitions(self) -> pd.DataFrame:
-        """What fetch and produce said of each partition."""
-        return self.frame("partitions")
-
-    @property
-    def batches(self) -> pd.DataFrame:
-        """Record batches."""
-        return self.frame("batches")
-
-    @property
-    def records(self) -> pd.DataFrame:
-        """Records; only with ``read(..., records=True)``."""
-        return self.frame("records")
-
-    @property
-    def issues(self) -> pd.DataFrame:
-        """Damage and oddities met while reading."""
-        return self.frame("issues")
-
-    @property
-    def incidents(self) -> pd.DataFrame:
-        """What broke, one row for each cause with all that came of it; what to look at first is first."""
-        return self.frame("incidents")
-
-    @property
-    def silences(self) -> pd.DataFrame:
-        """When a broker said nothing on any connection though answers were due."""
-        return self.frame("silences")
-
-    @property
-    def findings(self) -> pd.DataFrame:
-        """Problems with their evidence and what to do, the weightiest first."""
-        return self.frame("findings")
-
-    @property
-    def group_events(self) -> pd.DataFrame:
-        """What happened to groups and their members."""
-        return self.frame("group_events")
-
-    @property
-    def rebalances(self) -> pd.DataFrame:
-        """Each generation or epoch of each group: what set it off, what it cost, who was in it."""
-        return self.frame("rebalances")
-
-    @property
-    def cluster_events(self) -> pd.DataFrame:
-        """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
-        return self.frame("cluster_events")
-
     def _has(self, name: str) -> bool:
         return name in self._wanted
 
-    def exchange(self, n: int) -> DecodedExchange:
-        """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
-        table = self.exchanges
-        if not 0 <= n < len(table):
-            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
-        row = {name: None if pd.isna(value) else value for name, value in table.iloc[n].items()}
-        records = None
-        if "records" in self._wanted:
-            of = self.records
-            records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
-        bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
-        return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+    def _topic_names(self) -> Mapping[str, str]:
+        return self._names.learned()
 
-    def __repr__(self) -> str:
-        s, source = self.summary, safe_text(self._source)
-        return (
-            f"<Capture {source}: {s['packets']} packets, {sum(s['connections'].values())} connections, "
-            f"{sum(s['exchanges'].values())} exchanges, {sum(s['errors'].values())} errors, "
-            f"{s['first'] or '-'} to {s['last'] or '-'}{not_taken_note(s)}>"
-        )
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(api['api'])}</td><td>{api['exchanges']}</td><td>{api['errors']}</td>"
-            f"<td>{api['latency_ms']['p50']}</td><td>{api['latency_ms']['p99']}</td></tr>"
-            for api in self.summary["apis"]
+class StoredCapture(Capture):
+    """What an analysis left in its directory."""
+
+    def __init__(self, analysis: Stored) -> None:
+        """Analysis: of one run."""
+        super().__init__(dict(analysis.summary), analysis.place)
+        self._stored = analysis.tables
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that are there."""
+        return tuple(name for name in ALL_SCHEMAS if name in self._stored)
+
+    def arrow(self, name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """See `Answering.arrow`; rows are in the order of the files."""
+        return self.dataset(name).to_table(columns=None if columns is None else list(columns), filter=where)
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table as its files; KeyError as `arrow`."""
+        if name not in self._stored:
+            raise KeyError(f"{name}: the analysis did not write it; tables are {', '.join(self.tables)}")
+        return self._stored[name]
+
+    def _has(self, name: str) -> bool:
+        return name in self._stored
+
+    def _topic_names(self) -> Mapping[str, str]:
+        return {}  # the tables have them; those inside bodies went with the run
+
+
+def _opened(place: str, options: EngineOptions) -> StoredCapture:
+    if replace(options, tables=WITHOUT_RECORDS) != EngineOptions(tables=WITHOUT_RECORDS):
+        raise OutputError(f"{place} is decoded already: give options to `kafkascope analyze`, or read the capture")
+    analysis = stored(place)
+    if len(analysis.runs()) > 1:
+        raise OutputError(
+            f"{place} has {len(analysis.runs())} runs: analyze each into a directory of its own to read it"
         )
-        return (
-            f"<p>{html.escape(repr(self)[1:-1])}</p>{self._answers_html()}<table><tr><th>API</th><th>exchanges</th><th>errors</th>"
-            f"<th>p50 ms</th><th>p99 ms</th></tr>{rows}</table>"
-        )
+    return StoredCapture(analysis)
 
 
 def _paths(given: str | Path | Iterable[str | Path]) -> list[str]:
     return [str(given)] if isinstance(given, str | Path) else [str(one) for one in given]
 
 
+class _Options(TypedDict, total=False):
+    """What else `read` takes, by name."""
+
+    answers: bool
+    ports: Iterable[int]
+    decode_as: Iterable[int]
+    reveal_secrets: bool
+    secret_names: Iterable[str]
+    tls_keylog: str | Path | Iterable[str | Path]
+    anonymize: str | None
+    spool_bytes: int | None
+    since: str | datetime | None
+    until: str | datetime | None
+    packets: str | tuple[int, int] | None
+    limits: Mapping[str, int] | None
+
+
+@overload
+def read(
+    path: str | Path | Iterable[str | Path], records: bool = ..., spark: None = ..., **options: Unpack[_Options]
+) -> Capture: ...
+
+
+@overload
+def read(
+    path: str | Path | Iterable[str | Path], records: bool = ..., *, spark: SparkSession, **options: Unpack[_Options]
+) -> SparkCapture: ...
+
+
 def read(
     path: str | Path | Iterable[str | Path],
     records: bool = False,
-    spark: Any = None,
+    spark: SparkSession | None = None,
     *,
     answers: bool = True,
     ports: Iterable[int] = (),
@@ -280,13 +416,17 @@ def read(
     secret_names: Iterable[str] = (),
     tls_keylog: str | Path | Iterable[str | Path] = (),
     anonymize: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    packets: str | tuple[int, int] | None = None,
     spool_bytes: int | None = None,
     limits: Mapping[str, int] | None = None,
-) -> Any:
-    """Read captures (files, directories, globs) into tables.
+) -> Capture | SparkCapture:
+    """Read captures (files, directories, globs) into tables, or open the directory that ``kafkascope analyze`` wrote.
 
     In this process by default: a ``Capture`` of pandas DataFrames. With ``spark=session`` a ``SparkCapture`` whose
-    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read.
+    tables are Spark DataFrames. Raises ``sniffer.sources.SourceError`` where nothing could be read, and ``OutputError``
+    for a directory with several runs, or options that come too late for one.
 
     Answers (findings, rebalances, latency and so on) are made when they are first asked for, of rows that are taken
     while the tables are made. With ``answers=False`` they are not, which takes about half the time.
@@ -298,6 +438,11 @@ def read(
     pcapng files are used anyway.
 
     anonymize is a key: names, addresses and contents are replaced by pseudonyms, the same ones for the same key.
+
+    With since, until and packets only these packets are looked at, as if the capture began and ended there: what was
+    told before is not known, and a connection may begin in the middle. Times are UTC: ``"2026-11-21T05:57:16.5"``,
+    ``"05:57:16"`` of the day on which the capture begins, or ``"+30s"`` from its first packet; until is not included.
+    packets are numbers as in Wireshark, ``(100, 200)`` or ``"100-"``; rows keep them. ValueError if they are none.
 
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
@@ -316,12 +461,15 @@ def read(
             ports=frozenset(ports),
             decode_as=frozenset(decode_as),
             key_logs=tuple(_paths(tls_keylog)),
-            limits=reduce(lambda limits, one: limits.but(*one), (limits or {}).items(), DEFAULT),
+            limits=Limits.of(f"{name}={value}" for name, value in (limits or {}).items()),
         ),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
         pseudonyms=Pseudonyms(anonymize) if anonymize else None,
+        window=PacketWindow.of(since, until, packets),
     )
+    if spark is None and len(paths) == 1 and is_analysis(paths[0]):
+        return _opened(paths[0], options)
     if not answers:
         options = replace(options, views=frozenset())
     if spark is not None:
@@ -339,8 +487,14 @@ def read(
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
+    summary.window, summary.left_out = str(options.window) or None, reading.left_out
     summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-    return Capture(spool, reading.topic_names, summary, options, ", ".join(paths))
+    contents = reading.capture.contents
+    again = partial(
+        find_packet, paths=[*contents], joined=reading.joined, expected=contents, pseudonyms=options.pseudonyms
+    )
+    source = ", ".join(paths)
+    return SpooledCapture(spool, reading.topic_names, summary, options, source, None if reading.is_stream else again)

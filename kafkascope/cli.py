@@ -17,13 +17,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kafkascope import __version__
+from kafkascope.other_sniffers import SniffCommand
 
 if TYPE_CHECKING:
     from kafkascope.decoders.limits import Limits
     from kafkascope.decoders.pseudonyms import Pseudonyms
+    from kafkascope.filters.expressions import Expression
     from kafkascope.metrics import Place
+    from kafkascope.sniffer.packet_window import PacketWindow
 
-NOTHING_READ = 1  # exit status
+NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
+
+LEAST_SNAP = 96  # bytes that headers may take
 
 _FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
 """Words that capture filters begin with."""
@@ -95,6 +100,14 @@ def _top(wanted: bool, debug: bool) -> bool:
     return wanted
 
 
+def _list_interfaces(wanted: bool) -> None:
+    if wanted:
+        from kafkascope.sniffer.sources.ring import interfaces
+
+        print(*interfaces(), sep="\n")
+        raise typer.Exit
+
+
 def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
     if file is None and broker is None:
         return {}
@@ -137,6 +150,27 @@ def _secret_names(values: list[str] | None) -> tuple[str, ...]:
         return checked_names(values or [])
     except ValueError as error:
         raise typer.BadParameter(f"--secret-name {error}") from error
+
+
+def _window(since: str | None, until: str | None, packets: str | None) -> PacketWindow:
+    from kafkascope.sniffer.packet_window import PacketWindow
+
+    try:
+        return PacketWindow.of(since, until, packets)
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
+
+
+def _expression(text: str | None) -> Expression | None:
+    if text is None:
+        return None
+    from kafkascope.filters.language import FilterError, parsed
+
+    try:
+        return parsed(text)
+    except FilterError as error:
+        remark(f"--filter: {error}")
+        raise typer.Exit(WRONG_USE) from None
 
 
 def _pseudonyms(key: str | None) -> Pseudonyms | None:
@@ -221,12 +255,39 @@ LimitOption = Annotated[
     ),
 ]
 
+HexOption = Annotated[
+    bool,
+    typer.Option(
+        "-x",
+        help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
+    ),
+]
+
 DebugOption = Annotated[
     bool,
     typer.Option(
         "--debug",
         help="Say on standard error, with packet numbers, what was decided and by what: protocols of connections, "
         "resynchronisation, requests without an answer, and, with --groups, readings of rebalances.",
+    ),
+]
+
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
+        "day on which the capture begins, or +30s from its first packet.",
+    ),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
+]
+PacketsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
     ),
 ]
 
@@ -247,8 +308,8 @@ Examples:
 """
 
 
-@sniff_app.command(help=SNIFF_HELP, no_args_is_help=True)
-@app.command("sniff", help=SNIFF_HELP, no_args_is_help=True)
+@sniff_app.command(cls=SniffCommand, help=SNIFF_HELP, no_args_is_help=True)
+@app.command("sniff", cls=SniffCommand, help=SNIFF_HELP, no_args_is_help=True)
 def sniff(
     read: Annotated[
         list[str] | None,
@@ -260,7 +321,10 @@ def sniff(
     ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files to read.")] = None,
     verbose: Annotated[bool, typer.Option("-v", help="Add key fields: group, member, packets, ids.")] = False,
-    tree: Annotated[bool, typer.Option("-V", help="Show the whole of both messages, as a tree.")] = False,
+    tree: Annotated[
+        bool, typer.Option("-V", help="Show the whole of both messages: every field, with offset, length and type.")
+    ] = False,
+    as_hex: HexOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     fields: Annotated[
         str | None,
@@ -289,7 +353,24 @@ def sniff(
     ] = None,
     stats: Annotated[
         str | None,
-        typer.Option("--stats", metavar="TIME", help="Count exchanges in spans of time (10s, 1m), instead of them."),
+        typer.Option(
+            "--stats",
+            metavar="[BY,]TIME",
+            help="Count exchanges in spans of time (10s, 1m), instead of them; by api, client, topic, group, broker or "
+            "connection: `client,10s`.",
+        ),
+    ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            "--tables",
+            metavar="OUT",
+            help="Tables (Parquet) and report in this directory, as `analyze` makes them, beside what is there; of an "
+            "interface renewed while it is listened to.",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="With --tables: how often they are renewed; 10m.")
     ] = None,
     top: Annotated[
         bool,
@@ -314,9 +395,34 @@ def sniff(
         list[str] | None,
         typer.Option("--host", metavar="ADDRESS", help="Only connections of this host; may be repeated."),
     ] = None,
+    connection: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--connection",
+            metavar="N|ADDRESS:PORT",
+            help="Only this connection, by its number (`conn=` of -v), or those of this end; may be repeated.",
+        ),
+    ] = None,
+    packet: Annotated[
+        int | None,
+        typer.Option(
+            "--packet", metavar="N", help="Only exchanges that this packet of the file is part of, whole.", min=1
+        ),
+    ] = None,
     errors: Annotated[bool, typer.Option("--errors", help="Only exchanges with an error code, or damaged.")] = False,
     slower_than: Annotated[
         float | None, typer.Option("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "-Y",
+            "--filter",
+            metavar="EXPR",
+            help="Only exchanges that pass: `api == Fetch and latency_ms > 100`, `topic in (a, b) or error`, "
+            '`request.groupId contains "shop"`, `client_id matches "^c[0-9]"`, `not exists issue`. Names are those of '
+            "columns and of fields of bodies; any of several values will do.",
+        ),
     ] = None,
     count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
     duration: Annotated[
@@ -355,7 +461,7 @@ def sniff(
     ] = None,
     snap: Annotated[
         int | None,
-        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies.", min=96),
+        typer.Option("-s", metavar="BYTES", help="Take no more of each packet: headers without bodies; 0: all.", min=0),
     ] = None,
     names: Annotated[
         str | None,
@@ -366,11 +472,26 @@ def sniff(
         typer.Option("--ask", metavar="HOST:PORT", help="Ask this broker for the names of topics, once, at the start."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Become this user when the interface is open.")
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="Whom root becomes when the interface is open, without any rights; default: who called sudo, else "
+            "nobody. root keeps all.",
+        ),
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
+    interfaces: Annotated[
+        bool, typer.Option("-D", callback=_list_interfaces, is_eager=True, help="List interfaces and exit.")
+    ] = False,
+    as_it_is: Annotated[
+        bool, typer.Option("-l", "-n", "-U", help="As it is anyway: lines at once, addresses without names.")
+    ] = False,
     colour: Annotated[
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
     ] = None,
@@ -381,7 +502,7 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    if not incidents:  # they are made of tables, as in notebooks
+    if not (incidents or tables or ((metrics or top) and iface)):  # incidents are made of tables, as in notebooks
         _leave_pandas_out()
     from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
@@ -395,17 +516,25 @@ def sniff(
             f"{filters[0]}: no such file; a filter such as {' '.join(files or ())!r} goes behind -f when listening; "
             "with files there are --port and --host"
         )
+    if snap is not None and 0 < snap < LEAST_SNAP:
+        raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
     sources = (*(read or ()), *(files or ()))
     live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
     live_only |= {"--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
+    if iface and (given := [name for name, value in files_only.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
+    if every is not None and (tables is None or not iface):
+        raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
     if write is None and (file_size or file_time or file_count):
         raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
     if file_count and not (file_size or file_time):
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    whole = tree or (packet is not None and not verbose)
     asked = sniff_options.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
@@ -414,7 +543,7 @@ def sniff(
             duration_s=_seconds(duration, "--duration"),
             namespace=_namespace(netns, pid),
             expression=expression or "",
-            snap_bytes=snap,
+            snap_bytes=snap or None,
             write_to=write,
             rotation=Rotation(
                 most_bytes=None if file_size is None else file_size * 1_000_000,
@@ -424,7 +553,8 @@ def sniff(
         ),
         user=user,
         display=sniff_options.Display(
-            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=tree, verbose=verbose),
+            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=whole or as_hex, verbose=verbose),
+            as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
             payload=payload,
@@ -433,7 +563,10 @@ def sniff(
             groups=groups,
             incidents=incidents,
             alerts=_alerts(alert),
-            stats_s=_seconds(stats, "--stats"),
+            stats_s=_seconds(stats and stats.rpartition(",")[2], "--stats"),
+            stats_by=(stats or "").rpartition(",")[0] or "api",
+            tables=tables,
+            every_s=_seconds(every, "--every") or sniff_options.EVERY_S,
             top=_top(top, debug),
         ),
         filters=sniff_options.Filters(
@@ -442,9 +575,13 @@ def sniff(
             groups=frozenset(group or ()),
             client_ids=frozenset(client_id or ()),
             hosts=frozenset(host or ()),
+            connections=frozenset(connection or ()),
             errors=errors,
             slower_than_ms=slower_than,
+            where=_expression(where),
         ),
+        window=_window(since, until, packets),
+        packet=packet,
         ports=_ports(port),
         decode_as=_ports(decode_as),
         key_logs=tuple(tls_keylog or ()),
@@ -501,6 +638,9 @@ def analyze(
     partitions: Annotated[
         int | None, typer.Option("--partitions", metavar="N", help="Number of tasks that decode.", min=1)
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
@@ -551,6 +691,7 @@ def analyze(
             secret_names=_secret_names(secret_name),
             pseudonyms=_pseudonyms(anonymize),
             limits=_limits(limit),
+            window=_window(since, until, packets),
             remark=remark,
         )
     )
@@ -614,6 +755,9 @@ def report(
             help="Where to write; `-` is standard output. Default: OUT/report.html; FILE.report.html of a capture.",
         ),
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    packets: PacketsOption = None,
     tls_keylog: KeyLogOption = None,
     anonymize: AnonymizeOption = None,
     limit: LimitOption = None,
@@ -636,8 +780,73 @@ def report(
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
     session = SessionOptions(key_logs=tuple(tls_keylog or ()), limits=_limits(limit))
-    options = EngineOptions(tables=WITHOUT_RECORDS, session=session, pseudonyms=_pseudonyms(anonymize))
+    options = EngineOptions(
+        tables=WITHOUT_RECORDS,
+        session=session,
+        pseudonyms=_pseudonyms(anonymize),
+        window=_window(since, until, packets),
+    )
     raise typer.Exit(reporting.run(out, form, file, remark, options))
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or the OUT of an analysis.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one.")],
+    form: Annotated[str, typer.Option("--format", metavar="text|json|md|html", help="What to make.")] = "text",
+    file: Annotated[
+        str | None, typer.Option("-o", "--out", metavar="FILE", help="Where to write. Default: standard output.")
+    ] = None,
+    tls_keylog: KeyLogOption = None,
+    anonymize: AnonymizeOption = None,
+) -> None:
+    """Say what differs between two captures, of before and after a change, and by how much.
+
+    Compared are incidents, latency by API with what the time was spent on, errors, rebalances, settings of clients as
+    far as their requests show them, clients, groups, topics and brokers, and load. What may be chance, or has too few
+    samples to tell, is counted, and not told to differ. Both are read with the same options.
+
+    Examples:
+
+    - `kafkascope diff monday.pcap tuesday.pcap`
+    - `kafkascope diff out/monday out/tuesday --format html -o changes.html`
+    - `kafkascope diff monday.pcap out/tuesday --format json | jq '.changes[] | select(.verdict == "up")'`
+    """
+    from kafkascope import comparing
+
+    if form not in comparing.FORMATS:
+        raise typer.BadParameter(f"--format {form}: give one of {', '.join(comparing.FORMATS)}")
+    _pseudonyms(anonymize)
+    options = {"tls_keylog": tls_keylog or (), "anonymize": anonymize}
+    raise typer.Exit(comparing.run(before, after, form, file, remark, **options))
+
+
+@app.command()
+def scrub(
+    captures: Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng).")],
+    anonymize: AnonymizeOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Write captures anew, with what they hold left out, so that they can be handed to somebody else.
+
+    Keys, values and headers of records become zeros, names, addresses and texts pseudonyms as --anonymize makes them,
+    and all that is not understood as Kafka zeros as well: other protocols, TLS, pieces of messages. Sizes, times,
+    ports, offsets, errors and settings of the protocol stay, checksums and CRCs are right: what is found out is the
+    same, but for names. Without --anonymize the key is a random one, which nobody has.
+
+    Examples:
+
+    - `kafkascope scrub capture.pcap -o scrubbed.pcapng`
+    - `kafkascope scrub capture.pcap -o scrubbed.pcapng --anonymize KEY` : names as in `analyze --anonymize KEY`
+    """
+    from secrets import token_hex
+
+    from kafkascope import scrubbing
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
+    pseudonyms = _pseudonyms(anonymize) or Pseudonyms(token_hex())
+    raise typer.Exit(scrubbing.run(captures, out, pseudonyms, _ports(decode_as), remark))
 
 
 @app.command()
@@ -652,29 +861,66 @@ def warm() -> None:
 
 
 @app.command()
+def doctor(
+    interface: Annotated[
+        str | None, typer.Option("--iface", "-i", metavar="NAME", help="This interface (default: all that are up).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Say what would work on this machine and what not, and how to mend it.
+
+    Looks at Python and packages, compiled kernels, Java, disk and memory, rights to capture, the clock, and at
+    interfaces: whether they are up, what they merge, what they dropped. Status 1 if something is broken.
+    """
+    from kafkascope import doctor as checking
+
+    raise typer.Exit(checking.run(interface, as_json=as_json, write=print))
+
+
+@app.command()
 def decode(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bytes of one body: hex digits, or as they are.")],
-    api: Annotated[str, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API.")],
-    version: Annotated[int, typer.Option("--version", metavar="N", help="Version of the API.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
+    api: Annotated[
+        str | None, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API, if it is a body alone.")
+    ] = None,
+    version: Annotated[int | None, typer.Option("--version", metavar="N", help="Version of the API.")] = None,
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
-    frame: Annotated[bool, typer.Option("--frame", help="The bytes are a whole frame: size, header, body.")] = False,
+    frame: Annotated[
+        bool, typer.Option("--frame", help="With --api: a whole frame all the same: size, header, body.")
+    ] = False,
+    base64: Annotated[bool, typer.Option("--base64", help="The text is base64.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, without offsets.")] = False,
+    as_hex: HexOption = False,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
 ) -> None:
-    """Decode the body of one message and print it as JSON.
+    """Decode one message: every field with its offset, length and type.
 
-    Text is taken for hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything
-    else is refused. What is no text is taken as it is.
+    Without --api it is a whole request, four bytes of size first, whose header says API and version. Text is taken for
+    hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything else is refused.
+    What is no text is taken as it is. Bytes that no field accounts for are said, and are exit status 1.
 
     Examples:
 
+    - `kafkascope decode -x request.bin`
     - `kafkascope decode --api Fetch --version 12 --response body.bin`
-    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 -`
+    - `echo '0000 0001 0003 666f 6f' | kafkascope decode --api Metadata --version 0 --json -`
     """
     from kafkascope import messages
 
-    names = _secret_names(secret_name)
-    raise typer.Exit(messages.decode(file, api, version, response, frame, show_secrets, names, remark))
+    options = messages.DecodeOptions(
+        file=file,
+        api=api,
+        version=version,
+        response=response,
+        frame=frame,
+        base64=base64,
+        as_json=as_json,
+        as_hex=as_hex,
+        show_secrets=show_secrets,
+        secret_names=_secret_names(secret_name),
+    )
+    raise typer.Exit(messages.decode(options, remark))
 
 
 @app.command()
@@ -685,18 +931,34 @@ def apis(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
     ] = None,
+    diff: Annotated[
+        tuple[int, int] | None, typer.Option("--diff", metavar="A B", help="What version B has otherwise than A.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option("--release", metavar="X.Y", help="Of the list: what this release knows.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with what each release knows.")] = False,
 ) -> None:
     """List the APIs of the Kafka protocol, or show one: its versions, the releases that know them, its messages.
+
+    Releases are known from 0.8.2 on. What a release knows, its brokers may not offer: ApiVersions tells.
 
     Examples:
 
     - `kafkascope apis`
-    - `kafkascope apis Fetch`
+    - `kafkascope apis --release 2.8`
     - `kafkascope apis JoinGroup --version 5`
+    - `kafkascope apis Fetch --diff 12 13`
     """
-    from kafkascope import messages
+    from kafkascope import protocol
 
-    raise typer.Exit(messages.apis(name, version, remark))
+    if name is None:
+        if version is not None or diff is not None:
+            raise typer.BadParameter("--version and --diff go with the name of an API")
+        raise typer.Exit(protocol.show_all(release, as_json, remark))
+    if release is not None:
+        raise typer.BadParameter("--release goes with the list of all APIs; one API tells of all releases")
+    raise typer.Exit(protocol.show(name, version, diff, as_json, remark))
 
 
 def _show_version(wanted: bool) -> None:

@@ -25,6 +25,7 @@ from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.origins import NO_ORIGINS, Origins
+from kafkascope.sniffer.packet_window import EVERYTHING, PacketWindow
 from kafkascope.sniffer.session import Endpoint, Session, SessionOptions, SideSpans
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class EngineOptions:
     tables: frozenset[str] = WITHOUT_RECORDS
     exchange_columns: frozenset[str] | None = None  # None: all; without bodies far less work is done
     session: SessionOptions = field(default_factory=SessionOptions)
+    window: PacketWindow = EVERYTHING  # of packets; whoever reads them leaves out the others
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than are known; see decoders.redaction.checked_names
     origins: Origins = NO_ORIGINS  # which file each packet is of; whoever reads the files sets it

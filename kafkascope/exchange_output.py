@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.decoders.characters import safe_text
 from kafkascope.outlet import Writable
 from kafkascope.reading import Batch
 from kafkascope.reports.columns.faults import isolated
@@ -23,9 +22,12 @@ from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import RECORDS
-from kafkascope.sniff_options import FIELDS, JSON, TREE, VERBOSE, Display, SniffOptions
+from kafkascope.sniff_options import FIELDS, JSON, VERBOSE, Display, SniffOptions
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint
+
+if TYPE_CHECKING:
+    from kafkascope.exchange_trees import Trees
 
 RECORDS_SHOWN = 500_000
 """Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
@@ -67,8 +69,12 @@ def with_records(batches: Iterable[Batch], remark: Callable[[str], None], most: 
         remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
 
 
-def write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: int | None) -> tuple[int, list[Issue]]:
+def write_exchanges(
+    batch: Batch, options: SniffOptions, out: Writable, most: int | None, trees: Trees | None = None
+) -> tuple[int, list[Issue]]:
     """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
+
+    trees: writes the messages, if they are to be shown as trees.
 
     For an exchange that cannot be shown because of one there is a line that says so.
     """
@@ -81,7 +87,7 @@ def write_exchanges(batch: Batch, options: SniffOptions, out: Writable, most: in
     issues: list[Issue] = []
 
     def as_text(places: Sequence[int]) -> list[Any]:
-        return [_texts(exchanges.slice(places[0], len(places)), records, display)]
+        return [_texts(exchanges.slice(places[0], len(places)), records, display, trees)]
 
     def without(places: Sequence[int], said: str) -> list[Any]:
         of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
@@ -113,14 +119,14 @@ def are_nameless(batch: Batch) -> bool:
     )
 
 
-def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display) -> Any:
+def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display, trees: Trees | None) -> Any:
     if display.style == FIELDS:
         return field_lines(exchanges.select(display.fields))
     if display.style == JSON:
         return json_lines(exchanges, records, display.payload)
     texts = lines(exchanges, display.colour, verbose=display.style == VERBOSE)
-    if display.style == TREE:
-        texts = pa.array(list(_trees(texts, exchanges)), pa.large_string())
+    if trees is not None:
+        texts = trees.texts(texts, exchanges)
     if records is None:
         return texts
     below = joined(records, exchanges, _record_lines(records, display.payload), "")
@@ -139,29 +145,6 @@ def _record_lines(records: pa.Table, payload: bool) -> Any:
         else:
             parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
     return glued(*parts)
-
-
-def _trees(heads: Any, exchanges: pa.Table) -> Iterator[str]:
-    bodies = zip(heads.to_pylist(), *(exchanges[side].to_pylist() for side in ("request", "response")), strict=True)
-    for head, *sides in bodies:
-        branches = [head]
-        for title, text in zip(("request", "response"), sides, strict=True):
-            if text is not None:
-                branches.append(f"    {title}")
-                branches += _branches(json.loads(text), 8)
-        yield "\n".join(branches)
-
-
-def _branches(value: Any, indent: int) -> Iterator[str]:
-    items: Iterable[tuple[str, Any]]
-    items = value.items() if isinstance(value, dict) else ((f"[{i}]", item) for i, item in enumerate(value))
-    for name, item in items:
-        lead = " " * indent + safe_text(str(name))
-        if isinstance(item, dict | list) and item:
-            yield lead
-            yield from _branches(item, indent + 4)
-        else:
-            yield f"{lead}: {safe_text(item) if isinstance(item, str) else json.dumps(item)}"
 
 
 def _joined(records: Iterable[pa.Table]) -> pa.Table:

@@ -335,10 +335,7 @@ class _Renewal(InThisProcess):
 def _from(packets: Packets, number: int) -> Packets:
     """Packets with this number or a greater one."""
     rows = packets.number >= number
-    if rows.all():
-        return packets
-    columns = ("number", "at", "start", "captured", "original", "link_type")
-    return replace(packets, **{column: getattr(packets, column)[rows] for column in columns})
+    return packets if rows.all() else packets.rows(rows)
 
 
 def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark: Remark) -> int:

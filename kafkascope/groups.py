@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkascope.dataframes import to_frame
+from kafkascope.figures import plotly_needed
 from kafkascope.reports.answers.groups import events_of, rebalances_of
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.groups.history import Rebalance
@@ -49,13 +50,8 @@ class Group:
 
         Raises ModuleNotFoundError without plotly.
         """
-        try:
-            from kafkascope.reports.show.page.figure import timeline
-        except ModuleNotFoundError as error:
-            if error.name != "plotly":
-                raise
-            advice = "plotly is not installed: pip install 'kafkascope[notebook]' brings it"
-            raise ModuleNotFoundError(advice, name=error.name) from None
+        with plotly_needed():
+            from kafkascope.reports.show.figures.group import timeline
 
         return timeline(self._rebalances, self._events)
 

@@ -102,7 +102,7 @@ class _Run(InThisProcess):
                 check(self.stop)
                 writer.write(batch.tables)
             parts = writer.finish()
-        summary.packets, summary.copies = reading.packets, reading.copies
+        summary.packets, summary.copies, summary.left_out = reading.packets, reading.copies, reading.left_out
         summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
         summary.files = reading.capture.captured()
         summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []

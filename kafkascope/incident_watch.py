@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
-from kafkascope.capture import Capture, Rows
+from kafkascope.capture import Rows, SpooledCapture
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.answers.incidents import nothing_wrong
@@ -19,6 +20,7 @@ from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.show import incident_lines
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.spool import Spool
@@ -29,6 +31,10 @@ LOOK_S = 10
 """Live, so long between looks at least ..."""
 SHARE = 4
 """... and so many times as long as a look took, so that packets do not wait for it."""
+SHARE_BESIDE = 9
+"""The same where other things are counted and shown: a look holds these up."""
+_COLUMNS = {name: schema.names for name, schema in SCHEMAS_WITH_VIEWS.items() if name != "records"}
+"""Of what is looked at; whatever is shown may need more."""
 _SAME_NS = 60 * SECOND_NS  # as a window moves on, the begin of what goes on may seem to be a little later
 
 
@@ -50,24 +56,53 @@ def looks(
 
     Of files all is told at the end, as `kafkascope.read` has it. Then it remarks that nothing is wrong, if that is so.
     """
-    window, told = Window(clock, forgets=source.so_far is not None), Told()
+    watch = Looks(options, clock, forgets=source.so_far is not None)
     trouble = False
     for batch in source.batches():
-        window.write(batch)
-        news: list[News] = []
-        if source.so_far is not None and window.is_due():
-            with_open = window.so_far(source.so_far())
-            news = told.news(_incidents(with_open, source.topic_names, window.summary, options))
-            window.looked()
-        trouble |= any(one.incident.severity != Severity.INFO for one in news)
+        news = watch.observe(batch, source)
+        trouble |= bool(alarming(news))
         yield news
-    found = _incidents(window.so_far([]), source.topic_names, window.summary, options)
-    news = told.news(found, is_end=True)
+    news = watch.finish(source)
     yield news
-    trouble |= any(one.incident.severity != Severity.INFO for one in news)
-    summary = window.summary.result()
-    if not trouble and any(summary["exchanges"].values()):
-        remark(nothing_wrong(summary))
+    trouble |= bool(alarming(news))
+    if not trouble and any(watch.summary["exchanges"].values()):
+        remark(nothing_wrong(watch.summary))
+
+
+class Looks:
+    """Looks at the rows of a source for incidents now and then, and tells the source of them."""
+
+    def __init__(
+        self, options: EngineOptions, clock: Callable[[], float], *, forgets: bool, share: int = SHARE
+    ) -> None:
+        """options: of the engine whose rows they are; forgets: see `Window`; share: see `SHARE`."""
+        self._options = options
+        self._window, self._told = Window(clock, forgets=forgets, share=share), Told()
+
+    def observe(self, batch: Batch, source: BatchSource) -> list[News]:
+        """Take in rows, and look if it is time; what is new."""
+        self._window.write(batch)
+        if source.so_far is None or not self._window.is_due():
+            return []
+        news = self._look(source.so_far(), source)
+        self._window.looked()
+        return news
+
+    def finish(self, source: BatchSource) -> list[News]:
+        """What there is to tell when all rows have come."""
+        return self._look([], source, is_end=True)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Of all rows."""
+        return self._window.summary.result()
+
+    def _look(self, more: Iterable[Tables], source: BatchSource, *, is_end: bool = False) -> list[News]:
+        rows = self._window.so_far(more)
+        found = _incidents(rows, source.topic_names, self._window.summary, self._options)
+        news = self._told.news(found, is_end=is_end)
+        source.tell([one.incident for one in news if not one.is_over], self._told.going_on)
+        return news
 
 
 def lines(news: Iterable[News], as_json: bool, colour: bool) -> list[bytes]:
@@ -86,8 +121,15 @@ def alarming(news: Iterable[News]) -> list[News]:
     return [one for one in news if one.incident.severity != Severity.INFO]
 
 
+def with_needed(options: EngineOptions) -> EngineOptions:
+    """The options with all that is looked at."""
+    whole = EngineOptions()
+    columns = None if options.exchange_columns is None else options.exchange_columns | frozenset(EXCHANGES.names)
+    return replace(options, tables=options.tables | whole.tables, exchange_columns=columns, views=whole.views)
+
+
 def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:
-    capture = Capture(rows_of, names, summary, options, "")
+    capture = SpooledCapture(rows_of, names, summary, options, "")
     rows = numbered(capture.arrow("incidents")).to_pylist()
     return sorted(map(incident_of, rows), key=order)
 
@@ -95,8 +137,9 @@ def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: Engi
 class Window:
     """The rows of the latest time, or of all time, on disk."""
 
-    def __init__(self, clock: Callable[[], float], *, forgets: bool) -> None:
+    def __init__(self, clock: Callable[[], float], *, forgets: bool, share: int = SHARE) -> None:
         self.summary = Summary()
+        self._share = share
         self._forgets = forgets
         self._clock = clock
         self._spools = [Spool()]
@@ -110,8 +153,9 @@ class Window:
         if self._forgets and now - self._begun >= WINDOW_S:
             self._spools = [self._spools[-1], Spool()]
             self._begun = now
-        self._spools[-1].write(batch.tables)
-        self.summary.observe(batch.tables)
+        tables = _looked_at(batch.tables)
+        self._spools[-1].write(tables)
+        self.summary.observe(tables)
 
     def is_due(self) -> bool:
         """Whether it is time to look."""
@@ -121,11 +165,15 @@ class Window:
     def looked(self) -> None:
         """Say that a look is over."""
         now = self._clock()
-        self._next = now + max(LOOK_S, SHARE * (now - self._look_begun))
+        self._next = now + max(LOOK_S, self._share * (now - self._look_begun))
 
     def so_far(self, rows: Iterable[Tables]) -> SoFar:
         """All rows of the window, with some that are not written."""
-        return SoFar(self._spools, list(rows))
+        return SoFar(self._spools, map(_looked_at, rows))
+
+
+def _looked_at(tables: Mapping[str, pa.Table]) -> Tables:
+    return {name: rows.select(_COLUMNS[name]) for name, rows in tables.items() if name in _COLUMNS}
 
 
 class SoFar:
@@ -153,6 +201,12 @@ class Told:
     def __init__(self) -> None:
         self._seen: list[Incident] = []  # in the look before
         self._told: list[tuple[Incident, bool]] = []  # and whether it was told to be over
+
+    @property
+    def going_on(self) -> list[Incident]:
+        """What the last look saw of those that were told, if it is not over."""
+        told = [one for one, _ in self._told]
+        return [one for one in self._seen if one.ended is None and any(is_same(one, other) for other in told)]
 
     def news(self, found: Iterable[Incident], *, is_end: bool = False) -> list[News]:
         """What is new: incidents that the look before had too, or that are over; and told ones that are over now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,32 +13,78 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.filters.fields import COLUMNS, Field
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.measures.latency.histogram import Histogram
 from kafkascope.sniffer.units import SECOND_NS
 
-COLUMNS = frozenset(
-    {"api", "error", "error_code", "latency_ms", "requested", "request_done", "answered", "response_done"}
+NEEDED = frozenset(
+    {"error", "error_code", "latency_ms", "requested", "request_done", "answered", "response_done"}
     | {"request_bytes", "response_bytes"}
 )
-"""Columns of the exchanges table that are looked at."""
+"""Columns of the exchanges table that are looked at, beside those of what they are told apart by."""
+
+OTHERS = "(others)"
 SETTLED_NS = 2 * SECOND_NS
 """So long after its end a span is told: by then its exchanges have come through."""
+
+MOST_PARTS = 1_000
+"""Names that are told apart in a span; the exchanges of more of them are counted together."""
 
 MOST_EMPTY = 60
 """So many spans in which nothing happened are told at once, should somebody set the clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class By:
+    """What exchanges are told apart by."""
+
+    field: Field
+    title: str  # of all, in JSON
+    nothing: str = "(none)"  # the name of those without one
+
+    def names(self, exchanges: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """Each name with the exchanges that have it: one may have several, or none."""
+        found = self.field.values(exchanges, *self.field.kinds)
+        encoded = pc.fill_null(found.values.cast(pa.string()), self.nothing).dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        for code, name in enumerate(encoded.dictionary.to_pylist()):
+            yield name, exchanges.take(pa.array(found.rows[codes == code]))
+        without = np.setdiff1d(np.arange(len(exchanges)), found.rows)
+        if len(without):
+            yield self.nothing, exchanges.take(pa.array(without))
+
+
+BY = {
+    "api": By(COLUMNS["api"], "apis", "unknown"),
+    "client": By(COLUMNS["client_id"], "clients"),
+    "topic": By(COLUMNS["topic"], "topics"),
+    "group": By(COLUMNS["group"], "groups"),
+    "broker": By(COLUMNS["broker"], "brokers"),
+    "connection": By(COLUMNS["connection"], "connections"),
+}
+
+
 @dataclass(slots=True)
-class OfApi:
-    """Exchanges of one API."""
+class Counts:
+    """Some exchanges."""
 
     exchanges: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     latency: Histogram = field(default_factory=Histogram)
+
+    def add(self, exchanges: pa.Table) -> None:
+        """Count some more."""
+        self.exchanges += len(exchanges)
+        self.request_bytes += pc.sum(exchanges["request_bytes"], min_count=0).as_py()
+        self.response_bytes += pc.sum(exchanges["response_bytes"], min_count=0).as_py()
+        self.latency.add(exchanges["latency_ms"].drop_null().to_numpy())
+        wrong = exchanges.filter(pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0))
+        for row in pc.value_counts(wrong["error"]).to_pylist():
+            self.errors[row["values"] or "unknown"] += row["counts"]
 
 
 @dataclass(slots=True)
@@ -47,7 +93,16 @@ class Interval:
 
     begin: int  # nanoseconds since 1970 UTC
     end: int
-    apis: defaultdict[str, OfApi] = field(default_factory=lambda: defaultdict(OfApi))
+    by: By = BY["api"]
+    all: Counts = field(default_factory=Counts)
+    parts: dict[str, Counts] = field(default_factory=dict)  # by name
+
+    def add(self, exchanges: pa.Table) -> None:
+        """Count what was completed."""
+        self.all.add(exchanges)
+        for name, of_name in self.by.names(exchanges):
+            known = name if name in self.parts or len(self.parts) < MOST_PARTS else OTHERS
+            self.parts.setdefault(known, Counts()).add(of_name)
 
     @property
     def seconds(self) -> float:
@@ -56,14 +111,14 @@ class Interval:
 
     def lines(self, as_json: bool) -> bytes:
         """A line with its end, or one for all and one for each API."""
-        order = sorted(self.apis.items(), key=lambda one: (-one[1].exchanges, one[0]))
+        order = sorted(self.parts.items(), key=lambda one: (-one[1].exchanges, one[0]))
         text = self._as_json(order) if as_json else "\n".join(self._as_text(order))
         return f"{text}\n".encode(errors="surrogateescape")
 
-    def _as_json(self, order: list[tuple[str, OfApi]]) -> str:
-        apis = {}
+    def _as_json(self, order: list[tuple[str, Counts]]) -> str:
+        parts = {}
         for name, of in order:
-            apis[name] = {
+            parts[name] = {
                 "exchanges": of.exchanges,
                 "request_bytes": of.request_bytes,
                 "response_bytes": of.response_bytes,
@@ -72,19 +127,15 @@ class Interval:
                 "errors": dict(of.errors.most_common()),
             }
         when = datetime.fromtimestamp(self.begin / SECOND_NS, UTC)
-        found = {"begin": f"{when:%Y-%m-%dT%H:%M:%S.%fZ}", "seconds": round(self.seconds, 3), "apis": apis}
+        found = {"begin": f"{when:%Y-%m-%dT%H:%M:%S.%fZ}", "seconds": round(self.seconds, 3), self.by.title: parts}
         return json.dumps(found)
 
-    def _as_text(self, order: list[tuple[str, OfApi]]) -> Iterator[str]:
-        exchanges, size, errors = (
-            sum(of.exchanges for _, of in order),
-            sum(of.request_bytes + of.response_bytes for _, of in order),
-            sum(of.errors.total() for _, of in order),
-        )
+    def _as_text(self, order: list[tuple[str, Counts]]) -> Iterator[str]:
+        size = self.all.request_bytes + self.all.response_bytes
         when = datetime.fromtimestamp(self.begin / SECOND_NS, UTC)
         seconds = max(self.seconds, 1e-3)
-        rates = f"{exchanges / seconds:,.1f} exchanges/s, {size / seconds / 1e6:,.3f} MB/s"
-        yield f"{when:%H:%M:%S} {self.seconds:.3g} s: {rates}, {errors:,} with an error"
+        rates = f"{self.all.exchanges / seconds:,.1f} exchanges/s, {size / seconds / 1e6:,.3f} MB/s"
+        yield f"{when:%H:%M:%S} {self.seconds:.3g} s: {rates}, {self.all.errors.total():,} with an error"
         for name, of in order:
             median, most = (
                 "-" if value is None else f"{value:,.2f}" for value in map(of.latency.percentile, (0.5, 0.99))
@@ -98,7 +149,7 @@ class Interval:
 
 
 def intervals(
-    source: BatchSource, seconds: float, chosen: Callable[[Batch], pa.Table | None]
+    source: BatchSource, seconds: float, chosen: Callable[[Batch], pa.Table | None], by: By = BY["api"]
 ) -> Iterator[list[Interval]]:
     """Spans of time that are over, after each batch; of an interface also those in which nothing was.
 
@@ -112,7 +163,7 @@ def intervals(
     told = begun // length - 1  # the last span that was told
 
     def of(place: int) -> Interval:
-        return spans.setdefault(place, Interval(max(place * length, begun), (place + 1) * length))
+        return spans.setdefault(place, Interval(max(place * length, begun), (place + 1) * length, by))
 
     def over(until: float) -> list[Interval]:
         nonlocal told
@@ -131,7 +182,7 @@ def intervals(
             latest = max(latest, int(at.max()))
             places = np.maximum(at // length, told + 1)
             for place in np.unique(places).tolist():
-                _count(of(place), exchanges.filter(pa.array(places == place)))
+                of(place).add(exchanges.filter(pa.array(places == place)))
         now = source.now()
         if now:  # also what nothing happens in is told
             for place in range(max(told + 1, now // length - MOST_EMPTY), now // length + 1):
@@ -141,17 +192,3 @@ def intervals(
         last = spans[max(spans)]
         last.end = max(min(last.end, now), last.begin)
     yield over(math.inf)
-
-
-def _count(interval: Interval, exchanges: pa.Table) -> None:
-    names = pc.fill_null(exchanges["api"], "unknown")
-    for name in pc.unique(names).to_pylist():
-        rows = exchanges.filter(pc.equal(names, name))
-        of = interval.apis[name]
-        of.exchanges += len(rows)
-        of.request_bytes += pc.sum(rows["request_bytes"], min_count=0).as_py()
-        of.response_bytes += pc.sum(rows["response_bytes"], min_count=0).as_py()
-        of.latency.add(rows["latency_ms"].drop_null().to_numpy())
-        wrong = rows.filter(pc.not_equal(pc.fill_null(rows["error_code"], 0), 0))
-        for row in pc.value_counts(wrong["error"]).to_pylist():
-            of.errors[row["values"] or "unknown"] += row["counts"]

@@ -1,153 +1,169 @@
-"""The subcommands that need no capture: decode one message, show the protocol."""
+"""``kafkascope decode``: one message, field by field."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.tree import Tree
-
 from kafkascope import decoders
-from kafkascope.decoders import schema
+from kafkascope.decoders import DecodeError
+from kafkascope.decoders.apis import find
 from kafkascope.decoders.nested import Knowledge, decode_nested
-from kafkascope.decoders.schema import Api, Field, Message
+from kafkascope.decoders.parts import dissect_body, dissect_frame
+from kafkascope.decoders.schema import Api
+from kafkascope.reports.show.message_lines import MessageStyle, body_lines, frame_lines
 
 Remark = Callable[[str], None]
 
 
-def find_api(name: str) -> Api | None:
-    """An API by name (whatever its case) or key; None if there is no such."""
-    for api in schema.apis().values():
-        if name.lower() == api.name.lower() or name == str(api.key):
-            return api
-    return None
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """What is to be decoded, and how it is shown."""
+
+    file: str  # - for standard input
+    api: str | None = None  # name or key; None: the header of a whole frame says it
+    version: int | None = None
+    response: bool = False
+    frame: bool = False  # size and header stand before the body
+    base64: bool = False
+    as_json: bool = False
+    as_hex: bool = False
+    show_secrets: bool = False
+    secret_names: tuple[str, ...] = ()
 
 
-def decode(
-    file: str,
-    name: str,
-    version: int,
-    response: bool,
-    frame: bool,
-    show_secrets: bool,
-    secret_names: tuple[str, ...],
-    remark: Remark,
-) -> int:
-    """Decode the bytes of a file (see bytes_meant) as one message; print JSON. Returns the exit status."""
-    api = find_api(name)
-    if api is None:
-        remark(f"no API is called {name!r}; `kafkascope apis` lists them")
-        return 2
-    if version not in api.versions:
-        remark(f"{api.name} has versions {api.versions}, not {version}")
-        return 2
+class _WrongUse(Exception):  # noqa: N818 (it is said to a person, not raised at a caller)
+    """What was asked for makes no sense."""
+
+
+def decode(options: DecodeOptions, remark: Remark) -> int:
+    """Decode the bytes of a file (see bytes_meant) as one message; print it field by field. Returns the exit status.
+
+    0: all bytes have a meaning; 1: they have not, or cannot be read; 2: what was asked for makes no sense.
+    """
+    file = options.file
     try:
-        data = bytes_meant(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+        wanted = _wanted(options)
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        data = bytes_of_base64(content) if options.base64 else bytes_meant(content)
+    except _WrongUse as error:
+        remark(str(error))
+        return 2
     except OSError as error:
         remark(f"{file}: {error.strerror or error}")
         return 1
     except ValueError as error:
         remark(f"{file}: {error}")
         return 2
-    known = Knowledge(reveal_secrets=show_secrets, secret_names=secret_names)
-    header: dict[str, Any] = {}
+    known = Knowledge(reveal_secrets=options.show_secrets, secret_names=options.secret_names)
+    if wanted is None or options.frame:
+        said = list(_show_frame(data, wanted, options, known))
+    else:
+        said = list(_show_body(data, *wanted, options, known))
+    for words in said:
+        remark(f"{file}: {words}")
+    return 1 if said else 0
+
+
+def _wanted(options: DecodeOptions) -> tuple[Api, int] | None:
+    """The API and version that were asked for; None if the bytes are to say them."""
+    if options.api is None:
+        if options.version is not None:
+            raise _WrongUse("--version goes with --api; without both, the header of a whole frame says them")
+        if options.response:
+            raise _WrongUse("a response does not say what it answers: give --api and --version of the request")
+        return None
+    api = find(options.api)
+    if api is None:
+        raise _WrongUse(f"no API is called {options.api!r}; `kafkascope apis` lists them")
+    if options.version is None:
+        raise _WrongUse(f"give --version too: {api.name} has versions {api.versions}")
+    if options.version not in api.versions:
+        raise _WrongUse(f"{api.name} has versions {api.versions}, not {options.version}")
+    return api, options.version
+
+
+def _show_body(data: bytes, api: Api, version: int, options: DecodeOptions, known: Knowledge) -> Iterator[str]:
+    """Print a body; what is to be said of it."""
+    response = options.response
+    error: DecodeError | None = None
+    rest = b""
     try:
-        if frame:
-            whole = decoders.decode_frame(data, response_to=(api.key, version) if response else None)
-            if (whole.api_key, whole.api_version) != (api.key, version):
-                remark(f"{file}: the header says API {whole.api_key} version {whole.api_version}")
-                return 1
-            header, body, rest = {"header": whole.header}, whole.body or {}, whole.rest
-        else:
-            body, rest = decoders.decode_body(api.key, version, data, response=response)
-    except decoders.DecodeError as error:
-        remark(f"{file}: {error}")
-        if isinstance(error.partial, dict) and error.partial:
-            remark("what could be read up to there:")
-            partial = error.partial.get("body") or {} if frame else error.partial
-            _print_json(decode_nested(api.key, partial, response=response, known=known))
-        return 1
+        body, rest = decoders.decode_body(api.key, version, data, response=response)
+    except DecodeError as wrong:
+        error, body = wrong, _partial(wrong)
     body = decode_nested(api.key, body, response=response, known=known)
-    _print_json(header | {"body": body} if frame else body)
+    if options.as_json:
+        if body or error is None:
+            _print([decoders.to_json(body, indent=2)])
+    else:
+        part, _ = dissect_body(api.key, version, data, response=response)
+        assert part is not None
+        _print(body_lines(api.key, part, error, data, decoders.plain(body), _style(options)))
+    yield from _troubles(error, rest)
+
+
+def _show_frame(data: bytes, wanted: tuple[Api, int] | None, options: DecodeOptions, known: Knowledge) -> Iterator[str]:
+    """Print a frame; what is to be said of it."""
+    response_to = (wanted[0].key, wanted[1]) if wanted and options.response else None
+    size = int.from_bytes(data[:4], "big", signed=True)
+    cut = size > len(data) - 4 >= 4
+    frame = (len(data) - 4).to_bytes(4, "big") + data[4:] if cut else data  # what is there is read all the same
+    if cut:
+        yield f"size: a frame of {size} bytes behind the first 4, {len(data) - 4} are there"
+    error: DecodeError | None = None
+    rest = b""
+    try:
+        read = decoders.decode_frame(frame, response_to=response_to)
+    except DecodeError as wrong:
+        error, parts = wrong, _partial(wrong)
+        header, body = parts.get("header", {}), parts.get("body")
+    else:
+        header, body, rest = read.header, read.body, read.rest
+    key, version = response_to or (header.get("requestApiKey", -1), header.get("requestApiVersion", -1))
+    if wanted and not response_to and (key, version) != (wanted[0].key, wanted[1]):
+        yield f"the header says API {key} version {version}"
+        return
+    if body is not None:
+        body = decode_nested(key, body, response=options.response, known=known)
+    if options.as_json:
+        _print([decoders.to_json({"header": header, "body": body}, indent=2)])
+    elif header:
+        found = dissect_frame(data if cut else data[: len(data) - len(rest)], response_to=response_to)
+        _print(frame_lines(found, data, decoders.plain(body), _style(options)))
+    if body is None and error is None:
+        yield f"no release knows API {key} version {version}"
+    else:
+        yield from _troubles(error, rest)
+
+
+def _partial(error: DecodeError) -> dict[str, Any]:
+    return error.partial if isinstance(error.partial, dict) else {}
+
+
+def _troubles(error: DecodeError | None, rest: bytes) -> Iterator[str]:
+    if error is not None:
+        yield str(error)
     if rest:
-        remark(f"{file}: {len(rest)} bytes left over behind the body")
-    return 0
+        yield f"{len(rest)} bytes left over behind the body"
 
 
-def _print_json(value: dict[str, Any]) -> None:
+def _style(options: DecodeOptions) -> MessageStyle:
+    return MessageStyle(as_hex=options.as_hex, reveal=options.show_secrets, left_over=True)
+
+
+def _print(lines: Iterable[str]) -> None:
     """In UTF-8 whatever the locale: JSON is, and an escape of the terminal's encoding would be none of JSON."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
-    print(decoders.to_json(value, indent=2))
-
-
-def apis(name: str | None, version: int | None, remark: Remark) -> int:
-    """Print the list of APIs, or one of them. Returns the exit status."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    if name is None:
-        console.print(_list())
-        return 0
-    api = find_api(name)
-    if api is None:
-        remark(f"no API is called {name!r}; `kafkascope apis` lists them")
-        return 2
-    shown = api.versions.last if version is None else version
-    if shown not in api.versions:
-        remark(f"{api.name} has versions {api.versions}, not {shown}")
-        return 2
-    console.print(f"[bold]{api.name}[/] key {api.key}, versions {api.versions}, flexible {api.request.flexible}")
-    for release in api.request.releases:
-        unstable = f" (unstable: {release.unstable})" if release.unstable else ""
-        console.print(f"  Apache Kafka {release.name}: versions {release.versions}{unstable}")
-    for title, message in (("request", api.request), ("response", api.response)):
-        console.print(_tree(f"{title} v{shown}", message, shown))
-    return 0
-
-
-def _list() -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("key", "API", "versions", "flexible", "unstable", "first release", "last release"):
-        table.add_column(column, justify="right" if column == "key" else "left", no_wrap=True)
-    for api in schema.apis().values():
-        unstable = [str(v) for v in range(api.versions.first, api.versions.last + 1) if api.unstable(v)]
-        releases = [release.name for release in api.request.releases if release.versions]
-        table.add_row(
-            str(api.key),
-            api.name,
-            str(api.versions),
-            str(api.request.flexible),
-            ",".join(unstable),
-            releases[0],
-            releases[-1],
-        )
-    return table
-
-
-def _tree(title: str, message: Message, version: int) -> Tree:
-    tree = Tree(f"[bold]{title}[/]")
-    _branches(tree, message.fields, version)
-    return tree
-
-
-def _branches(tree: Tree, fields: tuple[Field, ...], version: int) -> None:
-    for field in fields:
-        if version not in field.versions and version not in field.tagged:
-            continue
-        words = [f"{field.name}: [cyan]{escape(field.type)}[/]"]
-        if version in field.nullable:
-            words.append("nullable")
-        if version in field.tagged:
-            words.append(f"tag {field.tag}")
-        if field.entity_type:
-            words.append(f"[dim]{field.entity_type}[/]")
-        _branches(tree.add(" ".join(words)), field.fields, version)
+    for line in lines:
+        print(line)
 
 
 _WHITE_SPACE = " \t\n\r\v\f"
@@ -173,9 +189,18 @@ def bytes_meant(data: bytes) -> bytes:
         before = text[: wrong.start()].split("\n")
         raise ValueError(
             f"not hex: {wrong[0]!r} at line {len(before)}, column {len(before[-1]) + 1}, and not a message either, for "
-            "it is all text; give hex digits, or the bytes as they are"
+            "it is all text; give hex digits, base64 with --base64, or the bytes as they are"
         )
     digits = "".join(digits.split())
     if len(digits) % 2:
         raise ValueError(f"not hex: {len(digits)} digits, and each byte has two")
     return bytes.fromhex(digits)
+
+
+def bytes_of_base64(data: bytes) -> bytes:
+    """The bytes that base64 means, of either alphabet; white space may be anywhere. Raises ValueError if it is none."""
+    text = b"".join(data.split()).translate(bytes.maketrans(b"-_", b"+/"))
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as error:
+        raise ValueError(f"not base64: {str(error)[:1].lower()}{str(error)[1:]}") from None

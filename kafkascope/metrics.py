@@ -31,6 +31,7 @@ from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.live import LiveGroups
+from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64
@@ -76,6 +77,10 @@ REBALANCES = Described("kafkascope_rebalances", ("group", "trigger"), "Rebalance
 REBALANCE_SECONDS = Described(
     "kafkascope_rebalance_seconds", ("group",), "Time from the begin of rebalances to when all members had partitions"
 )
+INCIDENTS = Described("kafkascope_incidents", ("kind", "severity"), "What broke, one for each cause")
+INCIDENTS_NOW = Described(
+    "kafkascope_incidents_going_on", ("kind", "severity"), "What broke and was not over when it was last looked at"
+)
 ISSUES = Described("kafkascope_issues", ("kind",), "Damage and oddities of what was captured")
 PACKETS = Described("kafkascope_packets", (), "Packets that were taken in")
 LOST = Described("kafkascope_lost", ("kind",), "Packets, bytes or lines that are missing, as they were told")
@@ -89,11 +94,12 @@ COUNTERS = (
     TOPIC_RECORDS,
     REBALANCES,
     REBALANCE_SECONDS,
+    INCIDENTS,
     ISSUES,
     PACKETS,
     LOST,
 )
-ALL = (*COUNTERS, SECONDS, LAG)
+ALL = (*COUNTERS, SECONDS, LAG, INCIDENTS_NOW)
 
 _Labels = tuple[str, ...]
 
@@ -116,6 +122,7 @@ class Metrics(Collector):
         self._groups = LiveGroups(clock=clock, limits=limits)
         self._limits = limits
         self._others = 0  # times that something counted under `OTHERS`, and was not told yet
+        self._incidents: Counter[_Labels] = Counter()  # that go on
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
@@ -151,6 +158,14 @@ class Metrics(Collector):
         with self._lock:
             self._add(LOST, (loss.kind,), loss.count)
 
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Count what broke; what is not over."""
+        with self._lock:
+            for one in begun:
+                self._add(INCIDENTS, (one.kind, one.severity), 1)
+            self._incidents = Counter(dict.fromkeys(self._incidents, 0))  # of what is over, Prometheus is to hear a 0
+            self._incidents.update((one.kind.value, one.severity.value) for one in going_on)
+
     def collect(self) -> Iterator[Metric]:
         """All metrics as they are now."""
         with self._lock:
@@ -170,6 +185,10 @@ class Metrics(Collector):
                 lags[self._bounded(lags, (shown_text(group), shown_text(topic)))] += records
             for labels, value in lags.items():
                 gauge.add_metric(labels, value)
+            yield gauge
+            gauge = GaugeMetricFamily(INCIDENTS_NOW.name, INCIDENTS_NOW.help, labels=INCIDENTS_NOW.labels)
+            for labels, count in self._incidents.items():
+                gauge.add_metric(labels, count)
             yield gauge
         about = GaugeMetricFamily("kafkascope", "The program", labels=["version"])
         about.add_metric([__version__], 1)

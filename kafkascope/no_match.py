@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
-
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.filters.expressions import Condition, Expression, Value, conditions
+from kafkascope.filters.fields import Kind
+from kafkascope.packets import OnePacket
 from kafkascope.reading import Batch
+from kafkascope.reports.columns.nearest import NEAREST, near_ones
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 
 MOST_NAMES = 1_000
 """Of each kind, that are remembered."""
 
-_SHOWN = 3
-_COLUMNS = {"--api": "api", "--group": "group_id", "--client-id": "client_id", "--topic": "topics"}
-_HOST = "--host"
+_KINDS = (Kind.TEXT, Kind.NUMBER)
 
 
 class NoMatch:
     """Batches that were filtered in; at the end a remark, if filters let nothing through."""
 
-    def __init__(self, wanted: Mapping[str, Iterable[str]]) -> None:
-        """wanted: the names that were asked for, by option; those without names are left out."""
-        self._wanted = {option: sorted(names) for option, names in wanted.items() if names}
-        self._there: dict[str, set[str]] = {option: set() for option in self._wanted}
+    def __init__(self, expression: Expression, packet: OnePacket | None = None) -> None:
+        """Names and numbers that are asked for as a whole are looked for; packet: one whose exchanges are asked for."""
+        wanted = [one for one in conditions(expression) if one.comparison == "==" and one.kind in _KINDS and one.asked]
+        self._there: list[tuple[Condition, set[Value]]] = [(one, set()) for one in wanted]
+        self._packet = packet
         self._seen = self._matched = 0
 
     def observe(self, batch: Batch, matched: int) -> None:
@@ -36,46 +35,33 @@ class NoMatch:
             return
         self._seen += len(exchanges)
         self._matched += matched
-        if self._matched:
+        if self._matched or not self._there:
             return
-        for option, names in self._there.items():
+        exchanges = batch.with_ends(exchanges)
+        for one, names in self._there:
             if len(names) < MOST_NAMES:
-                names.update(_names(batch, exchanges, option))
+                found = pc.unique(one.field.values(exchanges, one.kind).values).slice(0, MOST_NAMES)
+                names.update(name for name in found.to_pylist() if name is not None)
 
     def remark(self) -> str | None:
         """What to say at the end; None if something matched, or there was nothing to match."""
         if self._matched or not self._seen:
             return None
         said = [f"0 of {counted(self._seen, 'exchange')} matched"]
-        for option, wanted in self._wanted.items():
-            there = self._there[option]
-            for name in wanted:
-                if not any(name.lower() == one.lower() for one in there):
-                    said.append(f"{option} {shown_text(name)}: {_instead(name, there)}")
+        for one, there in self._there:
+            for value in one.values:
+                if not any(str(value).lower() == str(other).lower() for other in there):
+                    said.append(f"{one.asked} {shown_text(str(value))}: {_instead(value, there)}")
+        if self._packet is not None:
+            said.append(f"{self._packet} brings none of them anything new; {self._packet.advice}")
         return "; ".join(said)
 
 
-def nearest(name: str, there: Iterable[str]) -> list[str]:
-    """Names that this one may have been meant for, the likeliest first; case does not count."""
-    by_lower = {one.lower(): one for one in sorted(there, reverse=True)}
-    inside = sorted(one for lower, one in by_lower.items() if name.lower() in lower)
-    near = [by_lower[lower] for lower in difflib.get_close_matches(name.lower(), by_lower, _SHOWN)]
-    return list(dict.fromkeys([*near, *inside]))[:_SHOWN]
-
-
-def _instead(name: str, there: set[str]) -> str:
+def _instead(value: Value, there: set[Value]) -> str:
     if not there:
         return "no exchange names any"
-    if near := nearest(name, there):
-        return f"not there; near are {', '.join(map(shown_text, near))}"
-    some = sorted(there)[:_SHOWN]
+    if isinstance(value, str) and (near := near_ones(value, map(str, there))):
+        return f"not there{near}"
+    some = sorted(there)[:NEAREST]
     more = f" and {len(there) - len(some)} more" if len(there) > len(some) else ""
-    return f"not there; there are {', '.join(map(shown_text, some))}{more}"
-
-
-def _names(batch: Batch, exchanges: pa.Table, option: str) -> Iterable[str]:
-    if option == _HOST:
-        return {host for end in batch.endpoints.values() for host in (end.client, end.broker)}
-    column = exchanges[_COLUMNS[option]].combine_chunks()
-    values = column.flatten() if pa.types.is_list(column.type) else column
-    return [name for name in pc.unique(values).slice(0, MOST_NAMES).to_pylist() if name is not None]
+    return f"not there; there are {', '.join(shown_text(str(one)) for one in some)}{more}"

@@ -1,11 +1,16 @@
-"""How far long work is, on stderr, if that is a terminal."""
+"""How far long work is: on stderr, if that is a terminal, and in notebooks."""
 
 from __future__ import annotations
 
+import html
 import sys
+import time
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+_SHOWN_AFTER_S = 1.0  # in notebooks
 
 
 class ProgressBar:
@@ -23,10 +28,13 @@ class ProgressBar:
             disable=not (shown and sys.stderr.isatty()),
         )
         self._task = self._progress.add_task(what, total=None)
+        self._notebook = _NotebookBar() if shown and _in_notebook() else None
 
     def update(self, what: str, done: int, total: int | None) -> None:
         """Say what is being done, and how much of how much is through (None: nobody knows)."""
         self._progress.update(self._task, description=what, completed=done, total=total)
+        if self._notebook is not None:
+            self._notebook.update(what, done, total)
 
     def __enter__(self) -> ProgressBar:
         self._progress.start()
@@ -34,3 +42,39 @@ class ProgressBar:
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+        if self._notebook is not None:
+            self._notebook.clear()
+
+
+class _NotebookBar:
+    """A bar in the output of a cell whose work takes long."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._handle: Any = None  # of what is displayed
+
+    def update(self, what: str, done: int, total: int | None) -> None:
+        """As `ProgressBar.update`."""
+        if time.monotonic() - self._begun < _SHOWN_AFTER_S:
+            return
+        share = f"value='{done}' max='{total}'" if total else ""
+        self._show(f"{html.escape(what)} <progress {share}></progress>")
+
+    def clear(self) -> None:
+        """Leave nothing."""
+        if self._handle is not None:
+            self._show("")
+
+    def _show(self, markup: str) -> None:
+        from IPython import display
+
+        shown = display.HTML(markup)  # type: ignore[no-untyped-call]
+        if self._handle is None:
+            self._handle = display.display(shown, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(shown)
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    return "ipykernel" in sys.modules and hasattr(sys.modules["IPython"].get_ipython(), "kernel")

@@ -26,13 +26,16 @@ from kafkascope.reports.columns.remarks import (
     tls_remark,
     tls_talk_remark,
     unreadable_remark,
+    window_text,
 )
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
+from kafkascope.reports.columns.words import day_and_clock
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
 from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, CAPTURE_NOT_WRITTEN, ISSUE_KINDS, KERNEL_DROPS
 from kafkascope.seen import Seen
+from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
@@ -41,6 +44,7 @@ from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
 
 if TYPE_CHECKING:
     from kafkascope.rehearsal import Rehearsal
+    from kafkascope.reports.incidents.incident import Incident
     from kafkascope.sniffer.sources.key_log import Secrets
     from kafkascope.sniffer.sources.live import LiveSource
 
@@ -109,6 +113,13 @@ class BatchSource(Protocol):
     def note(self, issues: Iterable[Issue]) -> None:
         """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
 
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents that are told for the first time, and all those that go on, for remarks and watchers."""
+
+    @property
+    def incidents(self) -> Sequence[Incident] | None:
+        """Those that go on, as far as is known; None where nobody looks for any."""
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """What was lost since this was told; not all at once, but for at_end."""
 
@@ -124,6 +135,19 @@ class Watcher(Protocol):
 
     def lose(self, loss: Loss) -> None:
         """Take in that something was lost."""
+
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents: see `BatchSource.tell`."""
+
+
+class Looks(Protocol):
+    """Who looks for incidents now and then, and tells the source of them: see `incident_watch.Looks`."""
+
+    def observe(self, batch: Batch, source: BatchSource) -> object:
+        """Take in rows, and look if it is time."""
+
+    def finish(self, source: BatchSource) -> object:
+        """Look at all."""
 
 
 def _compile_beside() -> None:
@@ -146,7 +170,7 @@ class Reading:
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
-        progress_bar: show on stderr, if that is a terminal, how far it is.
+        progress_bar: show how far it is, on stderr, if that is a terminal, or in a notebook.
         in_step: of a stream the engine is no farther than whoever takes the batches, who may ask for `so_far`.
         """
         self._paths = list(paths)
@@ -167,6 +191,7 @@ class Reading:
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
+        self.left_out = 0  # packets read so far that are not in the window
 
     @property
     def topic_names(self) -> TopicNames:
@@ -198,7 +223,7 @@ class Reading:
             yield Batch({"issues": issue_table(rows, self._options.origins)}, {})
 
     def _completed(self) -> Iterator[Completed]:
-        for dissected in ahead(map(dissect, self.capture)):
+        for dissected in ahead(map(dissect, self._in_window())):
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
@@ -207,8 +232,17 @@ class Reading:
             yield self._engine.take(dissected.segments)
         yield from self._engine.last()
 
+    def _in_window(self) -> Iterator[Packets]:
+        for packets in self.capture:
+            inside = self._options.window.bounds(self.capture.first_time).cut(packets)
+            self.left_out += len(packets.number) - len(inside.number)
+            yield inside
+
     def look_ahead(self) -> None:
-        """Learn the names of topics that only a later part of the files tells; once, and never of a stream."""
+        """Learn the names of topics that only another part of the files tells; once, and never of a stream.
+
+        Packets outside of the window tell them too.
+        """
         if not self._names_ahead:
             return
         self._names_ahead = False
@@ -228,8 +262,8 @@ class Reading:
 
     @property
     def packets(self) -> int:
-        """Packets read so far, each once, also if several files have it."""
-        return sum(file.packets for file in self.capture.files) - self.copies
+        """Packets read so far that are in the window, each once, also if several files have it."""
+        return sum(file.packets for file in self.capture.files) - self.left_out - self.copies
 
     @property
     def copies(self) -> int:
@@ -255,6 +289,15 @@ class Reading:
         """Packets alone tell the time."""
         return 0
 
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents: see `BatchSource.tell`."""
+        if self._watcher is not None:
+            self._watcher.tell(begun, going_on)
+
+    @property
+    def incidents(self) -> None:
+        """Nobody looks for any beside what is shown."""
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """Nothing: whoever writes to a pipe waits for whoever reads."""
         return ()
@@ -270,13 +313,20 @@ class Reading:
         if self.copies:
             yield f"{counted(self.copies, 'packet')} that several files have are counted once"
         yield from _unread(self._engine, self._options)
+        if not self._options.window.is_everything:
+            yield window_text(self._options.window, self.left_out)
         if not self.packets:
-            yield f"{', '.join(self._paths)}: no packets"
+            yield f"{', '.join(self._paths)}: no packets{self._outside() if self.left_out else ''}"
         elif not self._engine.exchanges:
             protocols: Counter[str] = Counter()
             for (_, protocol), count in self._engine.connections.items():
                 protocols[protocol] += count
             yield no_kafka(self.packets, protocols, self.other, self._options.session.ports)
+
+    def _outside(self) -> str:
+        times = [time for file in self.capture.files for time in (file.first_time, file.last_time) if time is not None]
+        span = f"; they are of {day_and_clock(min(times))} to {day_and_clock(max(times))}" if times else ""
+        return f" in the window{span}"
 
     def _place(self, issue: Issue) -> str:
         """Where an issue was met: file and number of the packet in it, unless its detail says so."""
@@ -318,8 +368,9 @@ class Listening:
         options: EngineOptions,
         clock: Callable[[], float] = time.monotonic,
         watcher: Watcher | None = None,
+        looks: Looks | None = None,
     ) -> None:
-        """The source is closed at the end; clock tells seconds."""
+        """The source is closed at the end; clock tells seconds. looks: for incidents, unless they are what is shown."""
         when_compiling(_compile_beside)
         self._secrets = _secrets(options, False, is_growing=True)
         if self._secrets is not None:
@@ -334,6 +385,8 @@ class Listening:
         self._told_at = -math.inf
         self._seen = Seen(options.session.limits)
         self._watcher = watcher
+        self._looks = looks
+        self.incidents: Sequence[Incident] | None = None if looks is None else ()
         self.packets = 0
 
     @property
@@ -354,6 +407,18 @@ class Listening:
                 yield self._batch(tables)
         for tables in self._engine.finish():
             yield self._batch(tables)
+        if self._looks is not None:
+            self._looks.finish(self)
+
+    @property
+    def options(self) -> EngineOptions:
+        """What is looked at, with where packets come from."""
+        return self._options
+
+    def issues(self) -> list[Issue]:
+        """What was met outside of connections, so far."""
+        of_keys = self._secrets.keys.issues() if self._secrets else ()
+        return list(IssueLog([*self._source.issues, *of_keys, *self._issues, *self._engine.issues]))
 
     @property
     def so_far(self) -> Callable[[], Iterator[Tables]]:
@@ -385,6 +450,13 @@ class Listening:
         """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
+
+    def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
+        """Take in incidents: see `BatchSource.tell`."""
+        self._seen.tell(begun, going_on)
+        self.incidents = going_on
+        if self._watcher is not None:
+            self._watcher.tell(begun, going_on)
 
     def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
         """What was lost since this was told, once a second at most: packets, bodies, and what was to be in a file."""
@@ -421,16 +493,7 @@ class Listening:
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         yield from self._seen.lines()
-        of_keys = self._secrets.keys.issues() if self._secrets else ()
-        issues = [
-            *self._source.issues,
-            *of_keys,
-            *self._issues,
-            *self._engine.issues,
-            *self._engine.remarkable,
-            *self._faults,
-        ]
-        for issue in IssueLog(issues):
+        for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind != KERNEL_DROPS:
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
                 yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
@@ -441,6 +504,8 @@ class Listening:
         batch = Batch(tables, self._engine.endpoints)
         if self._watcher is not None:
             self._watcher.observe(batch, self)
+        if self._looks is not None:
+            self._looks.observe(batch, self)
         return batch
 
     def __enter__(self) -> Listening:

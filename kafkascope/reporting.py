@@ -60,8 +60,9 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
     """
     try:
         is_capture = place == STANDARD_INPUT or is_file(place)
-        if not is_capture and options is not None and (options.session.key_logs or options.pseudonyms):
-            remark(f"{place} is decoded already: give --tls-keylog and --anonymize to analyze, or a capture")
+        if not is_capture and options is not None and _is_of_captures(options):
+            advice = "give --tls-keylog, --anonymize, --since, --until and --packets to analyze, or a capture"
+            remark(f"{place} is decoded already: {advice}")
             return 2
         with _analyzed(place, remark, options) if is_capture else nullcontext(stored(place)) as analysis:
             if file is None and form == "html":
@@ -83,6 +84,10 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
     if file not in (None, "-"):
         remark(f"written to {file}")
     return 0
+
+
+def _is_of_captures(options: EngineOptions) -> bool:
+    return bool(options.session.key_logs or options.pseudonyms or not options.window.is_everything)
 
 
 @contextmanager

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafkascope.decoders.limits import DEFAULT, Limits
-from kafkascope.decoders.schema import apis
-from kafkascope.engine import EngineOptions
+from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
+from kafkascope.filters.fields import COLUMNS, Kind
+from kafkascope.reports.rows.frames import FRAMES
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.seen import COLUMNS as SEEN_COLUMNS
+from kafkascope.sniffer.packet_window import EVERYTHING, PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.live_options import LiveOptions
@@ -22,6 +23,10 @@ from kafkascope.sniffer.sources.live_options import LiveOptions
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.metrics import Place
+    from kafkascope.packets import OnePacket
+
+EVERY_S = 600.0
+"""Tables of an interface are renewed so often, unless somebody says otherwise."""
 
 LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
 
@@ -42,6 +47,7 @@ class Display:
     """How exchanges are shown."""
 
     style: str = LINES
+    as_hex: bool = False  # of TREE: the bytes beside the fields
     fields: tuple[str, ...] = ()
     records: bool = False
     payload: bool = True
@@ -51,6 +57,9 @@ class Display:
     incidents: bool = False  # what broke, instead of exchanges
     alerts: tuple[str, ...] = ()  # where incidents are told as well: URLs, commands
     stats_s: float | None = None  # what goes on in spans of so many seconds, instead of exchanges
+    stats_by: str = "api"  # what they are told apart by there
+    tables: str | None = None  # a directory for tables, instead of exchanges
+    every_s: float = EVERY_S  # of an interface: when it is renewed
     top: bool = False  # a screen of what goes on, instead of exchanges
 
 
@@ -63,18 +72,40 @@ class Filters:
     groups: frozenset[str] = frozenset()
     client_ids: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+    connections: frozenset[str] = frozenset()  # by number, or an end of theirs: address:port
+    packet: OnePacket | None = None  # that is part of them
     errors: bool = False
     slower_than_ms: float | None = None
 
+    where: Expression | None = None
+
+    @property
+    def expression(self) -> Expression | None:
+        """All of them as one; None if none is set."""
+        names = {"api": self.apis, "topic": self.topics, "group": self.groups, "client_id": self.client_ids}
+        found: list[Expression] = [
+            Condition(COLUMNS[name], Kind.TEXT, "==", tuple(sorted(wanted)), f"--{name.replace('_', '-')}")
+            for name, wanted in (names | {"host": self.hosts}).items()
+            if wanted
+        ]
+        if self.slower_than_ms is not None:
+            latency = COLUMNS["latency_ms"]
+            found.append(Condition(latency, Kind.NUMBER, ">", (self.slower_than_ms,), "--slower-than"))
+        if self.errors:
+            wrong = (Condition(COLUMNS[name], Kind.TEXT, EXISTS, (), "--errors") for name in ("error", "issue"))
+            found.append(Either(tuple(wrong)))
+        if self.connections:
+            found.append(Either(tuple(map(_of_connection, sorted(self.connections)))))
+        if self.packet is not None:
+            found.append(self.packet.exchanges)
+        if self.where is not None:
+            found.append(self.where)
+        return All(tuple(found)) if found else None
+
     def columns(self) -> frozenset[str]:
         """Columns of the exchanges table that the filters look at."""
-        needed = {"api"} if self.apis else set()
-        needed |= {"group_id"} if self.groups else set()
-        needed |= {"client_id"} if self.client_ids else set()
-        needed |= {"error_code", "issue"} if self.errors else set()
-        needed |= {"latency_ms"} if self.slower_than_ms is not None else set()
-        needed |= {"topics"} if self.topics else set()
-        return frozenset(needed)
+        expression = self.expression
+        return frozenset() if expression is None else columns(expression)
 
     def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
         """Filters for what has pseudonyms, where these name what has not."""
@@ -82,50 +113,24 @@ class Filters:
         def of(names: frozenset[str]) -> frozenset[str]:
             return frozenset(map(pseudonyms.name, names))
 
+        def of_end(connection: str) -> str:
+            host, colon, port = connection.rpartition(":")
+            return f"{pseudonyms.name(host)}{colon}{port}" if host else connection
+
         return replace(
             self,
             topics=of(self.topics),
             groups=of(self.groups),
             client_ids=of(self.client_ids),
             hosts=of(self.hosts),
+            connections=frozenset(map(of_end, self.connections)),
+            where=None if self.where is None else renamed(self.where, pseudonyms.name),
         )
 
-    def names(self) -> dict[str, frozenset[str]]:
-        """What is asked for by name, by option."""
-        return {
-            "--api": self.apis,
-            "--topic": self.topics,
-            "--group": self.groups,
-            "--client-id": self.client_ids,
-            "--host": self.hosts,
-        }
-
     def choose(self, exchanges: pa.Table) -> pa.Table:
-        """Those that pass."""
-        masks = []
-        if self.apis:
-            masks.append(_among(pc.utf8_lower(exchanges["api"]), {api.lower() for api in self.apis}))
-        for column, values in (("group_id", self.groups), ("client_id", self.client_ids)):
-            if values:
-                masks.append(_among(exchanges[column], values))
-        if self.hosts:
-            hosts = [pc.replace_substring_regex(exchanges[side], r":\d+$", "") for side in ("client", "broker")]
-            masks.append(pc.or_(*(_among(host, self.hosts) for host in hosts)))
-        if self.topics:
-            wanted = pa.array(sorted(self.topics))
-            named = exchanges["topics"].combine_chunks()
-            hits = pc.is_in(named.flatten(), wanted).to_numpy(zero_copy_only=False)
-            rows = pc.list_parent_indices(named).to_numpy()
-            masks.append(pa.array(np.bincount(rows[hits], minlength=len(exchanges)) > 0))
-        if self.errors:
-            code = pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0)
-            masks.append(pc.or_(code, pc.is_valid(exchanges["issue"])))
-        if self.slower_than_ms is not None:
-            masks.append(pc.fill_null(pc.greater(exchanges["latency_ms"], self.slower_than_ms), False))
-        for mask in masks:
-            if len(masks) > 1:
-                masks[0] = pc.and_(masks[0], mask)
-        return exchanges.filter(masks[0]) if masks else exchanges
+        """Those that pass, of exchanges with client and broker."""
+        expression = self.expression
+        return exchanges if expression is None else exchanges.filter(pa.array(passing(expression, exchanges)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,8 @@ class SniffOptions:
     user: str | None = None  # whom to become when the interfaces are open
     display: Display = Display()
     filters: Filters = Filters()
+    window: PacketWindow = EVERYTHING  # of packets in files
+    packet: int | None = None  # number of the one whose exchanges are wanted
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
     key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
@@ -147,6 +154,12 @@ class SniffOptions:
     metrics: Place | None = None  # where Prometheus may ask for them
     pseudonyms: Pseudonyms | None = None
     limits: Limits = DEFAULT
+
+
+def _of_connection(given: str) -> Expression:
+    if given.isdecimal() and len(given) < 19:
+        return Condition(COLUMNS["connection"], Kind.NUMBER, "==", (int(given),), "--connection")
+    return Condition(COLUMNS["endpoint"], Kind.TEXT, "==", (given,), "--connection")
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
@@ -160,23 +173,34 @@ def engine_options(options: SniffOptions) -> EngineOptions:
         _check_api(name)
     if options.pseudonyms is not None and options.live.write_to is not None:
         raise WrongUse("-w writes packets as they are on the wire: it does not go with --anonymize")
+    found = _shown(options)
+    if looks_beside(options):
+        from kafkascope.incident_watch import with_needed as with_all
+
+        found = with_all(found)
     if options.metrics is None:
-        return _shown(options)
+        return found
     if not options.interfaces and not any(map(is_stream, options.files)):
         raise WrongUse("--metrics goes with an interface or a pipe: a file is read before anybody asks")
+    if options.display.records and options.display.tables is None:
+        raise WrongUse("--metrics and --records do not go together: what is counted comes behind the records")
     from kafkascope.metrics import with_needed
 
-    return with_needed(_shown(options))
+    return with_needed(found)
+
+
+def looks_beside(options: SniffOptions) -> bool:
+    """Whether incidents are counted beside what is shown."""
+    wanted = options.metrics is not None or options.display.top
+    return bool(options.interfaces) and wanted and not options.display.incidents
 
 
 def _check_api(name: str) -> None:
-    known = [api.name for api in apis().values()]
-    if name.lower() in map(str.lower, known):
-        return
-    from kafkascope.no_match import nearest
+    known = COLUMNS["api"].words
+    if name.lower() not in map(str.lower, known):
+        from kafkascope.reports.columns.nearest import near_ones
 
-    near = nearest(name, known)
-    raise WrongUse(f"--api {name}: there is no such API{'; near are ' if near else ''}{', '.join(near)}")
+        raise WrongUse(f"--api {name}: there is no such API{near_ones(name, known)}")
 
 
 def _shown(options: SniffOptions) -> EngineOptions:
@@ -191,6 +215,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
         secret_names=options.secret_names,
         topic_names=options.topic_names,
         pseudonyms=options.pseudonyms,
+        window=options.window,
         views=frozenset(),
     )
     if display.alerts and not display.incidents:
@@ -199,6 +224,15 @@ def _shown(options: SniffOptions) -> EngineOptions:
         least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
     if display.top and (display.incidents or display.groups or display.stats_s is not None):
         raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
+    if display.tables is not None:
+        rest = replace(display, tables=None, every_s=EVERY_S, records=False, colour=False)
+        if filters != Filters() or rest != Display():
+            raise WrongUse(
+                "--tables has all exchanges, as tables: of options that choose or show only --records goes with it"
+            )
+        tables = ALL_TABLES if display.records else WITHOUT_RECORDS
+        whole = EngineOptions()
+        return replace(least, tables=tables, exchange_columns=whole.exchange_columns, views=whole.views)
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(
@@ -217,10 +251,14 @@ def _shown(options: SniffOptions) -> EngineOptions:
     if display.stats_s is not None:
         if display.style not in (LINES, JSON) or display.records:
             raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
-        from kafkascope.interval_watch import COLUMNS as STATS_COLUMNS
+        from kafkascope.interval_watch import BY, NEEDED
 
-        columns = STATS_COLUMNS | filters.columns() | SEEN_COLUMNS | {"connection"}
-        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=columns)
+        if display.stats_by not in BY:
+            raise WrongUse(f"--stats {display.stats_by},...: exchanges are counted by one of {', '.join(BY)}")
+        needed = (
+            NEEDED | frozenset(BY[display.stats_by].field.columns) | filters.columns() | SEEN_COLUMNS | {"connection"}
+        )
+        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=needed)
     if display.top:
         if not options.interfaces and options.files != ("-",):
             raise WrongUse("--top goes with an interface or standard input (-r -); of files `kafkascope analyze` tells")
@@ -240,17 +278,15 @@ def _shown(options: SniffOptions) -> EngineOptions:
             "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
         )
     if display.style == FIELDS:
-        columns = frozenset(display.fields)
+        shown = frozenset(display.fields)
     elif display.style in (JSON, TREE):
-        columns = frozenset(known)
+        shown = frozenset(known)
+        if display.style == TREE:
+            shown |= {field.name for field in FRAMES}
     else:
-        columns = _LINE_COLUMNS | {"topics"}
+        shown = _LINE_COLUMNS | {"topics"}
     return replace(
         least,
         tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
-        exchange_columns=columns | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
+        exchange_columns=shown | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
     )
-
-
-def _among(values: Any, wanted: Iterable[str]) -> Any:
-    return pc.is_in(values, pa.array(sorted(wanted), pa.string()))

@@ -15,20 +15,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Writable
-from kafkascope.reading import Batch, BatchSource, Listening, Reading, Watcher
+from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
-from kafkascope.sniff_options import JSON, Filters, SniffOptions, WrongUse, engine_options
+from kafkascope.reports.rows.topic_mentions import TOPICS
+from kafkascope.sniff_options import JSON, TREE, Filters, SniffOptions, WrongUse, engine_options, looks_beside
+from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.files import is_stream
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
+    from kafkascope.exchange_trees import Trees
     from kafkascope.no_match import NoMatch
 
 Remark = Callable[[str], None]
@@ -51,10 +56,15 @@ def run(options: SniffOptions, remark: Remark) -> int:
     if options.pseudonyms is not None:
         options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
     try:
+        if options.packet is not None:
+            options = _with_packet(options, options.packet)
         of_engine = engine_options(options)
     except WrongUse as error:
         remark(str(error))
         return WRONG_USE
+    except SourceError as error:
+        remark(str(error))
+        return INCOMPLETE
     # A stream of our own: with PYTHONUNBUFFERED Python's has no buffer, and a signal would end a write halfway.
     sys.stdout.flush()
     out = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 (it stays open, as stdout does)
@@ -74,11 +84,26 @@ def run(options: SniffOptions, remark: Remark) -> int:
         return 0
 
 
+def _with_packet(options: SniffOptions, number: int) -> SniffOptions:
+    """Options for the exchanges that a packet is part of."""
+    from kafkascope.packets import NoSuchPacketError, find_packet
+
+    if any(map(is_stream, options.files)):
+        raise WrongUse("--packet looks for it in files first: write what comes from a pipe to one")
+    try:
+        found = find_packet(number, options.files, compare_files(options.files), pseudonyms=options.pseudonyms)
+    except NoSuchPacketError as error:
+        raise WrongUse(f"--packet: {error}") from error
+    return replace(options, filters=replace(options.filters, packet=found))
+
+
 def _sniff(
     options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | None, out: Writable, remark: Remark
 ) -> int:
     if options.interfaces:
         return _listen(options, of_engine, watcher, remark)
+    if options.display.tables is not None:
+        return _make_tables(options.display.tables, options.files, of_engine, remark)
     if options.display.top:
         return _watch_standard_input(options, of_engine, watcher, remark)
     # Lines that pass by on the terminal are progress enough.
@@ -88,6 +113,29 @@ def _sniff(
         options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents, watcher=watcher
     ) as reading:
         return show(reading, options, out, remark)
+
+
+def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remark: Remark) -> int:
+    """Put the tables of files into OUT, beside what is there."""
+    from kafkascope import in_process, rolling
+    from kafkascope.interrupts import Interrupted, stoppable
+    from kafkascope.out.output import OutputError
+    from kafkascope.out.pipeline import AnalysisError
+
+    try:
+        analysis = stoppable(
+            lambda stop: in_process.analyze(files, out, options=of_engine, append=True, stop=stop),
+            lambda name: remark(f"{name}: stopping, and leaving {out} as it was; once more ends it at once"),
+        )
+    except Interrupted as signal:
+        return 128 + signal.number
+    except (OutputError, AnalysisError) as error:
+        remark(str(error))
+        return INCOMPLETE
+    sys.stdout.write(rolling.line(analysis))
+    for text in analysis.remarks():
+        remark(text)
+    return INCOMPLETE if analysis.unreadable else 0
 
 
 def _watch_standard_input(
@@ -157,33 +205,63 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
     def left_out(count: int, in_all: int) -> bytes:
         return lines_left_out(time.time_ns(), count, in_all).line(as_json)
 
-    with (
-        Listening(LiveSource(options.interfaces, live), of_engine, watcher=watcher) as listening,
-        _ended_by_signals(listening.stop),
-    ):
-        if options.user is not None:
-            try:
-                privileges.become(options.user)
-            except KeyError:
-                remark(f"--user {options.user}: there is no such user")
-                return WRONG_USE
-            except OSError as error:
-                remark(f"--user {options.user}: cannot become this user ({error.strerror})")
-                return WRONG_USE
-        if options.display.top:
-            status = _watch(listening, options, ", ".join(options.interfaces), listening.stop, lambda: False, remark)
-            return status or (INCOMPLETE if listening.unwritten else 0)
-        outlet = Outlet(sys.stdout.fileno(), left_out)  # whose thread has no more rights either
-        remark(f"listening on {', '.join(options.interfaces)}; Ctrl-C ends it")
-        status = show(listening, options, outlet, remark)
-        outlet.close()
+    with LiveSource(options.interfaces, live) as source:
+        try:
+            user = privileges.give_up(options.user)
+        except privileges.KeptError as error:
+            remark(str(error))
+            return WRONG_USE
+        # All other files, and threads, are opened and started by whom it became.
+        source.begin_writing()
+        _check_others(options, user, remark)
+        looks = _looks(options, of_engine)
+        with Listening(source, of_engine, watcher=watcher, looks=looks) as listening, _ended_by_signals(listening.stop):
+            if options.display.top:
+                title = ", ".join(options.interfaces)
+                status = _watch(listening, options, title, listening.stop, lambda: False, remark)
+                return status or (INCOMPLETE if listening.unwritten else 0)
+            outlet = Outlet(sys.stdout.fileno(), left_out)
+            whose = f", as {user}" if user is not None else ""
+            remark(f"listening on {', '.join(options.interfaces)}{whose}; Ctrl-C ends it")
+            status = show(listening, options, outlet, remark)
+            outlet.close()
     if outlet.lost:
         remark(f"{counted(outlet.lost, 'line')} left out: the output was read too slowly")
     return status or (INCOMPLETE if listening.unwritten else 0)
 
 
+def _looks(options: SniffOptions, of_engine: EngineOptions) -> Looks | None:
+    """Who looks for incidents where they are counted beside what is shown."""
+    if not looks_beside(options):
+        return None
+    from kafkascope import incident_watch
+
+    return incident_watch.Looks(of_engine, time.monotonic, forgets=True, share=incident_watch.SHARE_BESIDE)
+
+
+def _check_others(options: SniffOptions, user: str | None, remark: Remark) -> None:
+    """Say now what would fail later for want of rights; raises WrongUse where it is sure."""
+    if options.display.alerts:
+        from kafkascope.alerts import not_to_be_run
+
+        for command in not_to_be_run(options.display.alerts):
+            raise WrongUse(f"--alert: {command}: there is no such command, or {user or 'you'} may not run it")
+    if options.display.tables is not None:
+        place = os.path.abspath(options.display.tables)
+        while not os.path.exists(place):
+            place = os.path.dirname(place)
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise WrongUse(f"--tables: {user or 'you'} may not write to {place}; --user NAME says who is to listen")
+    for path in options.key_logs if user is not None else ():
+        if not os.path.exists(path):
+            remark(f"{path} is not there yet; when it is, {user} must be allowed to read it (--user says who)")
+
+
 def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
+    import pyarrow.dataset  # noqa: F401 (without rights, modules that come later may be out of reach)
+
+    from kafkascope import no_match  # noqa: F401
     from kafkascope.rehearsal import Rehearsal
 
     watcher: Watcher | None = None
@@ -191,14 +269,17 @@ def rehearse(options: SniffOptions) -> None:
         from kafkascope.metrics import Metrics
 
         watcher = Metrics()
-    listening = Listening(Rehearsal(), replace(engine_options(options), session=SessionOptions()), watcher=watcher)
+    of_engine = replace(engine_options(options), session=SessionOptions())
+    listening = Listening(Rehearsal(), of_engine, watcher=watcher, looks=_looks(options, of_engine))
     if options.display.top:
         from kafkascope.top.counts import Counts, follow
 
         follow(listening, Counts())
         return
-    everything = replace(options, display=replace(options.display, limit=None, alerts=()), filters=Filters())
-    show(listening, everything, io.BytesIO(), lambda _: None)
+    with TemporaryDirectory() as directory:
+        out = None if options.display.tables is None else os.path.join(directory, "out")
+        display = replace(options.display, limit=None, alerts=(), tables=out)
+        show(listening, replace(options, display=display, filters=Filters()), io.BytesIO(), lambda _: None)
 
 
 def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> int:
@@ -253,10 +334,17 @@ def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting:
                 alerting.tell(incident_watch.lines(incident_watch.alarming(news), as_json=True, colour=False))
             entries = [b"".join(incident_watch.lines([one], as_json, display.colour)) for one in news]
             yield partial(_write_entries, entries)
+    elif display.tables is not None:
+        from kafkascope import rolling
+
+        assert isinstance(source, Listening)  # of files it has been done
+        for texts in rolling.renewals(source, display.tables, display.every_s, remark):
+            yield partial(_write_entries, [text.encode() for text in texts])
     elif display.stats_s is not None:
         from kafkascope import interval_watch
 
-        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options)):
+        by = interval_watch.BY[display.stats_by]
+        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options), by):
             yield partial(_write_entries, [span.lines(as_json) for span in spans])
     else:
         yield from _exchanges(source, options, remark)
@@ -270,22 +358,30 @@ def _write_entries(entries: Sequence[bytes], out: Writable, most: int) -> int:
 def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterator[Write]:
     """Batches of exchanges; at the end it is said if filters let none through, and what they may have meant."""
     no_match: NoMatch | None = None
-    if options.filters != Filters():
+    expression = options.filters.expression
+    if expression is not None:
         from kafkascope.no_match import NoMatch
 
-        no_match = NoMatch(options.filters.names())
-    nameless = False
+        no_match = NoMatch(expression, options.filters.packet)
+    trees: Trees | None = None
+    if options.display.style == TREE:
+        from kafkascope.exchange_trees import Trees
+
+        trees = Trees(options, source.topic_names)
+    nameless = TOPICS.name not in options.filters.columns()  # nobody asked for names
 
     def write(batch: Batch, out: Writable, most: int) -> int:
-        count, faults = write_exchanges(batch, options, out, most)
+        count, faults = write_exchanges(batch, options, out, most, trees)
         source.note(faults)
         if no_match is not None:
             no_match.observe(batch, count)
         return count
 
     for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
-        if not nameless and options.filters.topics and (nameless := are_nameless(batch)):
+        if not nameless and (nameless := are_nameless(batch)):
             remark(_NAMELESS)
+        if trees is not None:
+            trees.observe(batch)
         yield partial(write, batch)
     if no_match is not None and (said := no_match.remark()) is not None:
         remark(said)

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kafkascope import in_process
+from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.progress import ProgressBar
 from kafkascope.rehearsal import Rehearsal
+from kafkascope.scrubbing import scrub
 from kafkascope.sniff_options import JSON, LINES, TREE, Display, SniffOptions
 from kafkascope.sniffer.link import RAW_IP
 from kafkascope.sniffer.units import SECOND_NS
@@ -45,6 +47,7 @@ def run(remark: Remark) -> int:
         for display in _DISPLAYS:
             rehearse(SniffOptions(display=display))
         in_process.analyze([str(capture), str(other)], f"{directory}/here", records=True)
+        scrub([str(capture)], f"{directory}/scrubbed.pcapng", Pseudonyms(""))
         remark("kernels are compiled")
         try:
             java = find_java()

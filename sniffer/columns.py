@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,18 @@ class Packets:
     captured: I32  # bytes of the packet in data
     original: I32  # bytes of the packet on the wire
     link_type: I32  # LINKTYPE_ value of its interface
+
+    def rows(self, rows: Any) -> Packets:
+        """Some of them: a slice, a mask or places."""
+        return Packets(
+            self.data,
+            self.number[rows],
+            self.at[rows],
+            self.start[rows],
+            self.captured[rows],
+            self.original[rows],
+            self.link_type[rows],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +152,8 @@ class Exchanges:
     response_packet: I64
     request_bytes: I64  # size on the wire, prefix included; 0: none
     response_bytes: I64
+    request_offset: I64  # in the client's stream, of the size prefix; -1: none
+    response_offset: I64
     request_start: I64
     request_body: I64  # where the body begins, behind the header; -1: the header is not whole
     request_end: I64
@@ -186,6 +201,8 @@ class ConnectionRow:
     rtt_client_mean_ms: float | None
     rtt_broker_min_ms: float | None
     rtt_broker_mean_ms: float | None
+    client_base: int = 0  # sequence number of the client's first byte, that at offset 0
+    broker_base: int = 0
     tls_version: str | None = None  # all of these are None of connections without TLS
     tls_cipher: str | None = None
     tls_server_name: str | None = None  # that the client asked for

@@ -567,6 +567,8 @@ class Conversations:
             response_packet=value(response, has_response, pairing.NODE_PACKET, 0),
             request_bytes=value(request, has_request, pairing.NODE_SIZE, 0),
             response_bytes=value(response, has_response, pairing.NODE_SIZE, 0),
+            request_offset=np.where(has_request, request[:, pairing.NODE_END] - request[:, pairing.NODE_SIZE], -1),
+            response_offset=np.where(has_response, response[:, pairing.NODE_END] - response[:, pairing.NODE_SIZE], -1),
             request_start=value(request, has_request, pairing.NODE_START, -1),
             request_body=place(request, has_request, pairing.NODE_BODY),
             request_end=np.where(has_request, request[:, pairing.NODE_START] + request[:, pairing.NODE_LENGTH], -1),

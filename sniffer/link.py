@@ -57,6 +57,7 @@ int64: Any = np.int64  # numba's cast; typed loosely, as kernels mix it with pla
 class Dissected:
     """What a batch of packets carried: segments, the number of other packets by kind, and what was damaged."""
 
+    packets: Packets  # as they were read: what had to be unwrapped begins at its IP header
     segments: Segments
     other: dict[str, int]
     issues: tuple[Issue, ...]
@@ -85,7 +86,7 @@ def dissect(packets: Packets) -> Dissected:
         row = int(first[index])
         detail = remark.detail.format(value=int(values[index]))
         issues.append(Issue(remark.kind, detail, at=int(packets.at[row]), packet=int(packets.number[row]), count=count))
-    return Dissected(segments, other, tuple(issues))
+    return Dissected(packets, segments, other, tuple(issues))
 
 
 def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
@@ -104,13 +105,13 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
     dsack = np.empty(rows, np.uint32)
     library = np.empty(rows, np.int64)
     found, unwrap = _dissect(
-        _writable(packets.data),
-        _writable(packets.number),
-        _writable(packets.at),
-        _writable(packets.start),
-        _writable(packets.captured),
-        _writable(packets.original),
-        _writable(packets.link_type),
+        as_writable(packets.data),
+        as_writable(packets.number),
+        as_writable(packets.at),
+        as_writable(packets.start),
+        as_writable(packets.captured),
+        as_writable(packets.original),
+        as_writable(packets.link_type),
         *(number, at, addresses, ports, seq_ack, flags, start, captured, length, window, scale, sacked, dsack),
         *(library, counts, first, values),
     )
@@ -138,7 +139,7 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
     return segments, counts, first, values, library[:unwrap]
 
 
-def _writable(array: Any) -> Any:
+def as_writable(array: Any) -> Any:
     """View of an array that numba types as writable and contiguous, so that the kernel is compiled once only."""
     array = np.ascontiguousarray(array)
     if array.flags.writeable:
@@ -159,7 +160,8 @@ class _Memory:
 
 
 @borrowing
-def _two(data: U8, at: int) -> Any:
+def two_bytes(data: U8, at: int) -> Any:
+    """A number of two bytes, as all in these headers are big-endian."""
     return int64(data[at]) << 8 | int64(data[at + 1])
 
 
@@ -179,23 +181,23 @@ def _eight(data: U8, at: int) -> np.uint64:
 
 
 @borrowing
-def _network(data: U8, position: int, end: int, link: int) -> tuple[int, int, int]:
+def network_header(data: U8, position: int, end: int, link: int) -> tuple[int, int, int]:
     """Walk the link layer: (IP version or 0, position of the IP header, remark if the version is 0)."""
     ether = int64(-1)
     if link == ETHERNET:
         if position + 14 > end:
             return 0, position, TRUNCATED
-        ether = _two(data, position + 12)
+        ether = two_bytes(data, position + 12)
         position += 14
     elif link == COOKED:
         if position + 16 > end:
             return 0, position, TRUNCATED
-        ether = _two(data, position + 14)
+        ether = two_bytes(data, position + 14)
         position += 16
     elif link == COOKED2:
         if position + 20 > end:
             return 0, position, TRUNCATED
-        ether = _two(data, position)
+        ether = two_bytes(data, position)
         position += 20
     elif link in (NULL, LOOP):
         # Address family in the byte order of the capturing host; IPv6 has another number on every system.
@@ -227,14 +229,14 @@ def _network(data: U8, position: int, end: int, link: int) -> tuple[int, int, in
         0 <= ether <= 1500
         and position + 8 <= end
         and _four(data, position) == 0xAAAA0300
-        and _two(data, position + 4) == 0
+        and two_bytes(data, position + 4) == 0
     ):
-        ether = _two(data, position + 6)
+        ether = two_bytes(data, position + 6)
         position += 8
     while ether in (0x8100, 0x88A8, 0x9100, 0x9200):
         if position + 4 > end:
             return 0, position, TRUNCATED
-        ether = _two(data, position + 2)
+        ether = two_bytes(data, position + 2)
         position += 4
     if ether == 0x0800:
         return 4, position, 0
@@ -248,7 +250,7 @@ def _network(data: U8, position: int, end: int, link: int) -> tuple[int, int, in
 
 
 @borrowing
-def _extensions(data: U8, position: int, end: int, protocol: int) -> tuple[int, int, int, int]:
+def extension_headers(data: U8, position: int, end: int, protocol: int) -> tuple[int, int, int, int]:
     """Walk the extension headers of IPv6 (RFC 8200): (protocol, position, fragment offset, more fragments)."""
     offset = int64(0)
     more = int64(0)
@@ -257,7 +259,7 @@ def _extensions(data: U8, position: int, end: int, protocol: int) -> tuple[int, 
             return -1, position, offset, more
         following = int64(data[position])
         if protocol == 44:
-            field = _two(data, position + 2)
+            field = two_bytes(data, position + 2)
             offset = field >> 3
             more = field & 1
             position += 8
@@ -358,7 +360,7 @@ def _dissect(
         size = int64(packet_captured[row])
         end = begin + size
         wire_end = begin + max(size, int64(packet_original[row]))
-        version, position, remark = _network(data, begin, end, int64(link_type[row]))
+        version, position, remark = network_header(data, begin, end, int64(link_type[row]))
         if version == 0:
             if remark == LIBRARY:
                 library[unwrap] = row
@@ -384,8 +386,8 @@ def _dissect(
                 _note(counts, first, values, TRUNCATED, row, size)
                 continue
             header = (int64(data[position]) & 15) * 4
-            claimed = _two(data, position + 2)
-            fragment = _two(data, position + 6)
+            claimed = two_bytes(data, position + 2)
+            fragment = two_bytes(data, position + 6)
             offset = fragment & 0x1FFF
             more = fragment >> 13 & 1
             protocol = int64(data[position + 9])
@@ -401,7 +403,7 @@ def _dissect(
                 _note(counts, first, values, TRUNCATED, row, size)
                 continue
             header = int64(40)
-            claimed = _two(data, position + 4)
+            claimed = two_bytes(data, position + 4)
             if claimed:
                 claimed += 40
             protocol = int64(data[position + 6])
@@ -419,7 +421,7 @@ def _dissect(
         ip = position
         position += header
         if version == 6:
-            protocol, position, offset, more = _extensions(data, position, min(end, ip_end), protocol)
+            protocol, position, offset, more = extension_headers(data, position, min(end, ip_end), protocol)
             if protocol < 0:
                 _note(counts, first, values, TRUNCATED, row, size)
                 continue
@@ -456,8 +458,8 @@ def _dissect(
         addresses[1, found] = source_low
         addresses[2, found] = target_high
         addresses[3, found] = target_low
-        ports[0, found] = _two(data, position)
-        ports[1, found] = _two(data, position + 2)
+        ports[0, found] = two_bytes(data, position)
+        ports[1, found] = two_bytes(data, position + 2)
         seq_ack[0, found] = _four(data, position + 4)
         seq_ack[1, found] = _four(data, position + 8)
         flags[found] = data[position + 13]
@@ -465,7 +467,7 @@ def _dissect(
         start[found] = min(payload, bytes_end)
         captured[found] = max(bytes_end - payload, 0)
         length[found] = ip_end - payload
-        window[found] = _two(data, position + 14)
+        window[found] = two_bytes(data, position + 14)
         scale[found], sacked[found], dsack[found] = -1, 0, 0
         options = position + 20
         options_end = min(payload, bytes_end)

@@ -98,6 +98,8 @@ CONNECTION = np.dtype(
         ("reset_side", "i1"),  # whose RST ended it; -1: none did
         ("is_refused", "i1"),
         ("beginning", "i1"),  # how it began; known when it has ended
+        ("base_0", "i8"),  # sequence numbers at offset 0 of the streams; known when it has ended
+        ("base_1", "i8"),
     ]
 )
 STREAM = np.dtype(
@@ -764,6 +766,8 @@ def _end_connection(state: State, slot: Integer) -> None:
         _forget_firsts(state, 2 * slot + side)
     _tell(state, slot)
     connection.beginning = _beginning(connection, state.streams[2 * slot + 1 - connection.first_side])
+    connection.base_0 = state.streams[2 * slot].base & 0xFFFFFFFF
+    connection.base_1 = state.streams[2 * slot + 1].base & 0xFFFFFFFF
     state.ended[totals.ended] = connection
     for side in range(2):
         state.ended_flows[2 * totals.ended + side] = state.flows[2 * slot + side]

@@ -7,7 +7,7 @@ id with an int16 length, in header 2 tagged fields behind it (RequestHeader.json
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -174,6 +174,10 @@ def is_text(data: U8, start: int, end: int) -> Any:
     return True
 
 
+KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
+"""The object identifier of Kerberos 5, near the beginning of a client's first GSS-API token."""
+
+
 class Verdict(IntEnum):
     """What the first bytes of a connection say."""
 
@@ -195,7 +199,7 @@ def begins_with_request(data: bytes, size_limit: int) -> Verdict:
         # A GSS-API token (RFC 2743, 3.1): 0x60, its length in DER, and the object identifier of Kerberos 5.
         if len(data) < 19:
             return Verdict.MORE
-        return Verdict.TOKEN if b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02" in data[5:24] else Verdict.NO
+        return Verdict.TOKEN if KERBEROS in data[5:24] else Verdict.NO
     if len(data) < 8:
         return Verdict.MORE
     key = int.from_bytes(data[4:6], "big", signed=True)
@@ -468,6 +472,17 @@ def are_responses(data: U8, start: int, end: int, most: int) -> bool:
         position = high
     replies = [0 < zxid < 1 << 56 and -125 <= error <= 0 for zxid, error in transactions]
     return not (len(replies) >= 2 and all(replies) and transactions == sorted(transactions))
+
+
+def fitting_readings(data: U8, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """API key, version and body of each reading that fits a response (from its correlation id) to its last byte."""
+    table = readings()
+    fitting = np.zeros(table.program.shape[0], np.bool_)
+    _readings_of(data, start, end, table.flexible, table.layout, table.layout_of, programs().rows, fitting)
+    flexible = apis.api_table().first_flexible_response
+    for reading in np.flatnonzero(fitting).tolist():
+        key, version = int(table.api_key[reading]), int(table.api_version[reading])
+        yield key, version, int(response_layout(data, start, end, key, version, flexible)[1])
 
 
 def only_readings(data: U8, start: I64, end: I64) -> tuple[I64, I64, I64]:

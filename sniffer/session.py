@@ -266,9 +266,11 @@ class Session:
         endpoint = self._endpoint(summary)
         up, down = summary.source_bytes, summary.target_bytes
         of_client, of_broker = summary.source_fares, summary.target_fares
+        client_base, broker_base = summary.source_base, summary.target_base
         client = 0
         if not self._client_is_source(summary):
             up, down = down, up
+            client_base, broker_base = broker_base, client_base
             of_client, of_broker = of_broker, of_client
             client = 1
         reset_by = None
@@ -340,6 +342,8 @@ class Session:
             rtt_client_mean_ms=of_broker.rtt_mean_ms,
             rtt_broker_min_ms=of_client.rtt_min_ms,
             rtt_broker_mean_ms=of_client.rtt_mean_ms,
+            client_base=client_base,
+            broker_base=broker_base,
             **({} if tls is None else tls.facts()),
         )
 

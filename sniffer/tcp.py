@@ -122,6 +122,8 @@ class TcpConnection:
     connect: str | None  # established, refused, unanswered; None: it was open before the capture
     reset_by_source: bool | None  # whose RST ended it; None: none did
     first_side: int  # which side the source is in rows of ``spans``
+    source_base: int  # sequence number of the source's first byte, that at offset 0; known when it has ended
+    target_base: int
     source_fares: Fares
     target_fares: Fares
 
@@ -501,7 +503,8 @@ def _time(at: int) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def _address(high: int, low: int) -> str:
+def host_of(high: int, low: int) -> str:
+    """An address as `Segments` have it, as people write it."""
     if not high and low >> 32 == 0xFFFF:  # an IPv4 address (::ffff:0:0/96), as most are
         return f"{low >> 24 & 255}.{low >> 16 & 255}.{low >> 8 & 255}.{low & 255}"
     address = IPv6Address(high << 64 | low)
@@ -523,10 +526,11 @@ def _fares(flows: NDArray[np.void]) -> list[Fares]:
 
 def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
     first = row["first_side"]
-    addresses = [_address(row["high_0"], row["low_0"]), _address(row["high_1"], row["low_1"])]
+    addresses = [host_of(row["high_0"], row["low_0"]), host_of(row["high_1"], row["low_1"])]
     ports = [row["ports"] >> 16, row["ports"] & 0xFFFF]
     packets = [row["packets_0"], row["packets_1"]]
     payload = [row["bytes_0"], row["bytes_1"]]
+    bases = [row["base_0"], row["base_1"]]
     return TcpConnection(
         connection=row["id"],
         source=addresses[first],
@@ -548,6 +552,8 @@ def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
         connect=BEGINNINGS[row["beginning"]],
         reset_by_source=None if row["reset_side"] < 0 else row["reset_side"] == first,
         first_side=first,
+        source_base=bases[first],
+        target_base=bases[1 - first],
         source_fares=fares[first],
         target_fares=fares[1 - first],
     )

@@ -22,7 +22,7 @@ from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import CONCLUSIONS, MEANING, RESULTS, RUN, SCHEMA_VERSION, SCHEMAS
+from kafkascope.reports.vocabulary.tables import ASKED, CONCLUSIONS, MEANING, RESULTS, RUN, SCHEMA_VERSION, SCHEMAS
 from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
 from kafkascope.reports.vocabulary.triggers import TRIGGERS
 
@@ -65,6 +65,24 @@ _NOTEBOOKS = """# Notebooks
 ::: kafkascope.capture.DecodedExchange
 
 ::: kafkascope.groups.Group
+
+::: kafkascope.figures.Answer
+
+::: kafkascope.comparing.compare
+
+::: kafkascope.comparing.Comparison
+
+## Single messages and interfaces
+
+::: kafkascope.decoding.decode_request
+
+::: kafkascope.decoding.decode_response
+
+::: kafkascope.decoding.Message
+
+::: kafkascope.live_exchanges.live
+
+::: kafkascope.live_exchanges.Exchange
 """
 
 _STABILITY = """# What stays as it is
@@ -113,7 +131,8 @@ def _tables() -> Iterator[str]:
     yield f"In the directory of an analysis each table has one column more, `{RUN.name}`: {_meaning(RUN)}. Numbers of "
     yield "packets and connections are those of their run. Parquet files carry these meanings as metadata of their "
     yield "columns.\n"
-    for title, schemas in (("What was seen", SCHEMAS), ("What it means", CONCLUSIONS | RESULTS)):
+    seen, means = ("What was seen", SCHEMAS), ("What it means", CONCLUSIONS | RESULTS)
+    for title, schemas in (seen, means, ("What notebooks work out of these", ASKED)):
         yield f"\n## {title}\n"
         for name, schema in schemas.items():
             yield f"\n### {name}\n\n{_meaning(schema)}.\n" + _head("column", "type", "meaning")

@@ -34,7 +34,7 @@ from kafkascope.out.output import (
 )
 from kafkascope.out.stored import stored as stored_out
 from kafkascope.reports.answers.answers import Answers, answers
-from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark
+from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark, window_text
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import conclusions
@@ -81,8 +81,10 @@ class Analysis:
             yield fault_remark(faults)
         if others := result["not_taken_for_kafka"]:
             yield not_taken_remark(others)
+        if window := result.get("window"):
+            yield window_text(**window)
         if not self.summary.packets:
-            yield f"{', '.join(self.summary.captures)}: no packets"
+            yield f"{', '.join(self.summary.captures)}: no packets{' in the window' if self.summary.left_out else ''}"
         elif not result["exchanges"]:
             yield no_kafka(self.summary.packets, result["connections"], self.other, self.summary.ports)
         yield from map(unreadable_remark, self.unreadable)
@@ -153,6 +155,7 @@ class Pipeline(ABC):
         staging = self.staging
         summary = Summary()
         summary.ports = self.options.session.ports
+        summary.window = str(self.options.window) or None
         names = TopicNames()
         other: Counter[str] = Counter()
         log = IssueLog()

@@ -62,6 +62,16 @@ def stored(place: str) -> Stored:
     return Stored(place, tables, summary)
 
 
+def is_analysis(place: str) -> bool:
+    """Whether a directory has what an analysis left."""
+    try:
+        system, path = locate(place)
+        found = system.get_file_info([posixpath.join(path, name) for name in (SUMMARY, TABLES)])
+    except (OSError, pa.ArrowException):
+        return False
+    return [one.type for one in found] == [fs.FileType.File, fs.FileType.Directory]
+
+
 def datasets(system: fs.FileSystem, path: str) -> dict[str, ds.Dataset]:
     """The tables below a path, by name; their columns are those of today, null where files do not have them."""
     found = {}

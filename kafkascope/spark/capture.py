@@ -6,7 +6,7 @@ import html
 import posixpath
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,12 @@ from pyarrow import dataset as ds
 from pyarrow import fs
 
 from kafkascope.answering import Answering, why_not
-from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
+from kafkascope.filters.expressions import columns
+from kafkascope.filters.of_captures import END_COLUMNS, ENDS, passing_of, with_ends
 from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
-from kafkascope.reports.measures.summary import not_taken_note
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.sources.places import below, is_uri, locate, split_settings
 from kafkascope.spark.jobs import analyze
@@ -44,11 +44,11 @@ class SparkCapture(Answering):
         self, tables: dict[str, DataFrame], stored: Mapping[str, ds.Dataset], analysis: Analysis, source: str
     ) -> None:
         """stored: the same tables as files."""
+        super().__init__(analysis.summary.result(), source)
         self._tables = tables
         self._stored = stored
-        self._source = source
+        self._topic_names = dict(analysis.topic_names)
         self.rows = dict(analysis.rows)
-        self.summary = analysis.summary.result()
 
     def table(self, name: str) -> DataFrame:
         """One table; KeyError for a name that is no table, or was not asked for."""
@@ -64,6 +64,31 @@ class SparkCapture(Answering):
         self.table(name)
         return self._stored[name].to_table(columns=None if columns is None else list(columns), filter=where)
 
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table as its files; KeyError as for table()."""
+        self.table(name)
+        return self._stored[name]
+
+    def filter(self, expression: str) -> DataFrame:
+        """The exchanges that pass an expression, as `Capture.filter` has them; Spark's tasks choose them."""
+        from kafkascope.filters.language import parsed
+
+        wanted, names = parsed(expression), self._topic_names
+        rows = self.table("exchanges")
+        schema = rows.schema
+        needs_ends = not columns(wanted).isdisjoint(ENDS)
+        if needs_ends:
+            rows = rows.join(self.table("connections").select("connection", *END_COLUMNS), "connection", "left")
+
+        def choose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                joined = pa.table(batch)
+                exchanges = joined.select(schema.names)
+                passed = passing_of(wanted, with_ends(exchanges, joined) if needs_ends else exchanges, names)
+                yield from exchanges.filter(pa.array(passed)).to_batches()
+
+        return rows.mapInArrow(choose, schema)
+
     def _has(self, name: str) -> bool:
         return name in self._tables
 
@@ -75,15 +100,9 @@ class SparkCapture(Answering):
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._tables]
 
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{rows} {name}" for name, rows in self.rows.items())
-        return f"<SparkCapture {safe_text(self._source)}: {counts}{not_taken_note(self.summary)}>"
-
-    def _repr_html_(self) -> str:
+    def _contents_html(self) -> str:
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{rows}</td></tr>" for name, rows in self.rows.items())
-        answers = self._answers_html()
-        source = html.escape(safe_text(self._source) + not_taken_note(self.summary))
-        return f"<p>{source}</p>{answers}<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+        return f"<table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
 
 
 def read(

@@ -27,11 +27,12 @@ from kafkascope.sniffer.capture_points import FileClock, Joined
 from kafkascope.sniffer.comparison import compare, is_worth_it, joined_samples, most_sampled
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.origins import CapturedFile, Origins
+from kafkascope.sniffer.packet_window import EVERYTHING
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, captured_file, find_files, growth
 from kafkascope.sniffer.sources.key_log import read_key_logs
 from kafkascope.sniffer.sources.places import origin_name
-from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, ranges, secrets, time_span
+from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, first_time, ranges, secrets, time_span
 from kafkascope.sniffer.tls.keys import KEY_LOG, Keys
 from kafkascope.spark import handed_on, tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
@@ -159,6 +160,7 @@ class _Run(Pipeline):
         self._work = work
         self._progress = progress
         self._splits: list[Split] = []
+        self._window = EVERYTHING.bounds(None)
 
     def decode(self, summary: Summary) -> Iterator[Written]:
         """Index the files, and decode their packets by connection."""
@@ -174,6 +176,8 @@ class _Run(Pipeline):
         records = self._read_records([place for one in decoded for place in one.handed_on])
         if any(len(one.issues) for one in records):  # they belong in tables that are written already
             decoded, records = list(self._decode(issues, None)), []
+        taken = sum(one.written.summary.packets + one.written.summary.copies for one in decoded)
+        summary.left_out = sum(split.packets for split in self._splits) - taken
         yield from (one.written for one in decoded)
         yield from records
 
@@ -195,8 +199,10 @@ class _Run(Pipeline):
         indexes = [list(islice(found, len(file))) for file in self._work.files]
         splits = chain_files(indexes)
         joined = self._compare(indexes, splits)
-        if joined is not None:
-            splits = chain_files(indexes, joined.points)
+        points = None if joined is None else joined.points
+        if points is not None:
+            splits = chain_files(indexes, points)
+        self._window = self.options.window.bounds(first_time(indexes, points))
         firsts = {split.path: split.first_number for split in reversed(splits)}
         files = list(reversed(firsts.items()))
         session = self.options.session
@@ -250,8 +256,10 @@ class _Run(Pipeline):
         """Cut packets into parcels by connection, and decode them; of more bytes than that tasks hand records on."""
         staging, into = self.staging, self._work.partitions or self._enough_partitions()
         options = replace(self.options, records_here=records_here)
-        enough = max(self._work.split_bytes, -(-sum(map(_bytes, self._splits)) // _MOST_TASKS))
-        groups = grouped(self._splits, _bytes, enough) or [[]]
+        window = self._window
+        splits = [split for split in self._splits if split.is_worth_reading(window)]
+        enough = max(self._work.split_bytes, -(-sum(map(_bytes, splits)) // _MOST_TASKS))
+        groups = grouped(splits, _bytes, enough) or [[]]
         work: list[tuple[list[Split], list[Issue]]] = [(group, []) for group in groups]
         work[0][1].extend(issues)
         read_all, write_tables = tasks.read_all, tasks.write_tables
@@ -260,7 +268,7 @@ class _Run(Pipeline):
             return tasks.answers(write_tables(batches, staging, options))
 
         with place_for_parcels(self._session) as directory:
-            packets = self._over(work, lambda one: read_all(one[0], one[1], into, directory), SPARK_SCHEMA)
+            packets = self._over(work, lambda one: read_all(one[0], one[1], into, directory, window), SPARK_SCHEMA)
             sorted_parcels = packets.repartitionById(into, "partition").sortWithinPartitions("merge_at", "number")
             yield from self._collect("decode", sorted_parcels.mapInArrow(run, tasks.SPARK_ANSWER))
 

@@ -26,6 +26,7 @@ from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.sniffer.comparison import Sample, Sampler
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.packet_window import Bounds
 from kafkascope.sniffer.sources.files import running_maximum
 from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
 from kafkascope.spark import parcels
@@ -118,9 +119,9 @@ def sample(ranges: Iterable[SampleRange]) -> Iterator[Sample]:
 
 
 def read_all(
-    splits: Iterable[Split], issues: Iterable[Issue], partitions: int, directory: str | None
+    splits: Iterable[Split], issues: Iterable[Issue], partitions: int, directory: str | None, window: Bounds
 ) -> Iterator[pa.RecordBatch]:
-    """Parcels of splits, with issues of the files as such, which are carried along.
+    """Parcels of what splits have of a window, with issues of the files as such, which are carried along.
 
     Where there is a directory that all tasks see, parcels stay there, and their places are given. Raises
     `out.output.WriteError` if it cannot be written.
@@ -128,11 +129,13 @@ def read_all(
     yield parcels.remarks(issues, {}, 0)
     file = None if directory is None else parcels.ParcelFile(directory)
     for split in splits:
-        yield from read_parcels(split, partitions, file)
+        yield from read_parcels(split, partitions, file, window)
 
 
-def read_parcels(split: Split, partitions: int, file: parcels.ParcelFile | None) -> Iterator[pa.RecordBatch]:
-    """Parcels of one split, or their places in a file."""
+def read_parcels(
+    split: Split, partitions: int, file: parcels.ParcelFile | None, window: Bounds
+) -> Iterator[pa.RecordBatch]:
+    """Parcels of what one split has of a window, or their places in a file."""
     batch_bytes = min(max(partitions * _PARCEL_BYTES, _SMALLEST_BATCH), _LARGEST_BATCH)
     issues = IssueLog()
     other: Counter[str] = Counter()
@@ -142,11 +145,12 @@ def read_parcels(split: Split, partitions: int, file: parcels.ParcelFile | None)
     for packets in reader:
         if not len(packets.number):
             continue
-        packets_read += len(packets.number)
         merge_at = running_maximum(packets.at, latest)
         latest = int(merge_at[-1])
         merge_at += split.delay
-        found = dissect(packets)
+        inside = window.cut(packets)
+        packets_read += len(inside.number)
+        found = dissect(inside)
         for issue in found.issues:
             issues.add(issue)
         other.update(found.other)

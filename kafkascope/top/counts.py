@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.groups.live import LiveGroups
+from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.measures.latency.histogram import buckets_of, percentiles
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
@@ -277,6 +278,7 @@ class Counts:
         self._latest = 0  # slot
         self.packets = 0
         self.lost: Counter[str] = Counter()
+        self.incidents: Sequence[Incident] | None = None  # that go on; None: nobody looks for them
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
@@ -284,7 +286,7 @@ class Counts:
         history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now())
         source.note(self._groups.take_issues())
         with self._lock:
-            self.packets = source.packets
+            self.packets, self.incidents = source.packets, source.incidents
             self._pass(source.now(), [])
             if (exchanges := tables.get("exchanges")) is not None and len(exchanges):
                 self._exchanges(exchanges, batch, source.now())

@@ -25,6 +25,8 @@ from textual.widgets.data_table import RowDoesNotExist
 
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.incidents.incident import order
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.top.counts import APIS, BROKERS, CLIENTS, GROUPS, KINDS, TOPICS, WAITING, Counts, Detail, Row
 
@@ -32,6 +34,10 @@ AGAIN_S = 1.0
 """Between looks at the counts."""
 LISTED = 50
 """Of each list in the view of one row."""
+
+INCIDENTS_SHOWN = 3
+
+_SEVERITIES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
 Value = float | None
 
@@ -114,7 +120,7 @@ class Top(App[None]):
     TITLE = "sniff --top"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
-    #head { height: 2; padding: 0 1; }
+    #head { height: auto; padding: 0 1; }
     #filter { display: none; height: 3; }
     #filter.shown { display: block; }
     Rows { height: 1fr; }
@@ -196,7 +202,19 @@ class Top(App[None]):
         waiting = ", ".join(sorted(WAITING))
         about = "" if self.kind in (TOPICS, APIS) else f"; latency without {waiting}, whose answers wait"
         second = Text.assemble((f"of the latest minute, but for what is in all{about}", "dim"), (wanted, "bold"))
-        self.query_one("#head", Static).update(Text("\n").join([first, second]))
+        self.query_one("#head", Static).update(Text("\n").join([first, *self._incidents(), second]))
+
+    def _incidents(self) -> list[Text]:
+        """What is broken now, the gravest first, if it is looked for."""
+        going_on = self.counts.incidents
+        if going_on is None:
+            return []
+        if not going_on:
+            return [Text("no incident is going on", style="dim")]
+        shown = sorted(going_on, key=order)[:INCIDENTS_SHOWN]
+        found = [Text(f"{one.severity}  {shown_text(one.what)}", style=_SEVERITIES[one.severity]) for one in shown]
+        more = len(going_on) - len(shown)
+        return [*found, *([Text(f"and {counted(more, 'incident')} more", style="dim")] if more else [])]
 
     def _show_table(self, rows: list[Row]) -> None:
         columns = COLUMNS[self.kind]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark
+from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, window_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 
@@ -67,6 +67,8 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         if counts := summary.get(name):
             parts = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items())
             told.append((title, parts))
+    if window := summary.get("window"):
+        told.append(("window", window_text(**window)))
     if copies := summary.get("copies"):
         told.append(("packets captured at several points", f"{copies:,} copies, counted once"))
     told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]

@@ -40,6 +40,11 @@ def fault_remark(count: int) -> str:
     )
 
 
+def window_text(asked_for: object, left_out: int) -> str:
+    """What to say of a window of packets that was asked for, and of those outside."""
+    return f"{counted(left_out, 'packet')} outside of the window ({asked_for}) left out"
+
+
 def tls_remark(connections: Mapping[str, int]) -> str:
     """What to say of encrypted connections, counted by the brokers' ports (at least one)."""
     ports = sorted(connections, key=lambda port: (-connections[port], not port.isdecimal(), len(port), port))

@@ -58,6 +58,8 @@ class Summary:
         self._last: int | None = None
         self.packets = 0  # each once, also if several files have it
         self.copies = 0  # packets that another file has too, and that are counted there
+        self.window: str | None = None  # of packets that was asked for, in words; None: all
+        self.left_out = 0  # packets that are not in it
         self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
         self.captures: list[str] = []  # files, as ``capture_name`` has them
         self.files: list[CapturedFile] = []  # the same, in the order of their packets
@@ -96,6 +98,8 @@ class Summary:
         self._span(other._first, other._last)
         self.packets += other.packets
         self.copies += other.copies
+        self.window = self.window or other.window
+        self.left_out += other.left_out
         self.ports |= other.ports
         self._connections.update(other._connections)
         self.captures += other.captures
@@ -109,49 +113,55 @@ class Summary:
             self._topic(names[key[0]], key[1], records, size, batches)
 
     def result(self) -> dict[str, Any]:
-        """Everything as plain values, largest first, ready for JSON."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": None,  # in the directory of an analysis it has a name
-            "captures": self.captures[:_KEPT],
-            "files": [asdict(file) for file in self.files],
-            "first": iso_time(self._first),
-            "last": iso_time(self._last),
-            "packets": self.packets,
-            "copies": self.copies,
-            "clocks": self.clocks,
-            "connections": _most_first(self._counts["protocol"]),
-            "tls_ports": _most_first({str(port): n for (port, name), n in self._connections.items() if name == "tls"}),
-            "not_taken_for_kafka": not_taken(self._connections, self.ports),
-            "exchanges": _most_first(self._counts["outcome"]),
-            "decoded": _most_first(self._counts["decoded"]),
-            "apis": [
-                {
-                    "api": name,
-                    "exchanges": api.exchanges,
-                    "versions": sorted(api.versions),
-                    "request_bytes": api.request_bytes,
-                    "response_bytes": api.response_bytes,
-                    "errors": api.errors,
-                    "latency_ms": {
-                        "p50": api.latency.percentile(0.5),
-                        "p90": api.latency.percentile(0.9),
-                        "p99": api.latency.percentile(0.99),
-                        "max": round(api.latency.highest_ms, 4) if api.latency.counts.any() else None,
-                    },
-                }
-                for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))
-            ],
-            "errors": dict(sorted(self._counts["error"].items(), key=lambda item: (-item[1], item[0]))),
-            "clients": dict(sorted(self._counts["client_id"].items(), key=lambda item: (-item[1], item[0]))),
-            "topics": [
-                {"topic": topic, "direction": direction, "records": records, "bytes": size, "batches": batches}
-                for (topic, direction), (records, size, batches) in sorted(
-                    self._topics.items(), key=lambda item: (-item[1][1], item[0])
-                )
-            ],
-            "issues": dict(sorted(self._counts["issue"].items(), key=lambda item: (-item[1], item[0]))),
-        }
+        """Everything as plain values, largest first, ready for JSON; of a window only where one was asked for."""
+        window = {"window": {"asked_for": self.window, "left_out": self.left_out}} if self.window else {}
+        return (
+            window
+            | {
+                "schema_version": SCHEMA_VERSION,
+                "run": None,  # in the directory of an analysis it has a name
+                "captures": self.captures[:_KEPT],
+                "files": [asdict(file) for file in self.files],
+                "first": iso_time(self._first),
+                "last": iso_time(self._last),
+                "packets": self.packets,
+                "copies": self.copies,
+                "clocks": self.clocks,
+                "connections": _most_first(self._counts["protocol"]),
+                "tls_ports": _most_first(
+                    {str(port): n for (port, name), n in self._connections.items() if name == "tls"}
+                ),
+                "not_taken_for_kafka": not_taken(self._connections, self.ports),
+                "exchanges": _most_first(self._counts["outcome"]),
+                "decoded": _most_first(self._counts["decoded"]),
+                "apis": [
+                    {
+                        "api": name,
+                        "exchanges": api.exchanges,
+                        "versions": sorted(api.versions),
+                        "request_bytes": api.request_bytes,
+                        "response_bytes": api.response_bytes,
+                        "errors": api.errors,
+                        "latency_ms": {
+                            "p50": api.latency.percentile(0.5),
+                            "p90": api.latency.percentile(0.9),
+                            "p99": api.latency.percentile(0.99),
+                            "max": round(api.latency.highest_ms, 4) if api.latency.counts.any() else None,
+                        },
+                    }
+                    for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))
+                ],
+                "errors": dict(sorted(self._counts["error"].items(), key=lambda item: (-item[1], item[0]))),
+                "clients": dict(sorted(self._counts["client_id"].items(), key=lambda item: (-item[1], item[0]))),
+                "topics": [
+                    {"topic": topic, "direction": direction, "records": records, "bytes": size, "batches": batches}
+                    for (topic, direction), (records, size, batches) in sorted(
+                        self._topics.items(), key=lambda item: (-item[1][1], item[0])
+                    )
+                ],
+                "issues": dict(sorted(self._counts["issue"].items(), key=lambda item: (-item[1], item[0]))),
+            }
+        )
 
     def _observe_exchanges(self, exchanges: pa.Table) -> None:
         if not len(exchanges):
@@ -211,7 +221,7 @@ def capture_name(path: str) -> str:
 
 def not_taken_note(result: Mapping[str, Any]) -> str:
     """A few words more on a capture, if connections on ports of Kafka were not taken for Kafka."""
-    count = sum(row["connections"] for row in result["not_taken_for_kafka"])
+    count = sum(row["connections"] for row in result.get("not_taken_for_kafka", ()))
     return f", {counted(count, 'connection')} on ports of Kafka not taken for Kafka" if count else ""
 
 

@@ -15,18 +15,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kafkascope.decoders import payloads
+from kafkascope.decoders import apis, payloads
 from kafkascope.decoders.group_protocols import decode_member_assignment, decode_member_metadata
 from kafkascope.decoders.interpreter import DecodeError
 from kafkascope.decoders.payloads import Payload
-from kafkascope.decoders.program import KIND_BYTES, KIND_STRING, Programs
+from kafkascope.decoders.program import KIND_BYTES, KIND_RECORDS, KIND_STRING, KIND_UNKNOWN_TAG, UNKNOWN_TAG, Programs
 from kafkascope.decoders.pseudonyms import Pseudonyms
-from kafkascope.decoders.tape import Tape
+from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.topics import RESERVED
-from kafkascope.reports.rows.bodies import BodyDecoder
+from kafkascope.reports.rows.bodies import Bodies, BodyDecoder
+from kafkascope.reports.rows.partitions import TopicCodes, read_partitions
+from kafkascope.reports.rows.roles import SLOT_RECORDS
 from kafkascope.reports.vocabulary.tables import RECORDS
-from kafkascope.sniffer.columns import I64, U8, Bool, ConnectionRow, Exchanges, Kind, Segments
+from kafkascope.sniffer.columns import I16, I64, U8, Bool, ConnectionRow, Exchanges, Kind, Segments
+from kafkascope.sniffer.recognise import KERBEROS
 
 # Fields that hold words of the protocol, or of the program that speaks it.
 _WORDS = frozenset(
@@ -87,34 +91,80 @@ def anonymous_hosts(segments: Segments, pseudonyms: Pseudonyms) -> Segments:
     return dataclasses.replace(segments, **made)
 
 
-def anonymous(exchanges: Exchanges, decoder: BodyDecoder, pseudonyms: Pseudonyms) -> Exchanges:
-    """The exchanges with pseudonyms; those given stay as they are."""
+def anonymous(
+    exchanges: Exchanges,
+    decoder: BodyDecoder,
+    pseudonyms: Pseudonyms,
+    of_records: Callable[[bytes, bool], bytes] | None = None,
+) -> Exchanges:
+    """The exchanges with pseudonyms; those given stay as they are.
+
+    of_records: what to put in the place of fields with record batches, in as many bytes, by their content and whether
+    they are of the cluster's metadata log; None: they stay.
+    """
     data = exchanges.data.copy()
     replace = _replacement(pseudonyms)
+    readable = _with_readable_bodies(exchanges)
+    _blank_without_body(readable, data)
     for start, length in zip(exchanges.client_id_start.tolist(), exchanges.client_id_length.tolist(), strict=True):
         if start >= 0:
-            _put(data, start, replace(data[start : start + length].tobytes()))
-    for start, body, end in (
-        (exchanges.request_start, exchanges.request_body, exchanges.request_end),
-        (exchanges.response_start, exchanges.response_body, exchanges.response_end),
-    ):
-        raw = (exchanges.kind == Kind.SASL) | (body < 0)
-        for low, high in zip(start[raw].tolist(), end[raw].tolist(), strict=True):
-            if low >= 0:
-                data[low + _HEADER : high] = 0
-    for bodies in decoder.decode(exchanges):
+            _put(data, start, replace(exchanges.data[start : start + length].tobytes()))
+    for bodies in decoder.decode(readable):
         of = bodies.exchanges
-        for tape, body, end in (
-            (bodies.requests, of.request_body, of.request_end),
-            (bodies.responses, of.response_body, of.response_end),
+        metadata = _metadata_records(bodies) if of_records is not None else frozenset()
+        for tape, body, end, is_flexible in (
+            (bodies.requests, of.request_body, of.request_end, _are_flexible(of.api_key, of.api_version, False)),
+            (bodies.responses, of.response_body, of.response_end, _are_flexible(of.api_key, of.response_version, True)),
         ):
             _replace_strings(tape, data, replace)
             _replace_bytes(tape, data, replace)
-            _blank_unread(tape, data, body, end)
+            _blank_unknown_tags(tape, data)
+            if of_records is not None:
+                _replace_records(tape, data, of_records, metadata)
+            _blank_unread(tape, data, body, end, is_flexible)
     return dataclasses.replace(exchanges, data=data)
 
 
-_HEADER = 8  # bytes that pairing and tables have read of a frame without body
+_HEADER_BYTES, _RESPONSE_HEADER_BYTES = 10, 4  # up to the client id's length, and the correlation id
+_TOKEN_HEAD_BYTES = 20  # a tag, a length in DER of up to 8 bytes, and an object identifier of 11
+_NOTHING = 0xFF  # no request, tagged field or length begins with this: what was no header stays none
+
+
+def _with_readable_bodies(exchanges: Exchanges) -> Exchanges:
+    """Exchanges in which tokens, and frames whose header has tagged fields (no release knows any), have no body."""
+    client_id_end = np.where(
+        exchanges.client_id_start >= 0,
+        exchanges.client_id_start + exchanges.client_id_length,
+        exchanges.request_start + _HEADER_BYTES,
+    )
+    is_token = exchanges.kind == Kind.SASL
+    no_request = is_token | (exchanges.request_body > client_id_end + 1)
+    no_response = is_token | (exchanges.response_body > exchanges.response_start + _RESPONSE_HEADER_BYTES + 1)
+    return dataclasses.replace(
+        exchanges,
+        request_body=np.where(no_request, -1, exchanges.request_body),
+        response_body=np.where(no_response, -1, exchanges.response_body),
+    )
+
+
+def _blank_without_body(exchanges: Exchanges, data: U8) -> None:
+    """Blank frames of which there is no body to read, but for their headers; of tokens, but for their kind."""
+    is_token = exchanges.kind == Kind.SASL
+    for start, body, end, header_bytes in (
+        (exchanges.request_start, exchanges.request_body, exchanges.request_end, _HEADER_BYTES),
+        (exchanges.response_start, exchanges.response_body, exchanges.response_end, _RESPONSE_HEADER_BYTES),
+    ):
+        for frame in np.flatnonzero((start >= 0) & (body < 0)).tolist():
+            whole = slice(int(start[frame]), int(end[frame]))
+            header = _kind_bytes(data[whole]) if is_token[frame] else header_bytes
+            data[whole][header:] = _NOTHING
+
+
+def _kind_bytes(token: U8) -> int:
+    """The bytes at the head of a client's first GSS-API token that tell it from a request; 0 of any other token."""
+    head = token[:_TOKEN_HEAD_BYTES].tobytes()
+    found = head.find(KERBEROS)
+    return found + len(KERBEROS) if head[:1] == b"\x60" and found > 0 else 0
 
 
 def _replacement(pseudonyms: Pseudonyms) -> Callable[[bytes], bytes]:
@@ -169,6 +219,49 @@ def _replace_bytes(tape: Tape, data: U8, replace: Callable[[bytes], bytes]) -> N
         content = tape.data[at : at + length].tobytes()
         is_of_member = fields.name[field] in _MEMBER_BYTES
         _put(data, at, _of_member(content, replace) if is_of_member else bytes(length))
+
+
+def _replace_records(
+    tape: Tape, data: U8, of_records: Callable[[bytes, bool], bytes], metadata: frozenset[int]
+) -> None:
+    rows = np.flatnonzero((tape.programs.fields.kind[tape.field] == KIND_RECORDS) & (tape.value > 0))
+    for at, length in zip(tape.at[rows].tolist(), tape.value[rows].tolist(), strict=True):
+        _put(data, at, of_records(tape.data[at : at + length].tobytes(), at in metadata))
+
+
+def _metadata_records(bodies: Bodies) -> frozenset[int]:
+    """Where in the data records of the cluster's metadata log begin that were fetched."""
+    frames = np.flatnonzero(bodies.exchanges.api_key == apis.FETCH)
+    if not len(frames):
+        return frozenset()
+    told = read_partitions(bodies.responses, frames, bodies.roles.slot, TopicCodes())
+    names = pa.array([*RESERVED, *RESERVED.values()], pa.string())
+    return frozenset(told.place(SLOT_RECORDS)[pc.is_in(told.topic, names).to_numpy(zero_copy_only=False)].tolist())
+
+
+def unknown_tag_bytes(tape: Tape) -> I64:
+    """Of each frame the bytes of tagged fields that are not known."""
+    rows = np.flatnonzero(tape.field == UNKNOWN_TAG)
+    found = np.zeros(len(tape), np.int64)
+    np.add.at(found, tape.frame_of(rows), tape.value[rows] & 0xFFFFFFFF)
+    return found
+
+
+def blank_content(tape: Tape, data: U8, frames: Bool) -> None:
+    """Let texts, bytes, records and unknown tagged fields of some frames be zeros, where they stand."""
+    kinds = (KIND_STRING, KIND_BYTES, KIND_RECORDS, KIND_UNKNOWN_TAG)
+    rows = np.flatnonzero(np.isin(tape.programs.fields.kind[tape.field], kinds) & (tape.value > 0))
+    rows = rows[frames[tape.frame_of(rows)]]
+    lengths = np.where(tape.field[rows] == UNKNOWN_TAG, tape.value[rows] & 0xFFFFFFFF, tape.value[rows])
+    for at, length in zip(tape.at[rows].tolist(), lengths.tolist(), strict=True):
+        data[at : at + length] = 0
+
+
+def _blank_unknown_tags(tape: Tape, data: U8) -> None:
+    """Tagged fields that a release to come may have: their bytes may be anything."""
+    rows = np.flatnonzero(tape.field == UNKNOWN_TAG)
+    for at, size in zip(tape.at[rows].tolist(), (tape.value[rows] & 0xFFFFFFFF).tolist(), strict=True):
+        data[at : at + size] = 0
 
 
 def _of_member(content: bytes, replace: Callable[[bytes], bytes]) -> bytes:
@@ -232,11 +325,27 @@ def _strings(value: Any) -> Iterator[str | bytes]:
         yield value
 
 
-def _blank_unread(tape: Tape, data: U8, body: I64, end: I64) -> None:
-    whole = tape.whole
-    for frame in np.flatnonzero(~whole & (body >= 0)).tolist():
+def _are_flexible(key: I16, version: I16, response: bool) -> Bool:
+    """Whether messages have compact lengths (KIP-482)."""
+    table = apis.api_table()
+    first = table.first_flexible_response if response else table.first_flexible_request
+    known = (key >= 0) & (key < len(first))
+    return known & (version >= first[np.where(known, key, 0)])
+
+
+def _blank_unread(tape: Tape, data: U8, body: I64, end: I64, is_flexible: Bool) -> None:
+    """Blank what is behind the place at which reading a body stopped; it stops there again, at a length."""
+    for frame in np.flatnonzero((tape.status != Status.OK) & (body >= 0)).tolist():
         low = max(int(body[frame]), int(tape.stopped_at[frame]) if tape.rows_in(frame) else 0)
-        data[low : int(end[frame])] = 0
+        rest = data[low : int(end[frame])]
+        rest[:] = 0
+        if not tape.whole[frame]:
+            mark = _NO_VARINT if is_flexible[frame] else _NO_LENGTH
+            rest[: len(mark)] = mark[: len(rest)]
+
+
+_NO_VARINT = np.frombuffer(b"\xff" * 5, np.uint8)
+_NO_LENGTH = np.frombuffer(b"\x7f\xff\xff\xff", np.uint8)  # of 16 or 32 bits: more than there is behind it
 
 
 def anonymous_connection(row: ConnectionRow, pseudonyms: Pseudonyms) -> ConnectionRow:

@@ -36,6 +36,7 @@ from kafkascope.reports.rows.exchange_table import (
     exchange_table,
     needs_bodies,
 )
+from kafkascope.reports.rows.frames import FRAMES, with_frames
 from kafkascope.reports.rows.health_table import health_table
 from kafkascope.reports.rows.partition_tables import PartitionTables
 from kafkascope.reports.rows.partitions import TopicCodes
@@ -80,10 +81,10 @@ class Endpoint(Protocol):
 class TableBuilder:
     """Makes the tables of exchanges as they complete. What comes out does not depend on how they were cut into batches.
 
-    Among the tables may be ``terms`` and ``ready``, which views need, and among exchange_columns ``topics``: those that
-    an exchange names, a column behind those of the schema. `topic_names` and `issues` grow as exchanges are observed.
-    Topics are written by id until their name is known: the driver resolves them again when it has seen all
-    (`TopicNames.resolve`).
+    Among the tables may be ``terms`` and ``ready``, which views need, and among exchange_columns ``topics`` (those that
+    an exchange names) and ``request_frame`` (the bytes of both sides): columns behind those of the schema.
+    `topic_names` and `issues` grow as exchanges are observed. Topics are written by id until their name is known: the
+    driver resolves them again when it has seen all (`TopicNames.resolve`).
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class TableBuilder:
         self._wanted = wanted
         self._columns = columns if "exchanges" in wanted else frozenset[str]()
         self._topics = TOPICS.name in self._columns
+        self._frames = FRAMES[0].name in self._columns
         self._needs_bodies = needs_bodies(self._columns) or self._topics or bool(wanted & _FROM_BODIES)
         self._decoder = BodyDecoder(limits) if self._needs_bodies or "connections" in wanted else None
         self._damage = DamageReader(limits)
@@ -287,6 +289,8 @@ class TableBuilder:
         table = exchange_table(columns, self._columns)
         if self._topics:
             table = table.append_column(TOPICS, pa.array([[]] * count, TOPICS.type))
+        if self._frames:
+            table = with_frames(table, exchanges)
         return {"exchanges": table}
 
     def _of_bodies(
@@ -308,6 +312,8 @@ class TableBuilder:
             self._learn_topics(bodies)
             if self._topics:
                 table = table.append_column(TOPICS, topic_mentions(bodies, self.topic_names))
+            if self._frames:
+                table = with_frames(table, exchanges)
             tables["exchanges"] = table
         else:
             self._learn_topics(bodies)

@@ -16,7 +16,7 @@ from kafkascope.reports.rows.record_fields import RecordFields
 from kafkascope.sniffer.columns import U8
 
 # A TopicRecord begins with the version of the frame, its record type, and its own version.
-_TOPIC_RECORD = b"\x01\x02"
+TOPIC_RECORD = b"\x01\x02"
 _NAMES = pa.array(
     [CLUSTER_METADATA_TOPIC, *(by_id for by_id, name in RESERVED.items() if name == CLUSTER_METADATA_TOPIC)]
 )
@@ -29,7 +29,7 @@ def topics_told(data: U8, fields: RecordFields, limit: int) -> Iterator[tuple[st
         return
     for chunk in read_records(scan(data, fields.start[chosen], fields.end[chosen]), limit=limit):
         values = chunk.records.values()
-        for value in values.filter(pc.starts_with(values, _TOPIC_RECORD)).to_pylist():
+        for value in values.filter(pc.starts_with(values, TOPIC_RECORD)).to_pylist():
             try:
                 told = decode_typed_value(CLUSTER_METADATA_TOPIC, value).fields
             except DecodeError:  # a record like any other, of a format to come

@@ -99,6 +99,11 @@ def _key_fields(exchanges: pa.Table, paint: Any) -> Any:
     return paint(pc.binary_join_element_wise(*texts, ""), "dim")
 
 
+def dim(text: str) -> str:
+    """A text in a colour that is less conspicuous."""
+    return f"\x1b[{_COLOURS['dim']}m{text}\x1b[0m"
+
+
 def _painter(colour: bool) -> Any:
     def paint(texts: Any, what: str) -> Any:
         if not colour:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark
+from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, window_text
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 
@@ -40,6 +40,8 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
             + (f" ({_listed(result['exchanges'])})" if exchanges else "")
         ),
     ]
+    if window := result.get("window"):
+        parts.append(Text(window_text(**window), style="yellow"))
     if copies := result["copies"]:
         parts.append(Text(f"{counted(copies, 'packet')} more that several files have, counted once"))
     for clock in result["clocks"][:_ROWS]:

@@ -1000,3 +1000,94 @@ RESULTS: dict[str, pa.Schema] = {
 # What is made of other tables, when all of them are there.
 CONCLUSIONS: dict[str, pa.Schema] = {"incidents": INCIDENTS}
 ALL_SCHEMAS = SCHEMAS | RESULTS | CONCLUSIONS
+
+_OBSERVED = "; null: the capture does not show it"
+CLIENTS = described(
+    "Clients, a row for each client id and address: what they are, how they are set, what they do and how they fare",
+    [
+        ("client_id", pa.string(), "its name for itself; null: not told, or not read (TLS)"),
+        ("client", pa.string(), "address of the client"),
+        ("software", pa.string(), "name of the client library (KIP-511)" + _OBSERVED),
+        ("software_version", pa.string(), "version of the client library (KIP-511)"),
+        ("security", pa.string(), "plaintext, a SASL mechanism, tls (without SASL, or not read)"),
+        ("groups", pa.list_(pa.string()), "groups that its requests name"),
+        ("topics", pa.list_(pa.string()), "topics that it produced to or fetched"),
+        ("apis", pa.list_(pa.string()), "APIs that it used, the most frequent first"),
+        ("first", TIME, "its first request, or answer, in the capture"),
+        ("last", TIME, "the last one"),
+        ("max_wait_ms", pa.int64(), "Fetch, ShareFetch: milliseconds that the broker may wait (fetch.max.wait.ms)"),
+        ("min_bytes", pa.int64(), "... until it has so many bytes (fetch.min.bytes)"),
+        ("max_bytes", pa.int64(), "... and at most so many bytes (fetch.max.bytes)"),
+        ("partition_max_bytes", pa.int64(), "... of one partition (max.partition.fetch.bytes)"),
+        ("isolation_level", pa.string(), "Fetch: read_uncommitted, read_committed"),
+        ("acks", pa.int64(), "Produce: replicas that must have the records; -1: all in sync"),
+        ("request_timeout_ms", pa.int64(), "Produce: milliseconds that the broker may take (request.timeout.ms)"),
+        ("compression", pa.string(), "codec of batches that it produced"),
+        ("idempotent", pa.bool_(), "whether its batches have a producer id" + _OBSERVED),
+        ("largest_batch_bytes", pa.int64(), "size of the largest batch that it produced: batch.size is hardly less"),
+        ("records_per_batch", pa.float64(), "mean of the batches that it produced"),
+        ("session_timeout_ms", pa.int64(), "JoinGroup: milliseconds of silence after which it is out"),
+        (
+            "rebalance_timeout_ms",
+            pa.int64(),
+            "JoinGroup, heartbeats: milliseconds (max.poll.interval.ms)",
+        ),
+        ("varied", pa.list_(pa.string()), "of which of these it showed several values: each with its number of times"),
+        ("requests", pa.int64(), "exchanges, whatever became of them"),
+        ("requests_per_second", pa.float64(), "... by the seconds from the first to the last; null: only one"),
+        ("heartbeat_every_ms", pa.float64(), "mean milliseconds from one heartbeat to the next, of all of its members"),
+        ("commit_every_ms", pa.float64(), "mean milliseconds from one commit of offsets to the next"),
+        ("idle_ms", pa.int64(), "longest time without a new request, in milliseconds, to the second"),
+        ("errors", pa.int64(), "error codes in its answers, without what is ordinary in the protocol"),
+        ("error_names", pa.list_(pa.string()), "their names with their numbers, the most frequent first"),
+        ("unanswered", pa.int64(), "requests without an answer (timeouts, lost connections, the end of the capture)"),
+        ("throttled_ms", pa.float64(), "milliseconds for which quotas held it back, as brokers told it"),
+        ("connections", pa.int64(), "connections that were established, or were open before the capture"),
+        ("reconnects", pa.int64(), "... beyond the one at a time that each broker takes: opened after one was closed"),
+        ("failed_connects", pa.int64(), "connects that were refused or that nobody answered"),
+        ("resets", pa.int64(), "connections that ended by RST"),
+        ("retransmits", pa.int64(), "packets that it or its brokers sent again"),
+    ],
+)
+
+TOPOLOGY = described(
+    "Who speaks with whom: a row for each client, broker and topic, and one without topic for all between both",
+    [
+        ("client_id", pa.string(), "the client's name for itself; null: not told, or not read (TLS)"),
+        ("client", pa.string(), "address of the client"),
+        ("broker", pa.string(), "address:port of the broker"),
+        ("topic", pa.string(), "null: everything between the two, other requests and what could not be read included"),
+        ("connections", pa.int64(), "connections on which it was; failed connects do not count"),
+        ("bytes_up", pa.int64(), "bytes from client to broker: batches of the topic; topic null: payload of TCP"),
+        ("bytes_down", pa.int64(), "bytes from broker to client, likewise"),
+        ("records_up", pa.int64(), "records that were produced"),
+        ("records_down", pa.int64(), "records that were fetched"),
+        ("exchanges", pa.int64(), "topic null: exchanges; null for a topic, as one exchange has several"),
+    ],
+)
+
+CHANGES = described(
+    "What was compared of two captures, of before and after a change: what differs, and what does not",
+    [
+        ("section", pa.string(), "incidents, latency, errors, rebalances, settings, seen, load"),
+        ("subject", pa.string(), "whom or what it is about: an API, a group, a client"),
+        ("what", pa.string(), "what of it: a percentile, an error, a trigger, a setting"),
+        ("before", pa.string(), "what it was, as text"),
+        ("after", pa.string(), "what it is, as text"),
+        (
+            "verdict",
+            pa.string(),
+            "new, gone, up, down (by a tenth at least, and more than chance makes likely: three standard deviations), "
+            "changed; same (or within chance), few (too few samples to tell)",
+        ),
+        ("ratio", pa.float64(), "after by before; null: not both are numbers"),
+        ("before_value", pa.float64(), "latency: milliseconds; errors, rebalances, load: a minute; null: no number"),
+        ("after_value", pa.float64(), "the same after"),
+        ("before_samples", pa.int64(), "exchanges or events of which the value is made"),
+        ("after_samples", pa.int64(), "the same after"),
+        ("spent", pa.string(), "of latency: by how much the mean differs, and what that time was spent on"),
+    ],
+)
+
+# What is worked out of tables when it is asked for.
+ASKED: dict[str, pa.Schema] = {"clients": CLIENTS, "topology": TOPOLOGY, "changes": CHANGES}

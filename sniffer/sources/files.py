@@ -403,6 +403,11 @@ class Capture:
         return [captured_file(file.path, file.first_number, file.packets, file.size) for file in self.files]
 
     @property
+    def first_time(self) -> int | None:
+        """Time of the first packet that has one, as far as that is known now."""
+        return next((reader.first_time for reader in self._readers if reader.first_time is not None), None)
+
+    @property
     def issues(self) -> IssueLog:
         """Damage met so far in all files."""
         return IssueLog([*self._issues, *(issue for reader in self._readers for issue in reader.issues)])
@@ -541,25 +546,13 @@ class _Head:
             return None
         rows = slice(self._position, end)
         self._position = end
-        return _Piece(_rows(self._packets, rows), self._key[rows])
+        return _Piece(self._packets.rows(rows), self._key[rows])
 
 
 def running_maximum(at: I64, before: int) -> I64:
     """Key by which packets of a file are ordered: the latest time up to each; before is that of the packets before."""
     key: I64 = np.maximum.accumulate(np.maximum(at, before))
     return key
-
-
-def _rows(packets: Packets, rows: Any) -> Packets:
-    return Packets(
-        packets.data,
-        packets.number[rows],
-        packets.at[rows],
-        packets.start[rows],
-        packets.captured[rows],
-        packets.original[rows],
-        packets.link_type[rows],
-    )
 
 
 def _join(found: list[_Piece | None]) -> Packets | None:
@@ -586,7 +579,7 @@ def _join(found: list[_Piece | None]) -> Packets | None:
         np.concatenate([packets.link_type for packets in moved]),
     )
     # Pieces come by number: a stable sort keeps that among equal keys.
-    return _rows(joined, np.argsort(np.concatenate([piece.key for piece in pieces]), kind="stable"))
+    return joined.rows(np.argsort(np.concatenate([piece.key for piece in pieces]), kind="stable"))
 
 
 def _first(reader: FileReader) -> int:

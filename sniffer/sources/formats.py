@@ -72,7 +72,8 @@ class FormatReader(Protocol):
     issues: IssueLog
     notes: list[Note]
     secrets: list[Secret]
-    latest_raw: dict[int, int]  # by interface, the latest time of packets that are left out: its clock is not known
+    raw_spans: dict[int, tuple[int, int]]  # by interface, the earliest and the latest time of packets that are left
+    # out, as its clock is not known
 
     @property
     def format(self) -> str:

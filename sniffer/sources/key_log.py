@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,19 +14,27 @@ from kafkascope.sniffer.sources.formats import Secret
 from kafkascope.sniffer.tls.keys import KEY_LOG, LONGEST_LINE, Keys
 
 _CHUNK = 1 << 20
+_ADVICE = "Check its name, and who may read it: live, that is nobody, or who called sudo, unless --user says who"
 
 
 class KeyLogFile:
     """A file on this machine to which others append; one that is emptied, or made anew, is read from its beginning."""
 
     def __init__(self, path: str) -> None:
-        """It need not be there yet; SourceError if it is no regular file."""
+        """It need not be there yet; SourceError if it is no regular file, or not for us to read."""
         self.path = path
         self._file: int | None = None
         self._rest = b""  # of a line
-        mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _unreadable(path, error) from None
         if not stat.S_ISREG(mode):
             raise SourceError(path, None, "this is no file that can be followed", "Give a regular file")
+        if not os.access(path, os.R_OK):
+            raise _unreadable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
     def read(self) -> Iterator[bytes]:
         """Whole lines that were appended since the last time."""
@@ -95,4 +104,4 @@ def read_key_logs(paths: Iterable[str], keys: Keys) -> None:
 
 
 def _unreadable(path: str, error: OSError) -> SourceError:
-    return SourceError(path, None, f"the key log cannot be read ({error.strerror or error})", "Check the name")
+    return SourceError(path, None, f"the key log cannot be read ({error.strerror or error})", _ADVICE)

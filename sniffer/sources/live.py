@@ -64,7 +64,7 @@ class LiveSource:
         self._pieces: list[_Piece] = []
         self._failures: deque[str] = deque()  # of interfaces, as the reader met them
         self._reader: threading.Thread | None = None
-        self._write_to = options.write_to
+        self._write_to, self._rotation = options.write_to, options.rotation
         self._writer: CaptureWriter | None = None
         self._failure = ""  # why nothing is written any more
         names = list(dict.fromkeys(interfaces))
@@ -76,14 +76,17 @@ class LiveSource:
             return filter_program(options.ports, options.snap_bytes, matching)
 
         try:
-            if options.write_to is not None:
-                self._writer = _writer(options.write_to, options.rotation)
             with inside(options.namespace):
                 for name in names:
                     self._rings.append(Ring(name, program_of, ring_bytes // len(names)))
         except BaseException:
             self.close()
             raise
+
+    def begin_writing(self) -> None:
+        """Make the file that packets are written to, if that is wanted; raises SourceError if it cannot be."""
+        if self._write_to is not None:
+            self._writer = _writer(self._write_to, self._rotation)
 
     def stop(self) -> None:
         """End the iteration once what the kernel has is read; may be called by a signal handler or another thread."""
@@ -365,7 +368,9 @@ def _writer(path: str, rotation: Rotation) -> CaptureWriter:
     try:
         return CaptureWriter(path, rotation)
     except OSError as error:
-        advice = "Give a file in a directory that can be written to, by the user of --user too"
+        advice = (
+            "Give a directory that whoever listens can write to; --user NAME says who, --user root keeps all rights"
+        )
         raise SourceError(path, None, f"packets cannot be written there ({error.strerror or error})", advice) from None
 
 

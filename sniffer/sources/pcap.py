@@ -121,7 +121,7 @@ class PcapReader:
         self.issues = IssueLog(file=origin_name(file))
         self.notes: list[Note] = []  # the format has none, nor what follows
         self.secrets: list[Secret] = []
-        self.latest_raw: dict[int, int] = {}
+        self.raw_spans: dict[int, tuple[int, int]] = {}
         self._stop = stop
 
     @property

@@ -36,6 +36,7 @@ MOST_INTERFACES = 1 << 18  # of a section, that are kept
 COMMENT, INTERFACE_NAME, RESOLUTION, TIME_OFFSET = 1, 2, 9, 14  # options; the last three of an interface
 SPECIAL = 3  # beside MORE, STOPPED and DAMAGED: a block that Python reads
 NO_RAW_TIME = -1
+NO_RAW_SPAN = (1 << 63) - 1, NO_RAW_TIME  # of packets without a time
 _COLUMNS = (np.int64, np.int32, np.int32, np.int32, np.int64, np.bool_)  # of packets, as the kernel writes them
 
 int64: Any = np.int64
@@ -118,7 +119,7 @@ class PcapngReader:
         self.issues = IssueLog(file=origin_name(file))
         self.notes: list[Note] = []
         self.secrets: list[Secret] = []
-        self.latest_raw: dict[int, int] = {}
+        self.raw_spans: dict[int, tuple[int, int]] = {}
         self.link_types: frozenset[int] = frozenset()
         self._stop = stop
         self._big_endian = section.big_endian
@@ -154,10 +155,13 @@ class PcapngReader:
 
     def _leave_out(self, raw: RawPackets) -> None:
         used, place = np.unique(raw.interface, return_inverse=True)
-        newest = np.full(len(used), NO_RAW_TIME, np.int64)
-        np.maximum.at(newest, place, raw.raw)
-        for interface, time in zip(used.tolist(), newest.tolist(), strict=True):
-            self.latest_raw[interface] = max(self.latest_raw.get(interface, NO_RAW_TIME), time)
+        oldest, newest = (np.full(len(used), time, np.int64) for time in NO_RAW_SPAN)
+        timed = raw.raw != NO_RAW_TIME
+        np.minimum.at(oldest, place[timed], raw.raw[timed])
+        np.maximum.at(newest, place[timed], raw.raw[timed])
+        for interface, first, last in zip(used.tolist(), oldest.tolist(), newest.tolist(), strict=True):
+            before = self.raw_spans.get(interface, NO_RAW_SPAN)
+            self.raw_spans[interface] = (min(before[0], first), max(before[1], last))
 
     def _interpret(self, raw: RawPackets) -> Packets:
         """Packets that `_raw` gave last, with times and link types; those of interfaces not described are left out."""

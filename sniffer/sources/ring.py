@@ -146,18 +146,17 @@ class Ring:
         self._memory = None  # unmapped when the last view is gone
 
 
-def _interfaces() -> list[str]:
-    """The names of those there are."""
-    return [interface for _, interface in socket.if_nameindex()]
+def interfaces() -> list[str]:
+    """The names of those there are, and `ANY`."""
+    return [*(interface for _, interface in socket.if_nameindex()), ANY]
 
 
 def _hardware(name: str) -> int:
     """Hardware type of an interface, 0 for any; raises SourceError if there is no such interface."""
     if name == ANY:
         return 0
-    names = _interfaces()
-    if name not in names:
-        raise SourceError(name, None, "no such interface", f"There are: {', '.join([*names, ANY])}")
+    if name not in interfaces():
+        raise SourceError(name, None, "no such interface", f"There are: {', '.join(interfaces())}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         told = fcntl.ioctl(asking, HARDWARE_ADDRESS, struct.pack("40s", name.encode()))
     return int(struct.unpack_from("H", told, INTERFACE_NAME_BYTES)[0])

@@ -20,10 +20,11 @@ import numpy as np
 from kafkascope.sniffer.capture_points import CapturePoint, Clock, Content
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.issues import IssueLog
+from kafkascope.sniffer.packet_window import LAST, Bounds
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
 from kafkascope.sniffer.sources.files import FileReader, changed, checked_size, first_context, open_file
 from kafkascope.sniffer.sources.formats import Context, FormatReader, Secret
-from kafkascope.sniffer.sources.pcapng import NO_RAW_TIME, times
+from kafkascope.sniffer.sources.pcapng import NO_RAW_SPAN, times
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
 LAST_BYTES = 1 << 20  # at the end of a file hold its last packets
@@ -40,12 +41,13 @@ class SplitIndex:
     ends: int  # where the record behind the last one begins; the end of the file at the last
     packets: int
     first_time: int | None  # of those whose clock is known here
-    last_time: int | None  # the latest
+    times: tuple[int, int] | None  # the earliest and the latest
     context: Context | None  # at begin, as far as it is known here; None: of a compressed file
     after: Context | None  # behind the range
-    latest_raw: tuple[tuple[int, int], ...]  # (interface, latest raw time) of packets whose clock is not known here
+    raw_times: tuple[tuple[int, int, int], ...]  # (interface, earliest, latest) where its clock is not known
     content: Content  # size of the file; digest of the records
     secrets: tuple[Secret, ...] = ()  # for decryption
+    has_issues: bool = False  # whether anything is to be said of the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,18 @@ class Split:
     packets: int
     running_maximum: int  # latest time of the file's packets before this split; NO_TIME if there are none
     last_time: int  # the same behind it
+    earliest: int  # time of its packets; ``LAST`` if none has one
     context: Context | None  # at begin; None: of a compressed file
     content: Content  # size of the file; digest of the records in this part
     clock: Clock | None = None  # has corrected the times above, is to correct those of the packets
     delay: int = 0  # nanoseconds by which its packets are merged later
     secrets: tuple[Secret, ...] = ()  # with numbers of packets in it, from 1
+    has_issues: bool = False  # whether anything is to be said of its records
+
+    def is_worth_reading(self, window: Bounds) -> bool:
+        """Whether packets of a window may be in it, or something is to be said of it anyway."""
+        last = self.first_number + self.packets - 1
+        return self.has_issues or window.may_hold(self.first_number, last, self.earliest, self.last_time)
 
     @property
     def is_compressed(self) -> bool:
@@ -107,36 +116,39 @@ def index_split(
             at, context = (window.offset, found) if found else (size, first)
         window.mark()
         reader = context.reader(path, window, stop=end)
-        first_time, last_time = _span(reader)
+        first_time, times = _span(reader)
+        raw_times = tuple((interface, *span) for interface, span in reader.raw_spans.items())
         return SplitIndex(
             *(path, start, end, at, window.offset if window.offset >= end else size, reader.number - 1),
-            *(first_time, last_time, context, reader.context, tuple(reader.latest_raw.items())),
+            *(first_time, times, context, reader.context, raw_times),
             Content(size, window.digest()),
             tuple(reader.secrets),
+            len(reader.issues) > 0,
         )
 
 
 def _index_whole(path: str, start: int, end: int, size: int) -> SplitIndex:
     reader = FileReader(path, expected=Content(size, None))
-    first_time, last_time = _span(reader) if start == 0 else (None, None)
+    first_time, times = _span(reader) if start == 0 else (None, None)
     reader.close()
     return SplitIndex(
-        *(path, start, end, start, end, reader.packets, first_time, last_time, None, None, ()),
+        *(path, start, end, start, end, reader.packets, first_time, times, None, None, ()),
         reader.content or Content(size, None),
         reader.secrets,
+        len(reader.issues) > 0,
     )
 
 
-def _span(reader: Iterable[Packets]) -> tuple[int | None, int | None]:
-    """Read all packets: the time of the first that has one, and the latest."""
+def _span(reader: Iterable[Packets]) -> tuple[int | None, tuple[int, int] | None]:
+    """Read all packets: the time of the first that has one; the earliest and the latest."""
     first: int | None = None
-    last = NO_TIME
+    earliest, latest = LAST, NO_TIME
     for packets in reader:
         timed = packets.at[packets.at != NO_TIME]
         if timed.size:
             first = int(timed[0]) if first is None else first
-            last = max(last, int(timed.max()))
-    return first, None if first is None else last
+            earliest, latest = min(earliest, int(timed.min())), max(latest, int(timed.max()))
+    return first, None if first is None else (earliest, latest)
 
 
 def chain(indexes: Sequence[SplitIndex]) -> list[Split]:
@@ -156,14 +168,16 @@ def chain(indexes: Sequence[SplitIndex]) -> list[Split]:
             continue
         elif not _follows(index, place, context):
             index = index_split(index.path, index.start, index.end, index.content.size, place, context)
-        last = running if index.last_time is None else max(running, index.last_time)
-        timed = [pair for pair in index.latest_raw if pair[1] != NO_RAW_TIME]
+        earliest, latest = index.times or (LAST, NO_TIME)
+        timed = [raw for raw in index.raw_times if raw[1:] != NO_RAW_SPAN]
         if timed and context:
-            interface, newest = np.array(timed, np.int64).T
-            last = max(last, int(times(newest, interface, context.interfaces).max()))
+            interface, oldest, newest = np.array(timed, np.int64).T
+            earliest = min(earliest, int(times(oldest, interface, context.interfaces).min()))
+            latest = max(latest, int(times(newest, interface, context.interfaces).max()))
+        last = max(running, latest)
         place = index.ends
-        known = (index.path, index.begin, index.end, number, index.packets, running, last, context)
-        splits.append(Split(*known, index.content, secrets=index.secrets))
+        known = (index.path, index.begin, index.end, number, index.packets, running, last, earliest, context)
+        splits.append(Split(*known, index.content, secrets=index.secrets, has_issues=index.has_issues))
         if index.after and context:
             context = index.after.behind(context)
         number += index.packets
@@ -180,12 +194,11 @@ def chain_files(
     """
     chained = []
     for file in indexes:
-        first, of_file = _first_time(file), chain(file)
+        of_file = chain(file)
         point = points.get(file[0].path) if points and file else None
         if point:
             of_file = [_at_point(split, point) for split in of_file]
-            first = point.clock.at(first) if point.clock and first is not None else first
-        chained.append((first, of_file))
+        chained.append((_first_time(file, point), of_file))
     chained.sort(key=lambda entry: (entry[0] is not None, entry[0] or 0))
     number = 1
     splits: list[Split] = []
@@ -193,6 +206,12 @@ def chain_files(
         splits += [replace(split, first_number=split.first_number + number - 1) for split in of_file]
         number += sum(split.packets for split in of_file)
     return splits
+
+
+def first_time(indexes: Iterable[Sequence[SplitIndex]], points: Mapping[str, CapturePoint] | None = None) -> int | None:
+    """Time of the first packet of several files that has one, as `files.Capture` tells it."""
+    firsts = [_first_time(file, points.get(file[0].path) if points else None) for file in indexes if file]
+    return min((first for first in firsts if first is not None), default=None)
 
 
 def secrets(splits: Iterable[Split]) -> Iterator[Secret]:
@@ -215,6 +234,7 @@ def _at_point(split: Split, point: CapturePoint) -> Split:
         delay=point.delay,
         running_maximum=point.clock.at(split.running_maximum),
         last_time=point.clock.at(split.last_time),
+        earliest=point.clock.at(split.earliest),
     )
 
 
@@ -232,9 +252,9 @@ def last_time(path: str) -> int | None:
     described = reader.describe()
     if reader.size is not None and described.format == "pcap" and not described.compression:
         reader.close()
-        last = index_split(path, max(reader.size - LAST_BYTES, 0), reader.size, reader.size).last_time
-        if last is not None:
-            return last
+        found = index_split(path, max(reader.size - LAST_BYTES, 0), reader.size, reader.size).times
+        if found is not None:
+            return found[1]
         reader = FileReader(path)
     for _ in reader:
         pass
@@ -276,9 +296,10 @@ def _window(file: Any, begin: int, end: int, batch_bytes: int, size: int) -> Win
     return Window(Stream(Bounded(file, size)), min(batch_bytes, max(end - begin, 0) + 65_536), offset=begin)
 
 
-def _first_time(indexes: Sequence[SplitIndex]) -> int | None:
+def _first_time(indexes: Sequence[SplitIndex], point: CapturePoint | None = None) -> int | None:
     ordered = sorted(indexes, key=lambda index: index.start)
-    return next((index.first_time for index in ordered if index.first_time is not None), None)
+    first = next((index.first_time for index in ordered if index.first_time is not None), None)
+    return point.clock.at(first) if point and point.clock and first is not None else first
 
 
 def _follows(index: SplitIndex, place: int, context: Context | None) -> bool:
@@ -286,5 +307,5 @@ def _follows(index: SplitIndex, place: int, context: Context | None) -> bool:
     if index.begin != place or not (index.context and context):
         return index.begin == place
     return index.context.big_endian == context.big_endian and all(
-        interface < len(context.interfaces) for interface, _ in index.latest_raw
+        interface < len(context.interfaces) for interface, _, _ in index.raw_times
     )

@@ -34,3 +34,9 @@ def test_fresh_samples_mean_what_kafka_says(tmp_path: Path) -> None:
 def test_the_tables_are_those_of_the_jars() -> None:
     needs("mvn")
     subprocess.run([sys.executable, ROOT / "tools/schemas.py", "--check"], check=True)
+
+
+@pytest.mark.deep
+def test_the_table_of_releases_is_what_their_jars_say() -> None:
+    needs("java", "mvn")
+    subprocess.run([sys.executable, ROOT / "tools/releases.py", "--check"], check=True)

@@ -19,18 +19,23 @@ from pathlib import Path
 import numpy as np
 
 from kafkascope import in_process
-from kafkascope.decoders import DecodeError, decode_request, decode_response, payloads, to_json
+from kafkascope.decoders import DecodeError, decode_request, decode_response, payloads, plain, to_json
+from kafkascope.decoders.blanking import blank_records
 from kafkascope.decoders.compression import CODECS, CompressionError, decompress, output_limit
 from kafkascope.decoders.nested import decode_nested, decode_nested_record
+from kafkascope.decoders.parts import dissect_body
+from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.sasl import SCRAM, decode_token
 from kafkascope.decoders.tape import Status
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
 from kafkascope.out.pipeline import AnalysisError
+from kafkascope.reports.show.message_lines import MessageStyle, body_lines
+from kafkascope.scrubbing import scrub
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
-from kafkascope.sniffer.sources.files import FileReader
+from kafkascope.sniffer.sources.files import FileReader, open_capture
 from kafkascope.sniffer.tls.keys import Keys
 from tests.decoders import batches_of_bodies, oracle, test_json_text, test_record_columns, test_tape, written_batches
 from tests.decoders.test_group_protocols import DECODERS
@@ -304,6 +309,24 @@ def _nested(data: bytes) -> Outcome:
     return {key, len(shown)}
 
 
+def _parts(data: bytes) -> Outcome:
+    """A body field by field: the parts are its bytes, each once, and lines can be made of them."""
+    layouts = _layouts()
+    key, version, response = layouts[int.from_bytes(data[:2], "big") % len(layouts)]
+    body, wrong = data[2:], None
+    try:
+        read = (decode_response if response else decode_request)(key, version, body)
+    except DecodeError as error:
+        read, wrong = error.partial if isinstance(error.partial, dict) else {}, error
+    part, trouble = dissect_body(key, version, body, response=response)
+    assert part is not None
+    assert (trouble is None) == (wrong is None)
+    shown = plain(decode_nested(key, read, response=response))
+    lines = list(body_lines(key, part, trouble, body, shown, MessageStyle(as_hex=True)))
+    assert sum(one.head for one in part.walk()) == part.end <= len(body)
+    return {(key, response, trouble is None), len(lines).bit_length()}
+
+
 def _payloads(data: bytes) -> Outcome:
     """Records that brokers keep, what members tell each other, and tokens."""
     what, rest = data[0] if data else 0, data[1:]
@@ -345,7 +368,9 @@ def _payload_seeds() -> Iterator[bytes]:
 def _records(data: bytes) -> Outcome:
     """A field of records: columns say what the reference says."""
     fields = test_record_columns.assert_equal_to_reference([data], limit=1 << 20)
-    return {int(fields.trailing_bytes[0]).bit_length(), int(fields.unread_bytes[0]).bit_length()}
+    made, counts = blank_records(data, limit=1 << 20)
+    assert len(made) == len(data)
+    return {int(fields.trailing_bytes[0]).bit_length(), int(fields.unread_bytes[0]).bit_length(), -counts.lost}
 
 
 def _record_seeds() -> Iterator[bytes]:
@@ -385,6 +410,21 @@ def _answers(data: bytes) -> Outcome:
     return {(name, rows.bit_length()) for name, rows in analysis.rows.items()}
 
 
+def _scrubbed(data: bytes) -> Outcome:
+    """A capture file to one that can be handed to others, packet by packet as long."""
+    path = _written(data)
+    out = path.with_suffix(".pcapng")
+    try:
+        done = scrub([str(path)], str(out), Pseudonyms("key"))
+        with open_capture(str(out)) as capture:
+            assert sum(len(packets.number) for packets in capture) == done.packets
+    except SourceError as error:
+        return {str(error).split(":")[-1][:24]}
+    finally:
+        out.unlink(missing_ok=True)
+    return {done.frames.bit_length(), (done.batches.batches.bit_length(), done.batches.lost), *done.protocols}
+
+
 def _answer_seeds() -> Iterator[bytes]:
     for name, packets in _CAPTURES:
         yield beginning(name, packets)[:LONGEST]
@@ -393,13 +433,15 @@ def _answer_seeds() -> Iterator[bytes]:
 TARGETS = {
     "answers": Target(_answers, _answer_seeds, 2_500),
     "bodies": Target(_bodies, _body_seeds, 200_000),
-    "codecs": Target(_codecs, _codec_seeds, 200_000),
+    "codecs": Target(_codecs, _codec_seeds, 195_000),
     "exchanges": Target(_exchanges, _exchange_seeds, 10_000),
     "files": Target(_files, _file_seeds, 55_000),
     "links": Target(_links, _link_seeds, 200_000),
     "nested": Target(_nested, _body_seeds, 100_000),
+    "parts": Target(_parts, _body_seeds, 50_000),
     "payloads": Target(_payloads, _payload_seeds, 125_000),
     "records": Target(_records, _record_seeds, 75_000),
+    "scrubbed": Target(_scrubbed, _answer_seeds, 5_000),
     "tcp": Target(_tcp, _tcp_seeds, 25_000),
     "tls": Target(_tls, _tls_seeds, 7_500),
 }

@@ -16,6 +16,7 @@ import kafkascope
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import EngineOptions
 from tests.kafkascope.conftest import Command
+from tests.kafkascope.hex_dumps import bytes_beside
 from tests.kafkascope.test_parity import same_tables
 from tests.kafkascope.test_secrets import leaked
 from tests.paths import PCAPS
@@ -98,7 +99,7 @@ def _has_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind))
 
 
-STYLES = [["-v"], ["-V"], ["--json", "--records"], ["--records"], ["--groups"], ["--incidents", "--json"]]
+STYLES = [["-v"], ["-V"], ["-x"], ["--json", "--records"], ["--records"], ["--groups"], ["--incidents", "--json"]]
 
 
 @pytest.mark.parametrize("style", STYLES, ids=" ".join)
@@ -107,6 +108,8 @@ def test_no_name_is_printed(command: Command, name: str, style: list[str]) -> No
     done = command("sniff", "-r", *files(name), *style, "--anonymize", KEY)
     assert done.returncode == 0
     assert leaked(names_of(name), done.stdout.encode(errors="surrogateescape")) == []
+    assert leaked(names_of(name), bytes_beside(done.stdout)) == []
+    assert (style == ["-x"]) == (len(bytes_beside(done.stdout)) > 10_000)
     secrets = json.loads((PCAPS / name / "truth.json").read_text()).get("secrets", [])
     assert [secret for secret in secrets if secret in done.stdout] == []
 

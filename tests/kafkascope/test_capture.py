@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
+import pydoc
 import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import kafkascope
+from kafkascope import in_process
 from kafkascope.capture import Capture
+from kafkascope.out.output import OutputError
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.incidents import rules, signs
 from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, SCHEMAS
 from kafkascope.spool import Spool
 from tests.paths import PCAPS
 
@@ -84,7 +90,47 @@ def test_records_are_there_only_if_asked_for() -> None:
 
 def test_it_shows_itself(joins: Capture) -> None:
     assert "426 exchanges" in repr(joins)
+    assert "\nnothing is wrong in this capture: " in repr(joins)
     assert "<td>JoinGroup</td>" in joins._repr_html_()
+
+
+def test_help_tells_columns_with_their_meanings() -> None:
+    for name in (*PROPERTIES, "clients", "topology", "lag"):
+        told = inspect.getdoc(getattr(Capture, name)) or ""
+        for column in (ALL_SCHEMAS | ASKED)[name]:
+            assert f"\n- {column.name}: " in told
+    assert "in milliseconds sum_ms, p50" in pydoc.render_doc(Capture.latency)
+
+
+def test_what_an_analysis_left_is_opened_and_answers_the_same(tmp_path: Path) -> None:
+    source, out = PCAPS / "killed-consumer" / "capture.pcap", str(tmp_path / "out")
+    in_process.analyze([str(source)], out, report=False)
+    capture, opened = kafkascope.read(source), kafkascope.read(out)
+    assert opened.tables == capture.tables
+    assert repr(opened).splitlines()[1:] == repr(capture).splitlines()[1:]
+    for name in ("topology", "latency", "lag", "errors_histogram"):
+        pd.testing.assert_frame_equal(getattr(opened, name)(), getattr(capture, name)())
+    pd.testing.assert_frame_equal(opened.clients, capture.clients)
+    assert opened.group("pay").explain() == capture.group("pay").explain()
+    assert "JoinGroup" in opened._repr_html_()
+    with pytest.raises(KeyError, match="records: the analysis did not write it"):
+        _ = opened.records
+    with pytest.raises(OutputError, match="is decoded already"):
+        kafkascope.read(out, ports=[9092])
+    in_process.analyze([str(PCAPS / "net_vlan" / "capture.pcap")], out, report=False, append=True)
+    with pytest.raises(OutputError, match="has 2 runs"):
+        kafkascope.read(out)
+
+
+def test_arrow_tables_are_given_without_a_copy(joins: Capture) -> None:
+    before = pa.total_allocated_bytes()
+    tables = [joins.arrow("batches"), joins.dataset("batches").to_table()]
+    assert pa.total_allocated_bytes() - before < tables[0].nbytes / 10
+    assert tables[0].equals(tables[1])
+    fast = joins.dataset("exchanges").to_table(columns=["api"], filter=pc.field("latency_ms") < 1)
+    assert fast["api"].to_pylist() == joins.arrow("exchanges", pc.field("latency_ms") < 1)["api"].to_pylist()
+    frame = joins.latency()
+    assert pa.table(frame).to_pandas().equals(pd.DataFrame(frame))  # by the interface that polars and DuckDB take too
 
 
 def test_incidents_are_told_by_rank_with_all_that_is_known_of_them() -> None:

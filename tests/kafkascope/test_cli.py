@@ -10,12 +10,14 @@ import struct
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkascope.messages import bytes_meant
+from tests.decoders.written_messages import framed
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 from tests.patience import PATIENCE_S
@@ -185,8 +187,8 @@ def test_every_column_can_be_shown_alone_and_with_all_others(command: Command) -
 
 def test_the_tree_shows_every_field(command: Command) -> None:
     out = command("sniff", "-r", JOINS, "-V", "--api", "Heartbeat", "-c", "1").stdout
-    for name in ("groupId", "generationId", "memberId", "throttleTimeMs", "errorCode"):
-        assert f"        {name}: " in out
+    for name in ("correlationId", "clientId", "groupId", "generationId", "memberId", "throttleTimeMs", "errorCode"):
+        assert f"    {name}: " in out
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ def test_a_locale_without_most_characters_ends_nothing(locale: dict[str, str]) -
 
     name = "é日".encode()
     body = struct.pack(">ih", 1, len(name)) + name
-    decoded = called("kafkascope", "decode", "--api", "Metadata", "--version", "0", "-", data=body)
+    decoded = called("kafkascope", "decode", "--api", "Metadata", "--version", "0", "--json", "-", data=body)
     assert json.loads(decoded.stdout) == {"topics": [{"name": "é日"}]}
     assert b"groupId: string" in called("kafkascope", "apis", "Heartbeat").stdout
     assert b"Examples" in called("sniff", "--help").stdout
@@ -300,15 +302,15 @@ def test_no_kafka_on_the_ports_asked_for_is_not_taken_for_none_at_all(command: C
 def test_decode_prints_json_from_hex_and_from_raw_bytes(tmp_path: Path) -> None:
     body = bytes.fromhex("000000010003666f6f")
     (tmp_path / "body").write_bytes(body)
-    from_hex = run(
-        "kafkascope", "decode", "--api", "metadata", "--version", "0", "-", data=b"0x00000001 0003 66:6f:6f\n"
-    )
-    from_raw = run("kafkascope", "decode", "--api", "3", "--version", "0", str(tmp_path / "body"))
+    decode = ("kafkascope", "decode", "--json", "--version", "0", "--api")
+    from_hex = run(*decode, "metadata", "-", data=b"0x00000001 0003 66:6f:6f\n")
+    from_raw = run(*decode, "3", str(tmp_path / "body"))
     assert json.loads(from_hex.stdout) == {"topics": [{"name": "foo"}]}
     assert from_raw.stdout == from_hex.stdout
-    more = run("kafkascope", "decode", "--api", "3", "--version", "0", "-", data=body.hex().encode() + b"ffff")
+    more = run(*decode, "3", "-", data=body.hex().encode() + b"ffff")
+    assert (more.returncode, more.stdout) == (1, from_hex.stdout)
     assert "2 bytes left over" in more.stderr
-    less = run("kafkascope", "decode", "--api", "3", "--version", "0", "-", data=body.hex().encode()[:-2])
+    less = run(*decode, "3", "-", data=body.hex().encode()[:-2])
     assert less.returncode == 1
     assert "topics[0].name" in less.stderr
 
@@ -328,6 +330,43 @@ def test_decode_says_where_text_is_not_hex(command: Command, tmp_path: Path, tex
     done = command("kafkascope", "decode", "--api", "Metadata", "--version", "0", str(tmp_path / "body"))
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr
+
+
+HEARTBEAT = framed(bytes.fromhex("000c 0000 00000007 0002 6d65 0001 67 00000001 0001 61"))
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "status", "said"),
+    [
+        (HEARTBEAT, (), 0, ""),
+        (HEARTBEAT.hex().encode(), ("--api", "Heartbeat", "--version", "0", "--frame"), 0, ""),
+        (b64encode(HEARTBEAT), ("--base64",), 0, ""),
+        (HEARTBEAT + b"\0\7", (), 1, "2 bytes left over"),
+        (HEARTBEAT[:-1], (), 1, "a frame of 22 bytes behind the first 4, 21 are there"),
+        (framed(b"\3\xe7" + HEARTBEAT[6:]), (), 1, "no release knows API 999 version 0"),
+        (b64encode(HEARTBEAT), (), 2, "base64 with --base64"),
+        (b"=", ("--base64",), 2, "not base64: "),
+        (HEARTBEAT, ("--response",), 2, "does not say what it answers"),
+        (HEARTBEAT, ("--version", "1"), 2, "--version goes with --api"),
+        (HEARTBEAT, ("--api", "Heartbeat"), 2, "give --version too: Heartbeat has versions 0-4"),
+        (HEARTBEAT, ("--api", "Heartbeat", "--version", "1", "--frame"), 1, "the header says API 12 version 0"),
+    ],
+)
+def test_a_frame_says_itself_what_it_is(
+    command: Command, tmp_path: Path, content: bytes, options: tuple[str, ...], status: int, said: str
+) -> None:
+    (tmp_path / "frame").write_bytes(content)
+    done = command("kafkascope", "decode", "-x", *options, str(tmp_path / "frame"))
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said) + ("21 are" in said)
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    if status == 2 or "header says" in said:
+        assert rows == []
+        return
+    assert "8 4 00 00 00 07 correlationId: 7 INT32" in rows
+    assert ('23 3 00 01 61 memberId: "a" STRING' in rows) == (status == 0 or "left over" in said)
+    assert ("26 2 00 07 left over: no field has these bytes" in rows) == ("2 bytes left over" in said)
 
 
 @pytest.mark.parametrize(
@@ -364,8 +403,34 @@ def test_apis_lists_every_api_and_shows_one(command: Command) -> None:
     assert len(rows) == 94
     out = command("kafkascope", "apis", "fetch").stdout
     assert out.startswith("Fetch key 1, versions 0-18")
-    assert "Apache Kafka 3.9.1: versions 0-17" in out
+    assert "Apache Kafka 3.9: versions 0-17\n" in out
+    assert "Apache Kafka 0.8.2: versions 0; of releases before nothing is known\n" in out
     assert "highWatermark: int64" in out
+
+
+def test_apis_tell_what_releases_know_and_what_changed(command: Command) -> None:
+    by_release = command("kafkascope", "apis", "--release", "0.8.2.2").stdout.splitlines()
+    assert [line.split()[:3] for line in by_release[:3]] == [
+        ["key", "API", "versions"],
+        ["0", "Produce", "0"],
+        ["1", "Fetch", "0"],
+    ]
+    changed = command("kafkascope", "apis", "Fetch", "--diff", "12", "13").stdout
+    assert "request v12 → v13\n  - topics[].topic: string\n  + topics[].topicId: uuid\n" in changed
+    facts = json.loads(command("kafkascope", "apis", "1", "--diff", "12", "13", "--json").stdout)
+    assert facts["releases"]["4.0"] == {"versions": [4, 17], "unstable": None}
+    assert facts["response"][0] == {"path": "responses[].topic", "how": "removed", "what": "string"}
+    layout = json.loads(command("kafkascope", "apis", "Heartbeat", "--version", "3", "--json").stdout)
+    assert [field["name"] for field in layout["request"]["fields"]][-1] == "groupInstanceId"
+    listed = json.loads(command("kafkascope", "apis", "--json").stdout)
+    assert [api["key"] for api in listed[:3]] == [0, 1, 2]
+    for wrong in (
+        ["--diff", "1", "2"],
+        ["--release", "0.7"],
+        ["Fetch", "--diff", "1", "99"],
+        ["Fetch", "--release", "2.0"],
+    ):
+        assert command("kafkascope", "apis", *wrong).returncode == 2
 
 
 def test_help_has_examples_and_completion_is_offered(command: Command) -> None:

@@ -26,7 +26,7 @@ from kafkascope.reports.show.page.page import page
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.hostile_captures import LONGEST, Names, capture
 
-SNIFF = [[], ["-v"], ["-V"], ["--records"], ["--json", "--records"], ["--groups"], ["--groups", "--json"]]
+SNIFF = [[], ["-v"], ["-x"], ["--records"], ["--json", "--records"], ["--groups"], ["--groups", "--json"]]
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 STEERING, LONG = Names.steering(), Names.long()
 MANY = LONGEST // 2
@@ -66,13 +66,14 @@ def shown_to_people(found: Capture) -> Iterator[tuple[str, str]]:
         yield f"repr of {type(one).__name__}", repr(one)
     for one in (found, group):
         yield f"HTML of {type(one).__name__}", one._repr_html_()
-    figure = json.loads(group.timeline().to_json())
-    yield "figure", "\n".join(_texts(figure))
+    drawn = [found.latency(), found.throughput(), found.errors_histogram(), found.lag(), found.incidents]
+    figures = [group.timeline(), *(one.plot() for one in (*drawn, found.clients, found.topology()))]
+    yield "figures", "\n".join(text for one in figures for text in _texts(json.loads(one.to_json())))
     for name, show_all in (("answers", lambda to: show(answered(found), to)), ("summary", _summary(found))):
         to = io.StringIO()
         show_all(Console(file=to, width=120))
         yield name, to.getvalue()
-    yield "Markdown", markdown.post_mortem(answered(found), found._source)
+    yield "Markdown", markdown.post_mortem(answered(found), found.source)
     yield "page's data", "\n".join(_texts(page_data(answered(found))))
     with pytest.raises(KeyError) as error:
         found.group("missing")

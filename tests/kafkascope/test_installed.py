@@ -84,7 +84,7 @@ def test_without_plotly_a_timeline_says_what_brings_it(monkeypatch: pytest.Monke
     group = kafkascope.read(PCAPS / "killed-silent" / "capture.pcap").group("pay")
     importlib.import_module("plotly.graph_objects")  # known, so that plotly itself is what cannot be imported
     monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.delitem(sys.modules, "kafkascope.reports.show.page.figure", raising=False)
+    monkeypatch.delitem(sys.modules, "kafkascope.reports.show.figures.group", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafkascope\[notebook\]'"):
         group.timeline()
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import kafkascope
-from kafkascope.interval_watch import MOST_EMPTY, Interval, intervals
+from kafkascope.interval_watch import BY, MOST_EMPTY, Interval, intervals
 from kafkascope.reading import Batch, Reading
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.sniff_options import Display, Filters, SniffOptions, engine_options
@@ -47,7 +47,7 @@ def told(source: Reading, seconds: float = 10) -> list[list[Interval]]:
 
 def counted(spans: list[Interval]) -> list[tuple[float, float, dict[str, int]]]:
     return [
-        ((span.begin - BEGIN) / SECOND_NS, span.seconds, {api: of.exchanges for api, of in span.apis.items()})
+        ((span.begin - BEGIN) / SECOND_NS, span.seconds, {api: of.exchanges for api, of in span.parts.items()})
         for span in spans
     ]
 
@@ -117,6 +117,35 @@ def test_only_what_passes_the_filters_is_counted(command: Command) -> None:
     [apis] = [json.loads(line)["apis"] for line in output.splitlines()]
     assert list(apis) == ["JoinGroup"]
     assert apis["JoinGroup"]["errors"] == {"MEMBER_ID_REQUIRED": apis["JoinGroup"]["exchanges"]}
+
+
+@pytest.mark.parametrize(
+    ("by", "title", "column"), [("client", "clients", "client_id"), ("group", "groups", "group_id")]
+)
+def test_exchanges_are_told_apart_by_what_is_asked_for(command: Command, by: str, title: str, column: str) -> None:
+    (line,) = command("sniff", "-r", str(STORM), "--stats", f"{by},1h", "--json").stdout.splitlines()
+    found = {name: of["exchanges"] for name, of in json.loads(line)[title].items()}
+    names = kafkascope.read(str(STORM), answers=False).exchanges[column].fillna("(none)")
+    assert found == names.value_counts().to_dict()
+
+
+def test_an_exchange_of_two_topics_counts_for_both_and_once_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkascope.interval_watch.MOST_PARTS", 3)
+    rows = pa.Table.from_pylist([exchange(1, error_code=3, error="BAD"), exchange(2), exchange(3)], schema=EXCHANGES)
+    topics = pa.array([["a", "b"], [], ["c", "d"]], pa.list_(pa.string()))
+    span = Interval(BEGIN, BEGIN + 10 * SECOND_NS, BY["topic"])
+    span.add(rows.append_column("topics", topics))
+    assert {name: of.exchanges for name, of in span.parts.items()} == {"a": 1, "b": 1, "c": 1, "(others)": 2}
+    assert (span.all.exchanges, span.all.errors.total()) == (3, 1)
+    assert (
+        span.lines(as_json=False).decode().startswith("22:13:20 10 s: 0.3 exchanges/s, 0.000 MB/s, 1 with an error\n")
+    )
+
+
+def test_what_exchanges_are_not_told_apart_by_is_refused(command: Command) -> None:
+    ended = command("sniff", "-r", str(STORM), "--stats", "colour,10s")
+    assert ended.returncode == 2
+    assert "one of api, client, topic, group, broker, connection" in ended.stderr
 
 
 def test_bodies_are_written_for_nobody() -> None:

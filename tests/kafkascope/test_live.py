@@ -8,6 +8,7 @@ import os
 import pwd
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +17,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
+from kafkascope.out.stored import stored
 from tests.needs import needs, needs_network_namespaces
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -100,6 +104,54 @@ outlet.Outlet = partial(outlet.Outlet, most_bytes=1000)
 sniff_main()
 """
 
+# The Python API: stops by itself when it has seen enough, and leaves neither thread nor socket behind.
+IN_PYTHON = """
+import json, os, sys, threading
+import kafkascope
+kafkascope.live("lo").close()
+exchanges = kafkascope.live("lo")
+print("listening on lo", file=sys.stderr, flush=True)
+seen = []
+for exchange in exchanges:
+    if exchange.row["issue"]:
+        continue  # librdkafka's mock broker answers ApiVersions in a layout of its own
+    sides = [side for side in (exchange.request, exchange.response) if side]
+    seen.append([exchange.api, exchange.version, [side.hex() for side in sides], list(exchange.topics)])
+    if exchange.api == "LeaveGroup":
+        break
+exchanges.close()
+left = [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkascope")]
+names = os.listdir("/proc/self/fd")
+left += [name for name in names if os.path.realpath("/proc/self/fd/" + name).rpartition("/")[2].startswith("socket:")]
+print(json.dumps([seen, left]))
+"""
+
+
+# sniff, which says of each module that it looks for once rights are given up: it may be out of reach then.
+SNIFF_WITHOUT_LATE_IMPORTS = (
+    sys.executable,
+    "-c",
+    """
+import sys
+from kafkascope import cli, privileges
+def give_up(user, give_up=privileges.give_up):
+    try:
+        return give_up(user)
+    finally:
+        sys.addaudithook(lambda event, what: event == "import" and print("late import", what, file=sys.stderr))
+privileges.give_up = give_up
+cli.sniff_main()
+""",
+)
+
+
+# sniff that ends before there are packets, and so need not be ready for them.
+UNREHEARSED_SNIFF = (
+    sys.executable,
+    "-c",
+    "from kafkascope import cli, sniffing; sniffing.rehearse = lambda options: None; cli.sniff_main()",
+)
+
 
 class Host:
     """A network namespace, and the processes that run in it."""
@@ -134,10 +186,14 @@ class Host:
         process = self.start(*CLIENTS, "wait", cwd=ROOT)
         return Cluster(process, json.loads(line_of(process.stdout))["brokers"])
 
-    def clients(self) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
-        """Clients that have done their work and are still there."""
-        process = self.start(*CLIENTS, cwd=ROOT)
+    def clients(self, *what: str) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+        """Clients that have done their work and are still there; with produce, no consumer."""
+        process = self.start(*CLIENTS, *what, cwd=ROOT)
         return process, json.loads(line_of(process.stdout))
+
+    def sniffs(self, *arguments: list[str]) -> list[subprocess.Popen[bytes]]:
+        """Several, started at once, and listening."""
+        return [until_it_listens(one) for one in [self.start(str(BIN / "sniff"), *of_one) for of_one in arguments]]
 
 
 @dataclass
@@ -227,6 +283,14 @@ def host() -> Iterator[Host]:
         subprocess.run(["ip", "netns", "delete", name], check=True)
 
 
+@pytest.fixture
+def of_nobody() -> Iterator[Path]:
+    """A directory that whoever root becomes can write to: those of pytest are closed to others."""
+    with TemporaryDirectory() as name:
+        shutil.chown(name, "nobody")
+        yield Path(name)
+
+
 def produced_records(exchanges: list[dict[str, Any]]) -> list[list[Any]]:
     """Topic, partition, offset, key, value of each produced record; the answer tells the base offset."""
     return sorted(
@@ -262,29 +326,48 @@ def same_exchanges(live: list[dict[str, Any]], capture: Path) -> None:
                 assert abs(ours - theirs) < pd.Timedelta("1ms"), (key, name)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_all_that_clients_exchange_is_shown_as_from_a_file(host: Host, tmp_path: Path, number: int) -> None:
+def test_all_that_clients_exchange_is_shown_as_from_a_file_whatever_signal_ends_it(host: Host, tmp_path: Path) -> None:
     capture = tmp_path / "lo.pcap"
     tcpdump = host.tcpdump("-w", str(capture))
-    sniff = host.sniff("--iface", "lo", "--json", "--records")
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    sniffs = host.sniffs(*[["--iface", "lo", "--json", "--records"]] * len(numbers))
     clients, done = host.clients()
     # Shown while traffic goes on: the last of the consumer's requests, before anything is ended.
-    lines: list[dict[str, Any]] = []
-    while not lines or lines[-1]["api"] != "LeaveGroup":
-        lines.append(json.loads(line_of(sniff.stdout)))
+    before: list[list[dict[str, Any]]] = [[] for _ in sniffs]
+    for sniff, lines in zip(sniffs, before, strict=True):
+        while not lines or lines[-1]["api"] != "LeaveGroup":
+            lines.append(json.loads(line_of(sniff.stdout)))
     assert clients.poll() is None
     leave(clients)
-    rest, remarks = ended(sniff, number)
-    end_tcpdump(tcpdump, capture, packets_captured(remarks))
-    lines += rest
-    assert produced_records(lines) == done["produced"]
-    assert {"JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"} <= {line["api"] for line in lines}
-    assert " packets captured, 0 dropped by the kernel" in remarks
-    assert packets_captured(remarks) == kafkascope.read(str(capture)).summary["packets"]  # each once, as in tcpdump
-    assert f"{len(lines)} exchanges: " in remarks
-    assert "1 group: readers" in remarks
-    assert "Traceback" not in remarks
-    same_exchanges(lines, capture)
+    told = [ended(sniff, number) for sniff, number in zip(sniffs, numbers, strict=True)]
+    end_tcpdump(tcpdump, capture, packets_captured(told[0][1]))
+    for lines, (rest, remarks) in zip(before, told, strict=True):
+        lines += rest
+        assert produced_records(lines) == done["produced"]
+        assert {"JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"} <= {line["api"] for line in lines}
+        assert " packets captured, 0 dropped by the kernel" in remarks
+        assert packets_captured(remarks) == kafkascope.read(str(capture)).summary["packets"]  # each once, as in tcpdump
+        assert f"{len(lines)} exchanges: " in remarks
+        assert "1 group: readers" in remarks
+        assert "Traceback" not in remarks
+        same_exchanges(lines, capture)
+
+
+def test_exchanges_are_had_in_python_until_the_loop_ends(host: Host) -> None:
+    listening = host.listening(sys.executable, "-c", IN_PYTHON, cwd=ROOT)
+    clients, _ = host.clients()
+    leave(clients)
+    output, errors = listening.communicate(timeout=PATIENCE_S)
+    assert listening.returncode == 0, errors.decode()
+    seen, left = json.loads(output)
+    assert left == []
+    assert {"Produce", "Fetch", "JoinGroup", "LeaveGroup"} <= {api for api, *_ in seen}
+    for api, version, sides, topics in seen:
+        request = kafkascope.decode_request(bytes.fromhex(sides[0]))
+        assert (request.api, request.version) == (api, version)
+        assert bool(topics) or api not in ("Produce", "Fetch")
+        for side in sides[1:]:
+            assert kafkascope.decode_response(bytes.fromhex(side), api, version).body is not None
 
 
 def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
@@ -314,7 +397,7 @@ def test_ports_with_tls_are_told_at_the_end(host: Host, tmp_path: Path) -> None:
     files = ("-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "certificate.pem"))
     subprocess.run(["openssl", *context, *files], check=True, capture_output=True)
     sniff = host.sniff("--iface", "lo", "--json")
-    clients, _ = host.clients()
+    clients, _ = host.clients("produce")
     server = host.start(sys.executable, "-c", TLS_CONVERSATION, *map(str, (files[3], files[1])))
     ports = json.loads(line_of(server.stdout))
     leave(server)
@@ -325,16 +408,17 @@ def test_ports_with_tls_are_told_at_the_end(host: Host, tmp_path: Path) -> None:
     assert not {str(port) for port in ports} & {line["broker"].rpartition(":")[2] for line in shown}
 
 
-@pytest.mark.parametrize("interfaces", [["lo", "veth0"], ["any"], ["lo", "any"]])
-def test_several_interfaces_are_one_capture(host: Host, interfaces: list[str]) -> None:
-    sniff = host.sniff("--json", "--records", *(word for name in interfaces for word in ("--iface", name)))
+def test_several_interfaces_are_one_capture(host: Host) -> None:
+    several = (["--iface", "lo", "--iface", "veth0"], ["--iface", "any"], ["--iface", "lo", "--iface", "any"])
+    sniffs = host.sniffs(*(["--json", "--records", *interfaces] for interfaces in several))
     clients, done = host.clients()
     leave(clients)
-    shown, remarks = ended(sniff, signal.SIGINT)
-    assert produced_records(shown) == done["produced"]
-    answered = [line for line in shown if line["outcome"] != "unanswered"]
-    assert all(line["outcome"] == "answered" for line in answered)
-    assert "0 dropped by the kernel" in remarks
+    for sniff in sniffs:
+        shown, remarks = ended(sniff, signal.SIGINT)
+        assert produced_records(shown) == done["produced"], sniff.args
+        answered = [line for line in shown if line["outcome"] != "unanswered"]
+        assert all(line["outcome"] == "answered" for line in answered)
+        assert "0 dropped by the kernel" in remarks
 
 
 def test_tcpdump_through_a_pipe_shows_exchanges_while_it_is_open(host: Host) -> None:
@@ -358,7 +442,7 @@ def test_tcpdump_through_a_pipe_shows_exchanges_while_it_is_open(host: Host) -> 
 
 def test_a_reader_that_goes_ends_it_quietly_without_more_traffic(host: Host) -> None:
     sniff = host.sniff("--iface", "lo")
-    clients, _ = host.clients()
+    host.start(*CLIENTS, cwd=ROOT)
     assert b"ApiVersions" in line_of(sniff.stdout)
     assert sniff.stdout is not None
     sniff.stdout.close()
@@ -366,7 +450,6 @@ def test_a_reader_that_goes_ends_it_quietly_without_more_traffic(host: Host) -> 
     _, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 0
     assert remarks == b""
-    leave(clients)
 
 
 def test_a_reader_that_pauses_loses_lines_that_are_counted_and_no_packets(host: Host) -> None:
@@ -395,11 +478,10 @@ def test_it_ends_after_a_duration(host: Host) -> None:
 
 def test_enough_exchanges_end_it(host: Host) -> None:
     sniff = host.sniff("--iface", "lo", "-c", "3")
-    clients, _ = host.clients()
+    host.start(*CLIENTS, cwd=ROOT)
     output, _ = sniff.communicate(timeout=PATIENCE_S)
     assert sniff.returncode == 0
     assert output.count(b"\n") == 3
-    leave(clients)
 
 
 def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
@@ -413,11 +495,11 @@ def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
 def test_one_of_two_interfaces_that_goes_away_is_told_and_the_other_goes_on(host: Host) -> None:
     sniff = host.sniff("--iface", "lo", "--iface", "veth0", "--json")
     subprocess.run(["ip", "-n", host.name, "link", "delete", "veth0"], check=True)
-    clients, _ = host.clients()
+    clients, _ = host.clients("produce")
     leave(clients)
     sniff.send_signal(signal.SIGINT)
     output, remarks = sniff.communicate(timeout=PATIENCE_S)
-    assert b'"api":"Fetch"' in output
+    assert b'"api":"Produce"' in output
     assert b"veth0: the interface is gone" in remarks
     assert sniff.returncode == 3
 
@@ -435,20 +517,40 @@ def test_an_interface_that_comes_up_again_is_heard_again(host: Host) -> None:
     assert packets_captured(remarks) == 1
 
 
-def test_packets_are_written_to_files_that_follow_each_other_while_they_are_shown(host: Host, tmp_path: Path) -> None:
-    sniff = host.sniff("--iface", "lo", "--json", "-w", str(tmp_path / "lo.pcapng"), "-G", "2s")
+def test_packets_are_written_to_files_that_follow_each_other_while_they_are_shown(host: Host, of_nobody: Path) -> None:
+    sniff = host.sniff("--iface", "lo", "--json", "-w", str(of_nobody / "lo.pcapng"), "-G", "2s")
     clients, _ = host.clients()
     leave(clients)
     shown, remarks = ended(sniff, signal.SIGINT)
-    files = sorted(map(str, tmp_path.iterdir()))
+    files = sorted(map(str, of_nobody.iterdir()))
     assert len(files) > 1  # the consumer waits three seconds to join
     assert kafkascope.read(files).summary["packets"] == packets_captured(remarks)
     in_files = kafkascope.read(files).exchanges
     assert sorted(in_files["correlation_id"].dropna()) == sorted(line["correlation_id"] for line in shown)
 
 
-def test_a_file_that_cannot_be_written_to_is_told_and_the_rest_goes_on(host: Host, tmp_path: Path) -> None:
-    file = str(tmp_path / "lo.pcapng")
+def test_tables_that_were_rolled_are_whole_when_it_is_killed_and_go_on_as_a_run_of_their_own(
+    host: Host, of_nobody: Path
+) -> None:
+    out = of_nobody / "out"
+    sniff = host.start(*SNIFF_WITHOUT_LATE_IMPORTS, "--iface", "lo", "--tables", str(out), "--every", "1s")
+    assert b"listening on lo, as nobody;" in line_of(sniff.stderr)
+    clients, _ = host.clients("produce")
+    while b" 0 packets" in line_of(sniff.stdout) or not stored(str(out)).summary["exchanges"]:
+        pass
+    sniff.kill()
+    _, remarks = sniff.communicate(timeout=PATIENCE_S)
+    assert b"late import" not in remarks
+    leave(clients)
+    assert "Produce" in pq.read_table(out / "tables" / "exchanges")["api"].to_pylist()
+    again = host.sniff("--iface", "lo", "--tables", str(out), "--duration", "1s")
+    output, remarks = again.communicate(timeout=PATIENCE_S)
+    assert output.endswith(b" 0 packets, 0 incidents, 2 runs\n"), remarks
+    assert [run.summary["captures"] for run in stored(str(out)).runs()] == [["lo"], ["lo"]]
+
+
+def test_a_file_that_cannot_be_written_to_is_told_and_the_rest_goes_on(host: Host, of_nobody: Path) -> None:
+    file = str(of_nobody / "lo.pcapng")
     sniff = host.listening("prlimit", "--fsize=4000", str(BIN / "sniff"), "--iface", "lo", "--json", "-w", file)
     clients, _ = host.clients()
     leave(clients)
@@ -462,19 +564,21 @@ def test_a_file_that_cannot_be_written_to_is_told_and_the_rest_goes_on(host: Hos
     assert f"packets were not written to {file}: File too large".encode() in remarks
 
 
-@pytest.mark.parametrize("by", ["--netns", "--pid"])
-def test_the_network_namespace_of_a_container_is_listened_to(host: Host, by: str) -> None:
+def test_the_network_namespace_of_a_container_is_listened_to(host: Host) -> None:
     cluster = host.cluster()
-    where = {"--netns": host.name, "--pid": str(cluster.process.pid)}
-    command = [str(BIN / "sniff"), "--iface", "lo", by, where[by], "--json", "--records"]
-    sniff = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    host.processes.append(sniff)
-    until_it_listens(sniff)
+    sniffs = []
+    for where in (["--netns", host.name], ["--pid", str(cluster.process.pid)]):
+        command = [str(BIN / "sniff"), "--iface", "lo", *where, "--json", "--records"]
+        sniffs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    host.processes += sniffs
+    for sniff in sniffs:
+        until_it_listens(sniff)
     cluster.work()
-    shown, remarks = ended(sniff, signal.SIGINT)
-    assert {line["broker"] for line in shown} == set(cluster.brokers)
-    assert {"Produce", "Fetch", "LeaveGroup"} <= {line["api"] for line in shown}
-    assert "0 dropped by the kernel" in remarks
+    for sniff in sniffs:
+        shown, remarks = ended(sniff, signal.SIGINT)
+        assert {line["broker"] for line in shown} == set(cluster.brokers)
+        assert {"Produce", "Fetch", "LeaveGroup"} <= {line["api"] for line in shown}
+        assert "0 dropped by the kernel" in remarks
 
 
 def test_only_what_matches_a_filter_is_heard(host: Host) -> None:
@@ -497,7 +601,7 @@ def test_what_is_no_filter_is_told(host: Host) -> None:
 
 def test_of_packets_that_are_cut_headers_are_shown(host: Host) -> None:
     sniff = host.sniff("--iface", "lo", "--json", "-s", "140")
-    clients, _ = host.clients()
+    clients, _ = host.clients("produce")
     leave(clients)
     shown, _ = ended(sniff, signal.SIGINT)
     produced = [line for line in shown if line["api"] == "Produce"]
@@ -506,9 +610,12 @@ def test_of_packets_that_are_cut_headers_are_shown(host: Host) -> None:
     assert all(" bytes are there" in line["issue"] for line in produced)
 
 
-def test_with_the_interface_open_rights_are_given_up(host: Host) -> None:
-    sniff = host.sniff("--iface", "lo", "--json", "--user", "nobody")
-    clients, _ = host.clients()
+def test_with_the_interface_open_rights_are_given_up(host: Host, of_nobody: Path) -> None:
+    sniff = host.start(
+        *SNIFF_WITHOUT_LATE_IMPORTS, "--iface", "lo", "--json", "-w", f"{of_nobody}/lo.pcapng", "-G", "1s"
+    )
+    assert b"listening on lo, as nobody;" in line_of(sniff.stderr)
+    clients, _ = host.clients("produce")
     leave(clients)
     assert json.loads(line_of(sniff.stdout))["api"] == "ApiVersions"
     nobody = pwd.getpwnam("nobody").pw_uid
@@ -517,16 +624,29 @@ def test_with_the_interface_open_rights_are_given_up(host: Host) -> None:
         assert {int(user) for user in status["Uid"].split()} == {nobody}
         assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapAmb"))
     shown, remarks = ended(sniff, signal.SIGINT)
-    assert {"Produce", "Fetch", "LeaveGroup"} <= {line["api"] for line in shown}
+    assert {"Metadata", "Produce"} <= {line["api"] for line in shown}
     assert "Traceback" not in remarks
+    assert "late import" not in remarks
+    assert {file.stat().st_uid for file in of_nobody.iterdir()} == {nobody}
 
 
-def test_an_unknown_user_is_told(host: Host) -> None:
-    sniff = host.start(str(BIN / "sniff"), "--iface", "lo", "--user", "no-such-user")
-    _, remarks = sniff.communicate(timeout=PATIENCE_S)
-    assert sniff.returncode == 2
-    assert b"no-such-user" in remarks
-    assert b"Traceback" not in remarks
+def test_what_fails_without_rights_is_told_before_anything_is_captured(host: Host, tmp_path: Path) -> None:
+    of_root = tmp_path / "of_root"
+    of_root.write_text("")
+    of_root.chmod(0o600)
+    told = {
+        ("-w", str(of_root)): (1, "packets cannot be written there (Permission denied)"),
+        ("--user", "no-such-user"): (2, "--user no-such-user: rights cannot be given up (there is no such user)"),
+        ("--tls-keylog", str(of_root)): (1, "the key log cannot be read (Permission denied)"),
+        ("--tables", str(tmp_path / "out")): (2, "--tables: nobody may not write to /"),
+        ("--incidents", "--alert", f"{of_root} now"): (2, "nobody may not run it"),
+    }
+    sniffs = [host.start(*UNREHEARSED_SNIFF, "--iface", "lo", *arguments) for arguments in told]
+    for sniff, (status, text) in zip(sniffs, told.values(), strict=True):
+        _, remarks = sniff.communicate(timeout=PATIENCE_S)
+        assert (sniff.returncode, text in remarks.decode()) == (status, True), remarks
+        assert b"listening" not in remarks
+        assert b"Traceback" not in remarks
 
 
 def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:

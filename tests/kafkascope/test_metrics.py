@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kafkascope
-from kafkascope import lags
+from kafkascope import incident_watch, lags
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.losses import Loss
@@ -25,7 +25,7 @@ from kafkascope.reading import Listening, Reading
 from kafkascope.reports.columns.series import OTHERS
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.damaged_captures import beginning
-from tests.kafkascope.test_incident_watch import Replayed
+from tests.kafkascope.test_incident_watch import KILLED, Replayed, of_file
 from tests.paths import PCAPS, ROOT
 
 LEAST = EngineOptions(tables=frozenset(), exchange_columns=frozenset(), views=frozenset())
@@ -106,6 +106,24 @@ def test_rebalances_count_by_what_set_them_off(monkeypatch: pytest.MonkeyPatch) 
     assert sum(found["kafkascope_rebalance_seconds_total"].values()) <= rebalances.duration_ms.sum() / 1000 + 0.001
 
 
+def test_beside_what_is_shown_it_is_counted_while_it_goes_on_and_told_at_the_end() -> None:
+    seconds, options = count(0, 6), incident_watch.with_needed(with_needed(LEAST))
+    beside, metrics = incident_watch.Looks(options, lambda: next(seconds), forgets=True), Metrics()
+    going_on: list[str] = []
+    with Listening(Replayed(KILLED, 100_000), options, watcher=metrics, looks=beside) as listening:  # type: ignore[arg-type]
+        for _ in listening.batches():
+            assert listening.incidents is not None
+            going_on += [one.kind.value for one in listening.incidents]
+        remarks = list(listening.remarks())
+    assert set(going_on) == {"broker_down"}
+    assert "1 incident: broker_down 1; 1 not over" in remarks
+    found = told(text_of(metrics))
+    of_kind = ("broker_down", of_file(KILLED)[0].severity.value)
+    assert found["kafkascope_incidents_total"] == found["kafkascope_incidents_going_on"] == {of_kind: 1}
+    metrics.tell([], [])
+    assert told(text_of(metrics))["kafkascope_incidents_going_on"] == {of_kind: 0}
+
+
 def test_label_sets_are_bounded_and_positions_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lags, "MOST_POSITIONS", 0)
     metrics, remarks = counted_with(LAGGING, Limits(label_sets=3))
@@ -169,6 +187,7 @@ def test_a_place_that_is_taken_and_a_file_are_refused(command: Command) -> None:
     assert (taken.returncode, taken.stdout) == (2, "")
     assert "nobody can ask at 127.0.0.1" in taken.stderr
     assert command("sniff", "-r", str(LAGGING), "--metrics", ":0").returncode == 2
+    assert "do not go together" in command("sniff", "-r", "-", "--records", "--metrics", ":0").stderr
 
 
 def test_the_dashboard_asks_for_what_there_is_and_shows_all_of_it() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkascope.no_match import nearest
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 
@@ -51,8 +50,3 @@ def test_a_capture_filter_in_the_place_of_files_is_told_where_it_goes(command: C
     ended = command("sniff", "-r", CAPTURE, "port", "9092")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "goes behind -f" in " ".join(ended.stderr.replace("│", " ").split())
-
-
-def test_near_names_come_before_those_that_hold_it() -> None:
-    assert nearest("order", ["orders", "my-order-topic", "payments"]) == ["orders", "my-order-topic"]
-    assert nearest("zzz", ["orders"]) == []

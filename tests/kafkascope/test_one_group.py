@@ -40,8 +40,11 @@ class Nothing(Answering):
     def _has(self, name: str) -> bool:
         return name in self._tables
 
-    def _repr_html_(self) -> str:
-        return self._answers_html()
+    def _contents_html(self) -> str:
+        return ""
+
+    def _headline(self) -> str:
+        return ""
 
 
 class Hostile(Nothing):
@@ -194,7 +197,7 @@ def test_a_capture_shows_findings_and_groups_first() -> None:
 
 def test_without_findings_and_groups_nothing_is_shown_of_them() -> None:
     capture = Nothing()
-    assert capture._repr_html_() == ""
+    assert capture._repr_html_() == "<p></p>"
     with pytest.raises(KeyError, match=r"orders: groups of the capture are \[\]"):
         capture.group("orders")
 

@@ -1,4 +1,4 @@
-"""How far long work is: on a terminal, and nowhere else."""
+"""How far long work is: on a terminal, in a notebook, and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import sys
 
 import pytest
+from IPython import display
 
+from kafkascope import progress
 from kafkascope.progress import ProgressBar
 from tests.terminals import on_a_terminal
 
@@ -48,3 +50,24 @@ def test_nothing_is_written_where_stderr_is_no_terminal(capfd: pytest.CaptureFix
         progress.update("read", 1, 2)
         progress.update("read", 2, None)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_notebook_shows_it_if_it_takes_long_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, what: display.HTML) -> None:
+            shown.append(str(what.data))
+
+    def show(what: display.HTML, display_id: bool) -> Handle:
+        shown.append(str(what.data))
+        return Handle()
+
+    monkeypatch.setattr(progress, "_in_notebook", lambda: True)
+    monkeypatch.setattr(display, "display", show)
+    for patience in (1e9, 0.0):
+        monkeypatch.setattr(progress, "_SHOWN_AFTER_S", patience)
+        with ProgressBar("begin") as bar:
+            bar.update("read", 1, 4)
+            bar.update("<decode>", 2, None)
+    assert shown == ["read <progress value='1' max='4'></progress>", "&lt;decode&gt; <progress ></progress>", ""]

@@ -89,7 +89,13 @@ NAMESAKES = {
     "kafkascope.decoders.apis.response_layout_version",
     "kafkascope.sniffer.recognise.int16",
 }
-OF_FILES = ("kafkascope.sniffer.sources.pcap.", "kafkascope.sniffer.sources.pcapng.")
+OF_FILES = (
+    "kafkascope.sniffer.sources.pcap.",
+    "kafkascope.sniffer.sources.pcapng.",
+    "kafkascope.decoders.blanking.",  # this one and those below: of `kafkascope scrub`
+    "kafkascope.sniffer.blank_packets.",
+    "kafkascope.sniffer.stream_content.",
+)
 
 Kernels = dict[str, list[str]]
 

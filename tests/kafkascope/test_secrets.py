@@ -20,6 +20,7 @@ from kafkascope.decoders import apis
 from tests.decoders.written_batches import GZIP, batch, record
 from tests.decoders.written_messages import exchange, log_record
 from tests.kafkascope.conftest import Command
+from tests.kafkascope.hex_dumps import bytes_beside
 from tests.paths import PCAPS
 from tests.sniffer.sources.written_captures import capture_of
 from tests.sniffer.tcp_conversation import talk
@@ -178,7 +179,7 @@ STYLES = [
     ["-V"],
     ["--json"],
     ["--records"],
-    ["-V", "--records"],
+    ["-x", "--records"],
     ["--json", "--records"],
     ["--fields", "api,client_id,request,response,issue"],
     ["--groups"],
@@ -195,6 +196,7 @@ def test_no_secret_is_printed(command: Command, capture: tuple[Path, dict[str, b
     assert done.returncode == 0
     assert done.stdout or "--groups" in style or "--incidents" in style
     assert leaked(secrets, (done.stdout + done.stderr).encode(errors="surrogateescape")) == []
+    assert leaked(secrets, bytes_beside(done.stdout)) == []
 
 
 def test_what_would_leak_is_found(command: Command, tmp_path: Path) -> None:
@@ -203,6 +205,9 @@ def test_what_would_leak_is_found(command: Command, tmp_path: Path) -> None:
     secrets = {place: secret.encode() for place, secret in SECRETS.items()}
     shown = command("sniff", "-r", str(tmp_path / "made.pcap"), "--json", "--records", "--show-secrets", *MORE).stdout
     assert sorted(leaked(secrets, shown.encode())) == sorted(secrets)
+    without_bytes = {"extension", "stored config compressed"}  # a token of no message, and records in gzip
+    in_hex = command("sniff", "-r", str(tmp_path / "made.pcap"), "-x", "--show-secrets", *MORE).stdout
+    assert set(leaked(secrets, bytes_beside(in_hex))) == {*secrets} - without_bytes
     without = command("sniff", "-r", str(tmp_path / "made.pcap"), "--json").stdout
     assert leaked(secrets, without.encode()) == ["more names"]
 

@@ -586,6 +586,8 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
     assert_frame_equal(there.latency(), here.latency())
     assert_frame_equal(there.throughput(), here.throughput())
     assert_frame_equal(there.errors_histogram(), here.errors_histogram())
+    assert_frame_equal(there.clients, here.clients)
+    assert_frame_equal(there.topology(), here.topology())
     order = ["topic", "partition", "at"]
     assert_frame_equal(
         there.lag(group_id).sort_values(order, ignore_index=True),

@@ -93,7 +93,7 @@ def exchanges(*written: Written) -> Exchanges:
                     if isinstance(content, dict) and known:
                         content = body(known.response, layout, content)
             if content is None:
-                row |= {f"{name}_{part}": -1 for part in ("start", "body", "end")}
+                row |= {f"{name}_{part}": -1 for part in ("start", "body", "end", "offset")}
                 row |= {f"{name}_bytes": 0, f"{name}_packet": 0, f"{name}_whole": False}
                 row |= dict.fromkeys(times, NO_TIME)
                 continue
@@ -104,6 +104,7 @@ def exchanges(*written: Written) -> Exchanges:
                 f"{name}_body": len(data) + len(header),
                 f"{name}_end": len(data) + len(frame) - cut,
                 f"{name}_bytes": len(frame) + 4,
+                f"{name}_offset": len(data),
                 f"{name}_packet": 2 * place + (1 if name == "request" else 2),
                 f"{name}_whole": not cut,
                 times[0]: at,

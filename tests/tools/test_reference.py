@@ -11,7 +11,7 @@ from kafkascope.reports.vocabulary.events import ClusterEventKind, EventKind
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS
 from kafkascope.reports.vocabulary.incident_kinds import INCIDENT_KINDS
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED
 from kafkascope.reports.vocabulary.thresholds import THRESHOLDS
 from kafkascope.reports.vocabulary.triggers import TRIGGERS
 from tests.paths import ROOT
@@ -25,11 +25,11 @@ def rows(text: str) -> list[list[str]]:
     return [re.split(r" (?<!\\)\| ", row[1]) for row in ROW.finditer(text)]
 
 
-@pytest.mark.parametrize("name", ALL_SCHEMAS)
+@pytest.mark.parametrize("name", ALL_SCHEMAS | ASKED)
 def test_every_table_has_its_columns_with_their_meanings(name: str) -> None:
     section = PAGES["tables.md"].split(f"\n### {name}\n")[1].split("\n### ")[0]
     cells = {row[0]: row[1:] for row in rows(section)}
-    assert {f"`{column}`" for column in ALL_SCHEMAS[name].names} <= cells.keys()
+    assert {f"`{column}`" for column in (ALL_SCHEMAS | ASKED)[name].names} <= cells.keys()
     assert all(meaning.strip() for column, (_, meaning) in cells.items() if column != "column")
 
 

@@ -29,20 +29,24 @@ def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = 
     It is called after the capture and its time; place: what to call a capture whose files are not known. With answers
     of earlier runs, the reader chooses among them.
     """
-    script, style = _own("report.js"), _own("report.css")
-    template = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True).from_string(
-        _own("page.html.j2")
-    )
-    return template.render(
+    script, style = own("report.js"), own("report.css")
+    return rendered(
+        "page.html.j2",
         title=shown_text(f"{coverage.title(answers.summary, place)} – kafkascope"),
         name=shown_text(coverage.name(answers.summary, place)),
         answers=[Markup(embedded(page_data(one))) for one in (*earlier, answers)],
         runs=[shown_text(coverage.title(one.summary, place)) for one in (*earlier, answers)],
         script=Markup(script),
         style=Markup(style),
-        script_hash=_hash(script),
-        style_hash=_hash(style),
+        script_hash=source_hash(script),
+        style_hash=source_hash(style),
     )
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template that lies beside this file, with its values; text among these is escaped."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(own(template)).render(**values)
 
 
 def embedded(value: Any) -> str:
@@ -54,10 +58,11 @@ def embedded(value: Any) -> str:
 
 
 @cache
-def _own(name: str) -> str:
+def own(name: str) -> str:
+    """A file that lies beside this one."""
     return (files("kafkascope.reports.show.page") / name).read_text(encoding="utf-8")
 
 
-def _hash(content: str) -> str:
+def source_hash(content: str) -> str:
     """A source expression of the content security policy: only this script and this style may run."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

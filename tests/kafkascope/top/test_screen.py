@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -11,9 +12,11 @@ from rich.text import Text
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.top.counts import APIS, BROKERS, CLIENTS, GROUPS, TOPICS, Counts, Detail, OfApi, Row, Sums
 from kafkascope.top.screen import COLUMNS, OneRow, Top, described
+from tests.kafkascope.test_incident_watch import DOWN
 from tests.kafkascope.top.test_counts import LAGGING, STORM, counted
 
 STORMY, LATE = counted(STORM), counted(LAGGING)
@@ -237,3 +240,24 @@ def test_nothing_yet() -> None:
 
     assert isinstance(COLUMNS[GROUPS][2].cell(Row("a", Sums(), Sums(), 1.0, None, None, None)), Text)
     played(script, Counts())
+
+
+def test_what_is_broken_is_above_the_tables_the_gravest_first() -> None:
+    slow = replace(DOWN, severity=Severity.WARNING, headline="a\x1b[2J is slow")
+    counts = Counts()
+
+    async def script(app: Top, pilot: Pilot[None]) -> None:
+        def head() -> str:
+            app.show()
+            return str(app.query_one("#head", Static).render())
+
+        assert "incident" not in head()  # nobody looks for any
+        counts.incidents = []
+        assert "no incident is going on" in head()
+        counts.incidents = [slow, DOWN, slow, slow]
+        told = head().splitlines()[1:5]
+        assert told[0].startswith("critical  broker 2 (10.0.0.2) went away")
+        assert told[1].startswith("warning  a\N{REPLACEMENT CHARACTER}[2J is slow")
+        assert told[3].startswith("and 1 incident more")
+
+    played(script, counts)

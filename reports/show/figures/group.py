@@ -1,18 +1,16 @@
-"""The timeline of one group as a figure for notebooks: the picture of the page, in plotly."""
+"""The timeline of one group: the picture of the page, in plotly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 
 from kafkascope.reports.answers.lanes import Bar, lanes
 from kafkascope.reports.columns.name_lists import in_words
-from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.words import in_milliseconds
 from kafkascope.reports.groups.history import Event, Member, Rebalance
+from kafkascope.reports.show.figures.style import LANE_PIXELS, markup, moment
 from kafkascope.reports.vocabulary.triggers import TRIGGERS, words
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -20,7 +18,6 @@ _COLOURS = ("#8ab4e8", "#86cdb3", "#c3a7e6", "#9fd0e6", "#b9cf86", "#e3b1d4", "#
 _GAP, _OPEN = "#c9252d", "#f5c26b"
 _NOBODY, _TRIGGER = "nobody owns", "trigger"
 _SHADED = 500  # rebalances whose open time is shaded: each is a shape, and shapes are slow
-_LANE_PIXELS = 34
 
 
 def timeline(rebalances: Sequence[Rebalance], events: Sequence[Event] = ()) -> go.Figure:
@@ -43,19 +40,20 @@ def timeline(rebalances: Sequence[Rebalance], events: Sequence[Event] = ()) -> g
     for row in rows[:_SHADED]:
         if (begin := _begin(row)) is not None and row.stable is not None:
             figure.add_vrect(
-                x0=_time(begin), x1=_time(row.stable), fillcolor=_OPEN, opacity=0.3, line_width=0, layer="below"
+                x0=moment(begin), x1=moment(row.stable), fillcolor=_OPEN, opacity=0.3, line_width=0, layer="below"
             )
     order = [_NOBODY, *reversed(drawn.names), _TRIGGER]
     group = rows[0].group_id if rows else ""
     figure.update_layout(
-        title=_markup(f"{group}: {len(rows)} rebalances" if rows else "no rebalance was seen"),
+        title=markup(f"{group}: {len(rows)} rebalances" if rows else "no rebalance was seen"),
         barmode="overlay",
         bargap=0.25,
         showlegend=False,
-        height=140 + _LANE_PIXELS * len(order),
+        template="plotly_white",
+        height=140 + LANE_PIXELS * len(order),
         margin={"l": 10, "r": 10, "t": 50, "b": 30},
         xaxis={"type": "date", "title": "UTC"},
-        yaxis={"type": "category", "categoryorder": "array", "categoryarray": [_markup(name) for name in order]},
+        yaxis={"type": "category", "categoryorder": "array", "categoryarray": [markup(name) for name in order]},
         hovermode="closest",
         dragmode="pan",
     )
@@ -71,17 +69,17 @@ def _owned(figure: go.Figure, rows: Sequence[Rebalance], bars: Iterable[Bar], na
     ends = [bar.end if bar.end is not None else end for bar in shown]
     figure.add_bar(
         orientation="h",
-        y=[_markup(name)] * len(shown),
-        base=[_time(at) for at in begins],
+        y=[markup(name)] * len(shown),
+        base=[moment(at) for at in begins],
         x=[max(0.0, (until - at) / MILLISECOND_NS) for at, until in zip(begins, ends, strict=True)],
         marker={
             "color": _COLOURS[shown[0].lane % len(_COLOURS)],
             "opacity": [1.0 if m.assignment else 0.25 for m in members],
         },
-        text=[_markup(in_words(member.assignment or ())) for member in members],
+        text=[markup(in_words(member.assignment or ())) for member in members],
         textposition="inside",
         insidetextanchor="start",
-        hovertext=[_markup(_of_member(rows[bar.rebalance], m)) for bar, m in zip(shown, members, strict=True)],
+        hovertext=[markup(_of_member(rows[bar.rebalance], m)) for bar, m in zip(shown, members, strict=True)],
         hoverinfo="text",
     )
 
@@ -98,10 +96,10 @@ def _unowned(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
         figure.add_bar(
             orientation="h",
             y=[_NOBODY] * len(gaps),
-            base=[_time(gap.since) for gap in gaps],
+            base=[moment(gap.since) for gap in gaps],
             x=[gap.ms for gap in gaps],
             marker={"color": _GAP},
-            hovertext=[_markup(f"{gap.partition}: nobody for {in_milliseconds(gap.ms)}") for gap in gaps],
+            hovertext=[markup(f"{gap.partition}: nobody for {in_milliseconds(gap.ms)}") for gap in gaps],
             hoverinfo="text",
         )
 
@@ -109,12 +107,12 @@ def _unowned(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
 def _triggers(figure: go.Figure, rows: Sequence[Rebalance]) -> None:
     told = [(row, at) for row in rows if (at := _begin(row)) is not None]
     figure.add_scatter(
-        x=[_time(at) for _, at in told],
+        x=[moment(at) for _, at in told],
         y=[_TRIGGER] * len(told),
         mode="markers+text",
         marker={"size": 18, "color": "white", "line": {"color": "#a35c00", "width": 1.5}},
         text=[TRIGGERS[row.trigger].mark if row.trigger in TRIGGERS else "?" for row, _ in told],
-        hovertext=[_markup(_of_trigger(row)) for row, _ in told],
+        hovertext=[markup(_of_trigger(row)) for row, _ in told],
         hoverinfo="text",
     )
 
@@ -135,12 +133,12 @@ def _events(figure: go.Figure, events: Sequence[Event], lane_of: dict[str, str])
     told = [event for event in events if event.member_id in lane_of]
     if told:
         figure.add_scatter(
-            x=[_time(event.at) for event in told],
-            y=[_markup(lane_of[event.member_id or ""]) for event in told],
+            x=[moment(event.at) for event in told],
+            y=[markup(lane_of[event.member_id or ""]) for event in told],
             mode="markers",
             marker={"symbol": "diamond", "size": 7, "color": "#51637d"},
             hovertext=[
-                _markup(f"{event.event.replace('_', ' ')} (packet {event.packet})\n{event.detail or ''}")
+                markup(f"{event.event.replace('_', ' ')} (packet {event.packet})\n{event.detail or ''}")
                 for event in told
             ],
             hoverinfo="text",
@@ -154,13 +152,3 @@ def _begin(row: Rebalance) -> int | None:
 def _end(rows: Sequence[Rebalance], events: Sequence[Event]) -> int:
     times = [at for row in rows for at in (row.started, row.stable, row.recovered) if at is not None]
     return max([*times, *(event.at for event in events)], default=0) + SECOND_NS
-
-
-def _time(at: int) -> Any:
-    return np.datetime64(at // 1000, "us")
-
-
-def _markup(text: str) -> str:
-    """Text as plotly shows it: it takes some markup, so what could be markup is taken apart."""
-    lines = map(shown_text, text.split("\n"))
-    return "<br>".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kafkascope.reports.answers.groups import events_of, rebalances_of
-from kafkascope.reports.show.page.figure import timeline
+from kafkascope.reports.show.figures.group import timeline
 from tests.reports.show.page.made_tables import group_tables
 
 

@@ -1,0 +1,155 @@
+"""Expressions as values, and which exchanges pass them.
+
+An exchange passes a condition if one of the values of its field does. So a field without a value passes none; ``!=`` is
+that no value is equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.filters.fields import Field, Kind
+from kafkascope.sniffer.columns import Bool
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison of a field with any of some values; ``exists`` needs none."""
+
+    field: Field
+    kind: Kind
+    comparison: str  # a key of `COMPARISONS`, or EXISTS
+    values: tuple[Value, ...]  # times as nanoseconds since 1970
+    asked: str  # by what a person asked for it: an option, or a field and a comparison; empty: nobody did
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What does not pass."""
+
+    of: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """What passes all of them."""
+
+    of: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What passes any of them."""
+
+    of: tuple[Expression, ...]
+
+
+Expression = Condition | Not | All | Either
+
+EXISTS = "exists"
+_ANY_KIND = frozenset(Kind)
+_TEXT = frozenset({Kind.TEXT})
+_ORDERED = frozenset({Kind.NUMBER, Kind.TIME})
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What values are compared for."""
+
+    holds: Callable[[pa.Array, Any, bool], pa.Array]  # values, with what, and whether case does not count
+    kinds: frozenset[Kind]
+
+
+def _equal(values: pa.Array, value: Any, ignore_case: bool) -> pa.Array:
+    return pc.equal(pc.utf8_lower(values), value.lower()) if ignore_case else pc.equal(values, value)
+
+
+COMPARISONS = {
+    "==": Comparison(_equal, _ANY_KIND - {Kind.STRUCTURE}),
+    "<": Comparison(lambda values, value, _: pc.less(values, value), _ORDERED),
+    "<=": Comparison(lambda values, value, _: pc.less_equal(values, value), _ORDERED),
+    ">": Comparison(lambda values, value, _: pc.greater(values, value), _ORDERED),
+    ">=": Comparison(lambda values, value, _: pc.greater_equal(values, value), _ORDERED),
+    "contains": Comparison(
+        lambda values, value, ignore_case: pc.match_substring(values, value, ignore_case=ignore_case), _TEXT
+    ),
+    "matches": Comparison(
+        lambda values, value, ignore_case: pc.match_substring_regex(values, value, ignore_case=ignore_case), _TEXT
+    ),
+}
+
+
+def passing(expression: Expression, exchanges: pa.Table) -> Bool:
+    """Which rows of a table of exchanges pass; it has the columns that are needed, and client and broker."""
+    match expression:
+        case Not(of):
+            return ~passing(of, exchanges)
+        case All(of):
+            passed = np.ones(len(exchanges), np.bool_)
+            for one in sorted(of, key=_reads_bodies):
+                rows = exchanges.select(sorted(columns(one)))
+                passed[passed] = passing(one, rows if passed.all() else rows.filter(pa.array(passed)))
+            return passed
+        case Either(of):
+            return ~passing(All(tuple(map(Not, of))), exchanges)
+    found = expression.field.values(exchanges, expression.kind)
+    hits = np.zeros(len(exchanges), np.bool_)
+    hits[found.rows[_mask(expression, found.values)]] = True
+    return hits
+
+
+def _reads_bodies(expression: Expression) -> bool:
+    """Whether it is much work: then it comes last, and is done for those alone that passed before."""
+    return not columns(expression).isdisjoint(("request", "response"))
+
+
+def _mask(condition: Condition, values: pa.Array) -> Bool:
+    ignore_case = condition.field.is_word
+    if condition.comparison == EXISTS:
+        nothing = condition.field.nothing
+        masks = [pc.is_valid(values) if nothing is None else pc.not_equal(values, nothing)]
+    else:
+        holds = COMPARISONS[condition.comparison].holds
+        masks = [holds(values, value, ignore_case) for value in condition.values]
+    found = [pc.fill_null(mask, False).to_numpy(zero_copy_only=False) for mask in masks]
+    result: Bool = np.logical_or.reduce(found)
+    return result
+
+
+def conditions(expression: Expression, *, also_not: bool = False) -> Iterator[Condition]:
+    """The conditions in an expression; without also_not those alone that something is to pass."""
+    match expression:
+        case Condition():
+            yield expression
+        case Not(of):
+            yield from conditions(of, also_not=True) if also_not else ()
+        case All(of) | Either(of):
+            for one in of:
+                yield from conditions(one, also_not=also_not)
+
+
+def columns(expression: Expression) -> frozenset[str]:
+    """Columns of exchanges, or of their ends, that an expression looks at."""
+    return frozenset(name for one in conditions(expression, also_not=True) for name in one.field.columns)
+
+
+def renamed(expression: Expression, rename: Callable[[str], str]) -> Expression:
+    """The same for exchanges whose names were changed; only whole names can be found again."""
+    match expression:
+        case Not(of):
+            return Not(renamed(of, rename))
+        case All(of):
+            return All(tuple(renamed(one, rename) for one in of))
+        case Either(of):
+            return Either(tuple(renamed(one, rename) for one in of))
+    if not expression.field.is_name or expression.comparison != "==":
+        return expression
+    return replace(expression, values=tuple(rename(str(value)) for value in expression.values))

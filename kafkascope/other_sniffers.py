@@ -1,0 +1,46 @@
+"""Options of tcpdump and tshark that `sniff` does not have, and what it has in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+INSTEAD = {
+    "-A": "-V shows messages whole, --records what they carry",
+    "-B": "--buffer MB says how much may wait",
+    "-E": "--fields A,B,C writes columns with tabs between; --json is for everything else",
+    "-F": "-f FILTER chooses packets of an interface, -Y EXPR exchanges",
+    "-N": "addresses are shown as they are",
+    "-O": "-V shows messages whole",
+    "-R": "-Y EXPR chooses exchanges",
+    "-S": "Kafka's own numbers are in -v",
+    "-T": "--json writes one object a line, --fields A,B,C columns, -V trees",
+    "-X": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
+    "-Z": "--user NAME gives rights up when the interface is open",
+    "-a": "--duration 30s ends listening, -c N too; -C MB and -G TIME begin new files, and -W N keeps so many",
+    "-b": "-C MB and -G TIME begin new files, and -W N keeps so many",
+    "-d": "--decode-as PORT takes what a port carries for Kafka",
+    "-e": "--fields A,B,C names columns; the link layer is not shown",
+    "-o": "--tls-keylog FILE has the secrets of TLS; --help lists what else can be set",
+    "-p": "an interface is always in promiscuous mode while it is listened on",
+    "-q": "a line an exchange is the least; -w FILE with --stats 1m tells less",
+    "-t": "--json and --fields requested have whole times, which are UTC",
+    "-u": "--json and --fields requested have whole times, which are UTC",
+    "-x": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
+    "-y": "the interface's own link type is taken",
+    "-z": "--stats BY,10s counts by api, client, topic, group, broker or connection; `kafkascope analyze` has it all",
+}
+
+
+class SniffCommand(TyperCommand):
+    """The command that tells those who come from other sniffers what to write."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the command's, whose error has one more sentence."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # NoSuchOption, which typer has from changing places
+            if (instead := INSTEAD.get(getattr(error, "option_name", ""))) and hasattr(error, "message"):
+                error.message = f"{error.message}: {instead}"
+            raise

@@ -1,0 +1,249 @@
+"""Clients as people ask for them: what each is, how it is set as far as requests tell, what it does, how it fares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset as ds
+
+from kafkascope.reports.answers.parties import beside, spoken
+from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.vocabulary.tables import CLIENTS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_HEAD = 1_000  # characters of a request in which settings are looked for: they stand before what may be long
+_VALUES = 1_000  # of one setting of one client that are told apart
+_TOLD = 5  # values of a setting, names of errors
+
+_FETCHES = ("Fetch", "ShareFetch")
+_JOINS = ("JoinGroup", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
+_HEARTBEATS = ("Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
+_COMMITS = ("OffsetCommit", "TxnOffsetCommit")
+_ISOLATION: dict[Any, str] = {0: "read_uncommitted", 1: "read_committed"}
+
+# Columns by the APIs whose requests say them, and the fields there (Kafka's message definitions).
+_SETTINGS: dict[tuple[str, ...], dict[str, str]] = {
+    _FETCHES: {
+        "max_wait_ms": "maxWaitMs",
+        "min_bytes": "minBytes",
+        "max_bytes": "maxBytes",
+        "partition_max_bytes": "partitionMaxBytes",
+        "isolation_level": "isolationLevel",
+    },
+    ("Produce",): {"acks": "acks", "request_timeout_ms": "timeoutMs"},
+    ("JoinGroup",): {"session_timeout_ms": "sessionTimeoutMs"},
+    _JOINS: {"rebalance_timeout_ms": "rebalanceTimeoutMs"},  # -1 in heartbeats: as before
+}
+SETTINGS = (
+    *("software", "software_version", "security", "max_wait_ms", "min_bytes", "max_bytes", "partition_max_bytes"),
+    *("isolation_level", "acks", "request_timeout_ms", "compression", "session_timeout_ms", "rebalance_timeout_ms"),
+)
+"""Columns of ``CLIENTS`` of which a client may show several values: the most frequent one is told."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """What was seen of one client. Times are nanoseconds."""
+
+    values: dict[str, Counter[Any]] = field(default_factory=lambda: {name: Counter() for name in SETTINGS})
+    apis: Counter[str] = field(default_factory=Counter)
+    begins: dict[str, int] = field(default_factory=dict)  # of the first request, by API
+    ends: dict[str, int] = field(default_factory=dict)
+    groups: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    errors: Counter[str] = field(default_factory=Counter)
+    sums: Counter[str] = field(default_factory=Counter)
+    largest_batch_bytes: int | None = None
+    idle_ms: int | None = None
+
+    def every(self, apis: Iterable[str]) -> float | None:
+        """Mean milliseconds from one request to the next, of that of some APIs which it used most."""
+        api = max(apis, key=lambda api: self.apis[api])
+        count = self.apis[api]
+        return (self.ends[api] - self.begins[api]) / MILLISECOND_NS / (count - 1) if count > 1 else None
+
+    def row(self) -> dict[str, Any]:
+        """Its columns of ``CLIENTS``."""
+        first, last = min(self.begins.values(), default=None), max(self.ends.values(), default=None)
+        lasted = 0 if first is None or last is None else last - first
+        requests, batches = self.apis.total(), self.sums["batches"]
+        return {
+            **{name: of.most_common(1)[0][0] if of else None for name, of in self.values.items()},
+            "varied": [f"{name}: {_numbered(of)}" for name, of in self.values.items() if len(of) > 1],
+            "groups": sorted(self.groups),
+            "topics": sorted(self.topics),
+            "apis": [api for api, _ in _ranked(self.apis)],
+            "first": first,
+            "last": last,
+            "idempotent": self.sums["with_producer_id"] > 0 if batches else None,
+            "largest_batch_bytes": self.largest_batch_bytes,
+            "records_per_batch": self.sums["records"] / batches if batches else None,
+            "requests": requests,
+            "requests_per_second": requests * SECOND_NS / lasted if lasted else None,
+            "heartbeat_every_ms": self.every(_HEARTBEATS),
+            "commit_every_ms": self.every(_COMMITS),
+            "idle_ms": self.idle_ms,
+            "errors": self.errors.total(),
+            "error_names": [f"{name} {count}" for name, count in _ranked(self.errors)[:_TOLD]],
+            **{name: self.sums[name] for name in _SUMS},
+        }
+
+
+_SUMS = ("unanswered", "throttled_ms", "connections", "reconnects", "failed_connects", "resets", "retransmits")
+
+
+def clients(tables: Mapping[str, ds.Dataset]) -> pa.Table:
+    """Rows of ``CLIENTS`` out of the tables connections, exchanges, errors, error_histogram, batches, partitions.
+
+    What is not there leaves its columns empty. Memory is bounded by connections, and by clients and the seconds in
+    which each asked for something, not by exchanges.
+    """
+    if "connections" not in tables:
+        return CLIENTS.empty_table()
+    ends = numbered(spoken(tables["connections"], _OF_CONNECTION))
+    keys = ends.group_by(["client_id", "client"], use_threads=False).aggregate([]).select(["client_id", "client"])
+    places = {tuple(key.values()): place for place, key in enumerate(keys.to_pylist())}
+    who = [places[key] for key in zip(ends["client_id"].to_pylist(), ends["client"].to_pylist(), strict=True)]
+    ends = ends.append_column("who", pa.array(who, pa.int64()))
+    found = [_Client() for _ in places]
+    _connections(found, ends)
+    _exchanges(found, tables, ends)
+    _settings(found, tables, ends)
+    _batches(found, tables, ends)
+    _errors(found, tables, ends)
+    rows = [dict(zip(("client_id", "client"), key, strict=True)) | found[place].row() for key, place in places.items()]
+    rows.sort(key=lambda row: (row["client_id"] is None, row["client_id"] or "", row["client"]))
+    return pa.Table.from_pylist(rows, schema=CLIENTS)
+
+
+_OF_CONNECTION = ("opened", "closed", "how_closed", "retransmits", "software", "software_version", "security")
+
+
+def _connections(found: list[_Client], ends: pa.Table) -> None:
+    closed: dict[tuple[int, str], int] = {}  # when the first one to a broker was
+    rows = ends.to_pylist()
+    for row in rows:
+        if row["closed"] is not None and not row["failed"]:
+            key = (row["who"], row["broker"])
+            closed[key] = min(row["closed"], closed.get(key, row["closed"]))
+    for row in rows:
+        one = found[row["who"]]
+        if row["failed"]:
+            one.sums["failed_connects"] += 1
+            continue
+        one.sums["connections"] += 1
+        one.sums["resets"] += row["how_closed"] == "rst"
+        one.sums["retransmits"] += row["retransmits"] or 0
+        before = closed.get((row["who"], row["broker"]))
+        one.sums["reconnects"] += before is not None and row["opened"] is not None and row["opened"] > before
+        for name in ("software", "software_version", "security"):
+            _count(one.values[name], row[name], 1)
+
+
+def _exchanges(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
+    columns = ["api", "requested", "answered", "group_id", "outcome", "throttle_ms"]
+    seconds = []
+    for rows in beside(tables.get("exchanges"), columns, ends, ["who"]):
+        rows = rows.append_column("at", pc.coalesce(rows["requested"], rows["answered"]).cast(pa.int64()))
+        rows = rows.append_column("unanswered", pc.equal(rows["outcome"], "unanswered").cast(pa.int64()))
+        measures = [("at", "min"), ("at", "max"), ("who", "count"), ("unanswered", "sum"), ("throttle_ms", "sum")]
+        for row in rows.group_by(["who", "api"]).aggregate(measures).to_pylist():
+            one, api = found[row["who"]], row["api"] or "(unknown)"
+            one.apis[api] += row["who_count"]
+            one.sums["unanswered"] += row["unanswered_sum"] or 0
+            one.sums["throttled_ms"] += row["throttle_ms_sum"] or 0
+            if row["at_min"] is not None:
+                one.begins[api] = min(row["at_min"], one.begins.get(api, row["at_min"]))
+                one.ends[api] = max(row["at_max"], one.ends.get(api, row["at_max"]))
+        for row in _distinct(rows, "group_id"):
+            found[row["who"]].groups.add(row["group_id"])
+        rows = rows.append_column("second", pc.floor(pc.divide(rows["at"], SECOND_NS)))
+        seconds.append(rows.select(["who", "second"]).group_by(["who", "second"]).aggregate([]))
+    if not seconds:
+        return
+    active = pa.concat_tables(seconds).drop_null().sort_by([("who", "ascending"), ("second", "ascending")])
+    who, at = (active[name].to_numpy().astype(np.int64) for name in ("who", "second"))
+    for i in np.flatnonzero(np.diff(who) == 0).tolist():
+        one = found[who[i]]
+        one.idle_ms = max(one.idle_ms or 0, int(at[i + 1] - at[i]) * 1000)
+
+
+def _settings(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
+    for apis, settings in _SETTINGS.items():
+        asked = pc.field("api").isin(apis) & pc.field("request").is_valid()
+        for rows in beside(tables.get("exchanges"), ["request"], ends, ["who"], asked):
+            head = pc.utf8_slice_codeunits(rows["request"], 0, _HEAD)
+            for setting, name in settings.items():
+                # Quotes inside of texts are escaped, so this is a field; of a repeated one it is the first.
+                said = pc.extract_regex(head, rf'"{name}": (?P<value>-?[0-9]{{1,18}})[,}}]')
+                values = pa.table({"who": rows["who"], "value": pc.struct_field(said, "value")})
+                counted = values.group_by(["who", "value"]).aggregate([("who", "count")])
+                for row in counted.to_pylist():
+                    value: int | str | None = None if row["value"] is None else int(row["value"])
+                    if value == -1 and setting != "acks":
+                        continue
+                    if setting == "isolation_level":
+                        value = _ISOLATION.get(value)
+                    _count(found[row["who"]].values[setting], value, row["who_count"])
+
+
+def _batches(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
+    for rows in beside(tables.get("partitions"), ["topic"], ends, ["who"]):
+        for row in _distinct(rows, "topic"):
+            found[row["who"]].topics.add(row["topic"])
+    columns = ["topic", "codec", "records", "bytes", "producer_id"]
+    produced = (pc.field("direction") == "produce") & ~pc.coalesce(pc.field("control"), pc.scalar(False))
+    for rows in beside(tables.get("batches"), columns, ends, ["who"], produced):
+        rows = rows.append_column("with_producer_id", pc.fill_null(pc.greater_equal(rows["producer_id"], 0), False))
+        measures = [("who", "count"), ("records", "sum"), ("bytes", "max"), ("with_producer_id", "sum")]
+        for row in rows.group_by(["who", "codec"]).aggregate(measures).to_pylist():
+            one = found[row["who"]]
+            _count(one.values["compression"], row["codec"], row["who_count"])
+            one.sums["batches"] += row["who_count"]
+            one.sums["records"] += row["records_sum"] or 0
+            one.sums["with_producer_id"] += row["with_producer_id_sum"]
+            if row["bytes_max"] is not None:
+                one.largest_batch_bytes = max(one.largest_batch_bytes or 0, row["bytes_max"])
+        for row in _distinct(rows, "topic"):
+            found[row["who"]].topics.add(row["topic"])
+
+
+def _errors(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
+    key = ["client_id", "api", "error"]
+    ordinary: dict[tuple[str | None, ...], bool] = {}
+    histogram = tables.get("error_histogram")
+    for batch in histogram.to_batches(columns=[*key, "ordinary"]) if histogram is not None else ():
+        for row in pa.Table.from_batches([batch]).group_by(key).aggregate([("ordinary", "all")]).to_pylist():
+            of = tuple(row[name] for name in key)
+            ordinary[of] = ordinary.get(of, True) and bool(row["ordinary_all"])
+    for rows in beside(tables.get("errors"), key, ends, ["who"]):
+        for row in rows.group_by(["who", *key]).aggregate([("who", "count")]).to_pylist():
+            if not ordinary.get(tuple(row[name] for name in key), False):
+                found[row["who"]].errors[row["error"] or "(unknown)"] += row["who_count"]
+
+
+def _count(values: Counter[Any], value: Any, times: int) -> None:
+    if value is not None and (value in values or len(values) < _VALUES):
+        values[value] += times
+
+
+def _distinct(rows: pa.Table, name: str) -> list[dict[str, Any]]:
+    """Whose each name is, each once."""
+    pairs = rows.select(["who", name]).drop_null().group_by(["who", name]).aggregate([])
+    return list(pairs.to_pylist())
+
+
+def _ranked(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    """The most frequent first, whatever the order in which they came."""
+    return sorted(counts.items(), key=lambda one: (-one[1], str(one[0])))
+
+
+def _numbered(counts: Counter[Any]) -> str:
+    told = [f"{value} ({count})" for value, count in _ranked(counts)[:_TOLD]]
+    return ", ".join(told) + (f" and {len(counts) - _TOLD} more" if len(counts) > _TOLD else "")

@@ -1,0 +1,24 @@
+"""Names that may have been meant by one that is not there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from kafkascope.reports.columns.shown import shown_text
+
+NEAREST = 3
+
+
+def nearest(name: str, there: Iterable[str]) -> list[str]:
+    """Names that this one may have been meant for, the likeliest first; case does not count."""
+    by_lower = {one.lower(): one for one in sorted(there, reverse=True)}
+    inside = sorted(one for lower, one in by_lower.items() if name.lower() in lower)
+    near = [by_lower[lower] for lower in difflib.get_close_matches(name.lower(), by_lower, NEAREST)]
+    return list(dict.fromkeys([*near, *inside]))[:NEAREST]
+
+
+def near_ones(name: str, there: Iterable[str]) -> str:
+    """``; near are A, B``, to end a sentence with; nothing if none is."""
+    near = nearest(name, there)
+    return f"; near are {', '.join(map(shown_text, near))}" if near else ""

@@ -1,0 +1,1 @@
+"""Answers as plotly figures, for notebooks."""

@@ -1,0 +1,378 @@
+"""Answers that are DataFrames as figures. A figure shows the rows that it is given: a part of an answer is one too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from kafkascope.reports.answers.latency import PART_NAMES
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import duration
+from kafkascope.reports.measures.latency.parts import APPLICATION, PARTS, SLOW, TOTAL
+from kafkascope.reports.show.figures.style import (
+    COLOURS,
+    LANE_PIXELS,
+    REST,
+    SEVERITIES,
+    laid_out,
+    markup,
+    nothing,
+    short,
+)
+
+_BARS = 30  # that are shown: more is a table
+_PAIRS = 6  # of lines
+_UTC = {"type": "date", "title": "UTC"}
+_DURATIONS = {
+    "type": "log",
+    "tickvals": [10.0**n for n in range(-3, 7)],
+    "ticktext": ["1 µs", "10 µs", "0.1 ms", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "17 min"],
+}
+_SHORTEST_MS = 1e-3  # on an axis that has no zero
+
+
+def latency(frame: pd.DataFrame) -> go.Figure:
+    """Over time if there is ``from``: p50 and p99. Else a row each: p50 to p99, and what the time was spent on."""
+    keys = _keys(frame, "count")
+    if frame.empty:
+        return nothing("no exchange was answered")
+    if "from" in keys:
+        return _latency_in_time(frame, keys)
+    if "part" not in keys:
+        figure, rows = go.Figure(), _labelled(frame, keys, "sum_ms")
+        _percentiles(figure, rows)
+        return laid_out(figure, "Latency: p50 to p99, and the longest", _height(len(rows)), xaxis=_DURATIONS)
+    names = [name for name in keys if name != "part"]
+    whole = _labelled(frame[frame["part"] == TOTAL], names, "sum_ms")
+    if whole.empty:
+        return nothing("percentiles need the rows with part total")
+    figure = make_subplots(
+        cols=2, shared_yaxes=True, horizontal_spacing=0.03, column_titles=["p50 to p99, and the longest", "spent on"]
+    )
+    _percentiles(figure, whole, row=1, col=1)
+    _shares(figure, frame, names, whole)
+    figure.update_yaxes(showticklabels=False, col=2)
+    figure.update_xaxes(_DURATIONS, col=1)
+    figure.update_xaxes(tickformat=".0%", range=[0, 1], col=2)
+    return laid_out(figure, "Latency", _height(len(whole)) + 30, barmode="stack").update_layout(margin={"t": 80})
+
+
+def _latency_in_time(frame: pd.DataFrame, keys: list[str]) -> go.Figure:
+    figure = go.Figure()
+    for colour, (label, rows) in zip(COLOURS[:_PAIRS], _series(frame, keys, "from", "sum_ms"), strict=False):
+        for column, dash in (("p99", "solid"), ("p50", "dot")):
+            figure.add_scatter(
+                x=rows["from"],
+                y=rows[column].clip(lower=_SHORTEST_MS),
+                name=label or "all",
+                legendgroup=label,
+                showlegend=column == "p99",
+                mode="lines+markers",
+                marker={"size": 4},
+                line={"color": colour, "dash": dash, "width": 1.5},
+                hovertext=[f"{label} {column} {duration(value)}" for value in rows[column]],
+                hoverinfo="x+text",
+            )
+    return laid_out(figure, "Latency: p99, dotted p50", 420, xaxis=_UTC, yaxis=_DURATIONS)
+
+
+def _percentiles(figure: go.Figure, rows: pd.DataFrame, **place: int) -> None:
+    """A bar from p50 to p99 on a logarithmic axis, marks at both, and at the longest."""
+    low, high, longest = (rows[name].clip(lower=_SHORTEST_MS) for name in ("p50", "p99", "max"))
+    told = [
+        f"{label}: {counted(count, 'time')}, p50 {duration(p50)}, p99 {duration(p99)}, the longest {duration(most)}"
+        for label, count, p50, p99, most in zip(
+            rows["label"], rows["count"], rows["p50"], rows["p99"], rows["max"], strict=True
+        )
+    ]
+    about = {"y": rows["label"], "hovertext": told, "hoverinfo": "text", "showlegend": False}
+    figure.add_bar(orientation="h", base=low, x=high - low, width=0.35, marker={"color": COLOURS[0]}, **about, **place)
+    for values, symbol in ((low, "line-ns"), (longest, "circle")):
+        mark = {"symbol": symbol, "size": 7, "color": REST, "line": {"color": COLOURS[0], "width": 1.5}}
+        figure.add_scatter(x=values, mode="markers", marker=mark, **about, **place)
+    figure.update_yaxes(type="category", autorange="reversed", **place)
+
+
+def _shares(figure: go.Figure, frame: pd.DataFrame, names: list[str], whole: pd.DataFrame) -> None:
+    """What the time of each row was spent on; of what was slow, what is the network's and what the broker's."""
+    total = whole.set_index("label")["sum_ms"]
+    parts = [part for part in PARTS if part not in (TOTAL, SLOW, APPLICATION)]
+    for number, part in enumerate(parts):
+        rows = _labels(frame[frame["part"] == part], names)
+        share = (rows.set_index("label")["sum_ms"].reindex(total.index) / total.where(total > 0)).fillna(0)
+        if share.gt(0.005).any():
+            word, words = PART_NAMES[part]
+            figure.add_bar(
+                orientation="h",
+                y=total.index,
+                x=share,
+                name=word,
+                marker={"color": COLOURS[number % len(COLOURS)]},
+                hovertext=[f"{label}: {words} {one:.1%}" for label, one in share.items()],
+                hoverinfo="text",
+                row=1,
+                col=2,
+            )
+
+
+def throughput(frame: pd.DataFrame) -> go.Figure:
+    """Bytes a second over time if there is ``from``; else bytes in all, the most first."""
+    keys = _keys(frame, "batches" if "codec" in frame.columns else "requests")
+    if frame.empty:
+        return nothing("nothing was produced or fetched")
+    figure = go.Figure()
+    if "from" in keys:
+        for colour, (label, rows) in zip(COLOURS, _series(frame, keys, "from", "bytes"), strict=False):
+            figure.add_scatter(
+                x=rows["from"], y=rows["bytes_per_second"], name=label or "all", mode="lines", line={"color": colour}
+            )
+        return laid_out(figure, "Throughput", xaxis=_UTC, yaxis={"title": "bytes a second", "rangemode": "tozero"})
+    rows = _labelled(frame, keys, "bytes")
+    told = [
+        f"{label}: {size:,} bytes, {counted(records, 'record')} in {batches:,} batches"
+        for label, size, records, batches in zip(
+            rows["label"], rows["bytes"], rows["records"], rows["batches"], strict=True
+        )
+    ]
+    figure.add_bar(
+        orientation="h",
+        y=rows["label"],
+        x=rows["bytes"],
+        marker={"color": COLOURS[0]},
+        hovertext=told,
+        hoverinfo="text",
+    )
+    figure.update_yaxes(type="category", autorange="reversed")
+    return laid_out(figure, "Throughput", _height(len(rows)), xaxis={"title": "bytes"})
+
+
+def errors(frame: pd.DataFrame) -> go.Figure:
+    """How many: over time if there is ``at``, else in all. Trouble is red, or has colours; what is ordinary is grey."""
+    keys = _keys(frame, "count")
+    if frame.empty:
+        return nothing("no error was answered")
+    figure = go.Figure()
+    ordinary = frame["count"] - frame["trouble"]
+    if "at" in keys:
+        for colour, (label, rows) in zip(COLOURS, _series(frame, keys, "at", "trouble"), strict=False):
+            if rows["trouble"].any():
+                figure.add_bar(x=rows["at"], y=rows["trouble"], name=label or "trouble", marker={"color": colour})
+        of_all = ordinary.groupby(frame["at"]).sum()
+        figure.add_bar(x=of_all.index, y=of_all, name="ordinary", marker={"color": REST})
+        return laid_out(figure, "Errors", xaxis=_UTC, yaxis={"title": "errors"}, barmode="stack")
+    rows = _labelled(frame.assign(ordinary=ordinary), keys, "count")
+    meanings = rows["meaning"] if "meaning" in rows else pd.Series("", rows.index)
+    told = [short(f"{label}: {text or ''}", 200) for label, text in zip(rows["label"], meanings, strict=True)]
+    for column, colour in (("trouble", SEVERITIES["critical"]), ("ordinary", REST)):
+        figure.add_bar(
+            orientation="h", y=rows["label"], x=rows[column], name=column, marker={"color": colour}, hovertext=told
+        )
+    figure.update_yaxes(type="category", autorange="reversed")
+    return laid_out(figure, "Errors", _height(len(rows)), barmode="stack", xaxis={"title": "errors"})
+
+
+def lag(frame: pd.DataFrame) -> go.Figure:
+    """Records that are not committed (where no commit is known: not fetched), by partition; the furthest behind."""
+    behind = frame["lag"].astype("Float64").fillna(frame["fetch_lag"].astype("Float64"))
+    known = frame.assign(behind=behind, of=frame["group_id"].fillna("no group known"))[behind.notna()]
+    if known.empty:
+        return nothing("no lag could be worked out")
+    figure = go.Figure()
+    keys = ["topic", "partition"] if known["of"].nunique() == 1 else ["of", "topic", "partition"]
+    for colour, (label, rows) in zip(COLOURS, _series(known, keys, "at", "behind"), strict=False):
+        figure.add_scatter(
+            x=rows["at"], y=rows["behind"], name=label, mode="lines", line={"color": colour, "shape": "hv"}
+        )
+    groups = sorted(known["of"].unique())
+    more = known.groupby(keys).ngroups - len(figure.data)
+    title = f"Lag of {groups[0]}" if len(groups) == 1 else "Lag"
+    title += f": the {len(figure.data)} partitions furthest behind of {len(figure.data) + more}" if more > 0 else ""
+    return laid_out(figure, title, xaxis=_UTC, yaxis={"title": "records", "rangemode": "tozero"})
+
+
+def incidents(frame: pd.DataFrame) -> go.Figure:
+    """Each incident from its begin to its end, what to look at first on top; open at the right: it was not over."""
+    if frame.empty:
+        return nothing("nothing broke that is looked for")
+    rows = frame.head(_BARS)
+    last = pd.concat([frame["started"], frame["ended"]]).max()
+    labels = np.array([short(f"{rank}. {headline}", 48) for rank, headline in _pairs(rows, "rank", "headline")])
+    ends = rows["ended"].fillna(last)
+    figure = go.Figure()
+    for severity, colour in SEVERITIES.items():
+        mine = (rows["severity"] == severity).to_numpy()
+        _spans(figure, labels[mine], rows["started"][mine], ends[mine], rows["headline"][mine], colour, severity)
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=list(labels[::-1]))
+    return laid_out(figure, "Incidents", _height(len(rows)), xaxis=_UTC, barmode="overlay")
+
+
+def clients(frame: pd.DataFrame) -> go.Figure:
+    """Each client from its first request to its last; hover tells how it is set."""
+    rows = frame[frame["first"].notna()].sort_values(["first", "client_id"]).head(_BARS)
+    if rows.empty:
+        return nothing("no client was heard")
+    labels = np.array([short(f"{name} {host}") for name, host in _pairs(rows, "client_id", "client")])
+    trouble = (rows[["errors", "failed_connects", "resets"]].sum(axis=1) > 0).to_numpy()
+    told = pd.Series([_of_client(row) for _, row in rows.iterrows()], rows.index)
+    figure = go.Figure()
+    for name, mine, colour in (
+        ("without trouble", ~trouble, COLOURS[0]),
+        ("errors, resets, failed connects", trouble, SEVERITIES["warning"]),
+    ):
+        _spans(figure, labels[mine], rows["first"][mine], rows["last"][mine], told[mine], colour, name)
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=list(labels[::-1]))
+    return laid_out(figure, "Clients", _height(len(rows)), xaxis=_UTC, barmode="overlay")
+
+
+def _of_client(row: pd.Series) -> str:
+    shown = ["software", "software_version", "groups", "topics", "acks", "compression", "max_wait_ms"]
+    shown += ["session_timeout_ms", "rebalance_timeout_ms", "requests", "errors", "unanswered", "failed_connects"]
+    lines = []
+    for name in shown:
+        value = ", ".join(row[name]) if isinstance(row[name], list | np.ndarray) else row[name]
+        if not pd.isna(value) and value != "":
+            lines.append(f"{name} {value}")
+    return "\n".join(lines)
+
+
+def _spans(
+    figure: go.Figure,
+    labels: np.ndarray[tuple[int], np.dtype[np.str_]],
+    begins: pd.Series,
+    ends: pd.Series,
+    told: pd.Series,
+    colour: str,
+    name: str,
+) -> None:
+    """Bars in time."""
+    if not len(labels):
+        return
+    figure.add_bar(
+        orientation="h",
+        y=labels,
+        base=begins,
+        x=(ends - begins).dt.total_seconds() * 1000,
+        marker={"color": colour, "line": {"color": colour, "width": 2}},
+        name=name,
+        hovertext=[markup(text) for text in told],
+        hoverinfo="text",
+        width=0.6,
+    )
+
+
+def topology(frame: pd.DataFrame) -> go.Figure:
+    """Clients that send on the left, brokers, clients that receive on the right; widths are bytes, colours topics."""
+    if frame.empty:
+        return nothing("nobody spoke with a broker")
+    of_topics = frame[frame["topic"].notna()]
+    links = of_topics if of_topics[["bytes_up", "bytes_down"]].to_numpy().sum() else frame
+    topics = links.groupby("topic", dropna=False)[["bytes_up", "bytes_down"]].sum().sum(axis=1).nlargest(len(COLOURS))
+    colours = {topic: COLOURS[i] for i, topic in enumerate(topics.index) if isinstance(topic, str)}
+    nodes: dict[tuple[str, str], int] = {}
+    drawn: list[tuple[int, int, int, str, str]] = []
+    for (name, host), row in zip(_pairs(links, "client_id", "client"), links.to_dict("records"), strict=True):
+        client, topic = f"{name} {host}", row["topic"] if isinstance(row["topic"], str) else "all that was said"
+        for size, side in ((row["bytes_up"], "sends"), (row["bytes_down"], "receives")):
+            if size and len(drawn) < _LINKS:
+                broker, node = (
+                    nodes.setdefault(key, len(nodes)) for key in (("broker", row["broker"]), (side, client))
+                )
+                ends = (node, broker) if side == "sends" else (broker, node)
+                drawn.append((*ends, size, colours.get(topic, REST), short(f"{client}: {topic}, {size:,} bytes", 200)))
+    places = _places([side for side, _ in nodes], drawn)
+    source, target, value, colour, text = zip(*drawn, strict=True) if drawn else ([], [], [], [], [])
+    figure = go.Figure(
+        go.Sankey(
+            node={
+                "label": [short(label, 40) for _, label in nodes],
+                "x": [x for x, _ in places],
+                "y": [y for _, y in places],
+                "color": REST,
+                "pad": 14,
+                "thickness": 12,
+                "hovertemplate": "%{label}: %{value:,} bytes<extra></extra>",
+            },
+            link={
+                "source": source,
+                "target": target,
+                "value": value,
+                "color": [f"rgba({int(c[1:3], 16)},{int(c[3:5], 16)},{int(c[5:7], 16)},0.45)" for c in colour],
+                "customdata": text,
+                "hovertemplate": "%{customdata}<extra></extra>",
+            },
+        )
+    )
+    for topic, of_topic in colours.items():  # a Sankey diagram has no legend
+        mark = {"color": of_topic, "size": 10, "symbol": "square"}
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=mark, name=short(topic, 40))
+    height = max(300, 28 * len(nodes))
+    hidden = {"visible": False}
+    return laid_out(figure, "Who speaks with whom", height, xaxis=hidden, yaxis=hidden, showlegend=True)
+
+
+_LINKS = 300  # of a diagram: more is a knot
+_COLUMNS = {"sends": 0.001, "broker": 0.5, "receives": 0.999}  # 0 and 1 are no places to plotly
+
+
+def _places(sides: list[str], links: list[tuple[int, int, int, str, str]]) -> list[tuple[float, float]]:
+    """Where nodes are: in the column of their side, below those that were met before."""
+    sizes = [
+        max(sum(size for source, _, size, *_ in links if source == node), sum(x[2] for x in links if x[1] == node))
+        for node in range(len(sides))
+    ]
+    places = []
+    for node, side in enumerate(sides):
+        mine = [i for i, of in enumerate(sides) if of == side]
+        by_size = (sum(sizes[i] for i in mine if i < node) + sizes[node] / 2) / sum(sizes[i] for i in mine)
+        by_number = (mine.index(node) + 0.5) / len(mine)  # so that names of small ones do not overlap
+        places.append((_COLUMNS[side], (by_size + by_number) / 2))
+    return places
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame], go.Figure]] = {
+    "latency": latency,
+    "throughput": throughput,
+    "error_histogram": errors,
+    "lag": lag,
+    "incidents": incidents,
+    "clients": clients,
+    "topology": topology,
+}
+"""By the table that an answer is made of."""
+
+
+def _keys(frame: pd.DataFrame, until: str) -> list[str]:
+    """The columns by which an answer is grouped: those before its measures."""
+    return list(frame.columns[: frame.columns.get_loc(until)])
+
+
+def _labels(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The rows with what they are called: their keys."""
+    rows = frame[keys].itertuples(index=False) if keys else [()] * len(frame)
+    labels = [" ".join("–" if pd.isna(value) else short(str(value)) for value in row) for row in rows]
+    return frame.assign(label=labels)
+
+
+def _labelled(frame: pd.DataFrame, keys: list[str], weight: str) -> pd.DataFrame:
+    """The rows with most of something, with what they are called."""
+    return _labels(frame.nlargest(_BARS, weight), keys)
+
+
+def _series(frame: pd.DataFrame, keys: list[str], time: str, weight: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Rows by all keys but the time, in order of time, those with most of something first."""
+    named = _labels(frame, [name for name in keys if name != time])
+    for label in named.groupby("label")[weight].sum().nlargest(len(COLOURS)).index:
+        yield str(label), named[named["label"] == label].sort_values(time)
+
+
+def _pairs(frame: pd.DataFrame, *names: str) -> Iterator[tuple[str, ...]]:
+    for row in frame[list(names)].itertuples(index=False):
+        yield tuple("?" if pd.isna(value) else str(value) for value in row)
+
+
+def _height(rows: int) -> int:
+    return 130 + LANE_PIXELS * max(rows, 2)

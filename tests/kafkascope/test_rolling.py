@@ -1,0 +1,142 @@
+"""`sniff --tables`: an interface's tables are those of an analysis, however often they are renewed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafkascope import in_process, rolling
+from kafkascope.engine import EngineOptions
+from kafkascope.out import pipeline
+from kafkascope.out.output import OutputError
+from kafkascope.reading import Listening
+from kafkascope.reports.vocabulary.tables import SCHEMAS
+from kafkascope.rolling import Rolling, renewals
+from kafkascope.sniffer.origins import Origins
+from tests.kafkascope.conftest import Command
+from tests.kafkascope.test_incident_watch import Replayed
+from tests.kafkascope.test_parity import comparable
+from tests.paths import PCAPS
+
+SMALL = PCAPS / "net_vlan" / "capture.pcap"
+JOINS = PCAPS / "eager-three-joins" / "capture.pcap"
+
+
+class OfInterface(Replayed):
+    """Packets of a file as those of an interface."""
+
+    origins = Origins(["eth0"])
+
+
+def rolled(
+    out: Path, clock: Callable[[], float], capture: Path = SMALL, look: Callable[[], None] = lambda: None
+) -> list[str]:
+    """What is told while the packets come; look is called whenever OUT was renewed."""
+    told: list[str] = []
+    with Listening(OfInterface(str(capture), 60_000), EngineOptions()) as listening:  # type: ignore[arg-type]
+        for lines in renewals(listening, str(out), 1.0, told.append, clock):
+            told += lines
+            if lines:
+                look()
+        told += [line for line in listening.remarks() if "incident" in line]
+    return told
+
+
+def table(out: Path, name: str) -> pa.Table:
+    found = comparable(name, pq.read_table(out / "tables" / name))
+    return found.drop_columns(["file"]) if "file" in found.column_names else found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one analysis of the file makes."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    in_process.analyze([str(JOINS)], str(out))
+    return out
+
+
+def test_renewed_again_and_again_they_are_those_of_one_analysis(whole: Path, tmp_path: Path) -> None:
+    out, seconds = tmp_path / "out", count()
+
+    def look() -> None:
+        exchanges = table(out, "exchanges")
+        assert len(exchanges.group_by(["connection", "number"]).aggregate([])) == len(exchanges)
+
+    *told, remark = rolled(out, lambda: next(seconds), JOINS, look)
+    packets = [int(line.split()[1].replace(",", "")) for line in told]
+    assert 0 < packets[0] < packets[-1] == json.loads((whole / "summary.json").read_text())["packets"]
+    assert packets == sorted(packets)
+    assert remark == "0 incidents"
+    assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
+    for name in sorted(path.name for path in (whole / "tables").iterdir()):
+        assert table(out, name).equals(table(whole, name)), name
+    assert json.loads((out / "summary.json").read_text())["captures"] == ["eth0"]
+
+
+def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rolling, "MOST_BYTES", 100_000)
+    out = tmp_path / "out"
+    told = rolled(out, lambda: 0.0, JOINS)
+    runs = json.loads((out / "summary.json").read_text())["runs"]
+    assert len(runs) > 1
+    assert told[-2].endswith(f", {len(runs)} runs\n")
+    assert sum(run["packets"] for run in runs) == json.loads((whole / "summary.json").read_text())["packets"]
+    for name in {path.name for path in (whole / "tables").iterdir()} & SCHEMAS.keys() - {"issues"}:
+        assert table(out, name).equals(table(whole, name)), name
+
+
+def test_what_was_there_stays_and_two_do_not_renew_one_directory(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rolled(out, lambda: 0.0)
+    before = table(out, "exchanges").num_rows
+    with Listening(OfInterface(str(SMALL), 60_000), EngineOptions()) as listening:  # type: ignore[arg-type]
+        first = Rolling(listening, str(out), 1.0, lambda _: None, lambda: 0.0)
+        with pytest.raises(OutputError, match="is being renewed"):
+            Rolling(listening, str(out), 1.0, lambda _: None, lambda: 0.0)
+        first.close()
+    assert rolled(out, lambda: 0.0)[-2].endswith(", 2 runs\n")
+    assert table(out, "exchanges").num_rows == 2 * before
+
+
+@pytest.mark.parametrize("most_bytes", [rolling.MOST_BYTES, 100_000])
+def test_a_renewal_that_fails_is_said_and_made_up_for(
+    most_bytes: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rolling, "MOST_BYTES", most_bytes)
+    out, seconds, times, fill = tmp_path / "out", count(), count(), pipeline.fill
+
+    def failing_at_first(*arguments: object, **named: object) -> object:
+        if next(times) == 0:
+            raise OutputError("no room")
+        return fill(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rolling, "fill", failing_at_first)
+    told = rolled(out, lambda: next(seconds), JOINS)
+    assert table(out, "exchanges").equals(table(whole, "exchanges"))
+    assert told[0] == f"{out} is not renewed: no room"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"file is a file; .*--user"):
+        rolled(tmp_path / "file", lambda: 0.0)
+
+
+def test_of_files_they_are_those_of_an_analysis(whole: Path, tmp_path: Path, command: Command) -> None:
+    out = tmp_path / "out"
+    done = command("sniff", "-r", str(JOINS), "--tables", str(out))
+    packets = json.loads((whole / "summary.json").read_text())["packets"]
+    assert (done.returncode, done.stdout) == (0, f"{out}: {packets:,} packets, 0 incidents\n")
+    assert table(out, "exchanges").equals(table(whole, "exchanges"))
+    again = command("sniff", "-r", str(JOINS), "--tables", str(out))
+    assert again.returncode == 1
+    assert "is in" in again.stderr
+    refused = command("sniff", "-r", str(JOINS), "--tables", str(out), "--api", "Fetch")
+    assert refused.returncode == 2
+    assert "--tables has all exchanges" in refused.stderr
+    assert command("sniff", "-r", str(JOINS), "--tables", str(out), "--every", "1s").returncode == 2

@@ -1,0 +1,117 @@
+"""Answers that are DataFrames as figures: what is drawn is what the frame says, and nothing of it is markup."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from kafkascope.dataframes import to_frame
+from kafkascope.reports.answers.clients import clients as clients_of
+from kafkascope.reports.answers.topology import topology as topology_of
+from kafkascope.reports.measures.error_histogram import errors_histogram
+from kafkascope.reports.measures.latency.counts import latency as latency_of
+from kafkascope.reports.measures.throughput import throughput as throughput_of
+from kafkascope.reports.show.figures import frames
+from kafkascope.reports.show.figures.style import COLOURS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from tests.reports.answers.test_clients import table
+from tests.reports.incidents.tables_of import connection
+from tests.reports.show.page.made_tables import HOSTILE, everything, with_incidents
+
+MADE = {name: one.to_table() for name, one in (everything() | with_incidents()).items()}
+
+
+def test_latency_has_a_row_a_group_and_shares_of_its_time() -> None:
+    frame = latency_of(MADE["latency"], ["api", "part"])
+    figure = frames.latency(frame)
+    whole = frame[frame.part == "total"].set_index("api")
+    spans, lows, longest, *shares = figure.data
+    assert dict(zip(spans.y, spans.base, strict=True)) == whole.p50.to_dict()
+    assert list(spans.base + spans.x) == pytest.approx([whole.p99[api] for api in spans.y])
+    assert list(longest.x) == [whole["max"][api] for api in spans.y]
+    assert lows.xaxis == "x"
+    assert {bar.xaxis for bar in shares} == {"x2"}
+    waiting = next(pd.Series(bar.x, bar.y) for bar in shares if bar.name == "waiting")
+    part = frame[frame.part == "waiting"].set_index("api").sum_ms
+    assert waiting["Fetch"] == pytest.approx(part["Fetch"] / whole.sum_ms["Fetch"])
+    assert "broker and network" not in {bar.name for bar in shares}  # its parts are drawn
+
+
+def test_with_time_there_are_lines() -> None:
+    frame = latency_of(MADE["latency"], ["api", "from"])
+    figure = frames.latency(frame)
+    lines = {(trace.name, trace.line.dash): trace for trace in figure.data}
+    assert {name for name, _ in lines} == set(frame.api)
+    fetch = frame[frame.api == "Fetch"].sort_values("from")
+    assert list(lines["Fetch", "solid"].y) == list(fetch.p99)
+    assert list(lines["Fetch", "dot"].y) == list(fetch.p50)
+
+
+def test_throughput_is_bytes_or_bytes_a_second() -> None:
+    frame = throughput_of(MADE["throughput"], ["topic", "direction"])
+    [bars] = frames.throughput(frame).data
+    assert list(bars.x) == list(frame.bytes[: len(bars.x)])
+    in_time = throughput_of(MADE["throughput"], ["from"])
+    [line] = frames.throughput(in_time).data
+    assert list(line.y) == list(in_time.sort_values("from").bytes_per_second)
+
+
+def test_errors_tell_trouble_from_what_is_ordinary() -> None:
+    frame = errors_histogram(MADE["error_histogram"])
+    trouble, ordinary = frames.errors(frame).data
+    assert sum(trouble.x) == frame.trouble.sum() > 0
+    assert sum(trouble.x) + sum(ordinary.x) == frame["count"].sum()
+    in_time = frames.errors(errors_histogram(MADE["error_histogram"], ["error", "at"]))
+    assert sum(sum(trace.y) for trace in in_time.data) == frame["count"].sum()
+
+
+def test_lag_is_drawn_of_the_partitions_furthest_behind() -> None:
+    frame = to_frame(MADE["lag"])
+    figure = frames.lag(frame)
+    assert 1 < len(figure.data) <= len(COLOURS)
+    behind = frame.lag.fillna(frame.fetch_lag)
+    assert max(max(trace.y) for trace in figure.data) == behind.max()
+    mine = frame[frame.group_id == frame.group_id.dropna().iloc[0]]
+    assert frames.lag(mine).layout.title.text.startswith("Lag of ")
+
+
+def test_incidents_are_bars_in_time_by_severity() -> None:
+    frame = to_frame(MADE["incidents"])
+    down, restart = frames.incidents(frame).data
+    assert (down.name, restart.name) == ("critical", "info")
+    assert list(down.x) == [40_000]
+    assert list(restart.x) == [0]  # it is not known when it was over
+
+
+def test_clients_and_their_topics() -> None:
+    ends = table("connections", connection(1, bytes_up=500, bytes_down=900, client_id=HOSTILE))
+    batches = table("batches", {"connection": 1, "topic": HOSTILE, "records": 3, "bytes": 100, "direction": "produce"})
+    asked = table("exchanges", {"connection": 1, "number": 1, "api": "Fetch", "requested": 5})
+    tables = {"connections": ends, "batches": batches, "exchanges": asked}
+    topology, clients = to_frame(topology_of(tables)), to_frame(clients_of(tables))
+    flows, legend = frames.topology(topology).data
+    assert list(flows.link.value) == [100]
+    assert flows.node.label[flows.link.target[0]] == "10.0.0.1:9092"
+    all_of_it = frames.topology(topology[topology.topic.isna()]).data[0]
+    assert list(all_of_it.link.value) == [500, 900]
+    for figure in (frames.topology(topology), frames.clients(clients)):
+        assert "<img" not in json.dumps(figure.to_plotly_json(), default=str)
+    assert len(legend.x) == 1
+
+
+@pytest.mark.parametrize("name", frames.FIGURES)
+def test_no_rows_are_a_figure_that_says_so(name: str) -> None:
+    empty = {
+        "latency": latency_of(ALL_SCHEMAS["latency"].empty_table()),
+        "throughput": throughput_of(ALL_SCHEMAS["throughput"].empty_table()),
+        "error_histogram": errors_histogram(ALL_SCHEMAS["error_histogram"].empty_table()),
+        "clients": to_frame(clients_of({})),
+        "topology": to_frame(topology_of({})),
+    }
+    frame = empty[name] if name in empty else to_frame(pa.Table.from_pylist([], schema=ALL_SCHEMAS[name]))
+    figure = frames.FIGURES[name](frame)
+    assert not figure.data
+    assert figure.layout.title.text
