@@ -15,10 +15,12 @@ import snappy
 import xxhash
 import zstandard
 
+from kafkascope.decoders.limits import DEFAULT
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec 5", "codec 6", "codec 7")
 """Names by number; the last three fit into the attributes and mean nothing yet."""
 
-OUTPUT_LIMIT = 128 << 20
+OUTPUT_LIMIT = DEFAULT.decompressed_bytes
 """Bytes that one batch may grow to unless the caller says otherwise."""
 
 _FREE_OUTPUT = 16 << 20

@@ -9,6 +9,7 @@ from typing import Any
 from kafkascope.decoders import apis, payloads, redaction, sasl, schema
 from kafkascope.decoders.group_protocols import decode_member_assignment, decode_member_metadata
 from kafkascope.decoders.interpreter import DecodeError, decode
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.payloads import Payload
 from kafkascope.decoders.redaction import replaced
 from kafkascope.decoders.sasl import REDACTED
@@ -23,6 +24,7 @@ class Knowledge:
     mechanism: str | None = None  # of the connection's SaslHandshake
     reveal_secrets: bool = False
     secret_names: tuple[str, ...] = ()  # more than redaction knows; see redaction.checked_names
+    limits: Limits = DEFAULT
 
 
 NOTHING_KNOWN = Knowledge()
@@ -151,10 +153,14 @@ def _described_groups(body: Body, known: Knowledge) -> Body:
 def _token(body: Body, known: Knowledge, *, response: bool) -> Body:
     """SaslAuthenticate."""
     if not known.reveal_secrets:
-        return redaction.redact(apis.SASL_AUTHENTICATE, body, response=response, mechanism=known.mechanism)
+        return redaction.redact(
+            apis.SASL_AUTHENTICATE, body, response=response, mechanism=known.mechanism, limits=known.limits
+        )
 
     def replacement(_: Body, data: bytes) -> Body:
-        return sasl.decode_token(known.mechanism, data, from_client=not response, reveal_secrets=True)
+        return sasl.decode_token(
+            known.mechanism, data, from_client=not response, reveal_secrets=True, limits=known.limits
+        )
 
     return replaced(body, "authBytes", replacement)
 

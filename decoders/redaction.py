@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from kafkascope.decoders import apis, sasl
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.sasl import REDACTED
 
 SECRET_NAMES = (
@@ -149,6 +150,7 @@ def redact(
     response: bool,
     mechanism: str | None = None,
     more: tuple[str, ...] = (),
+    limits: Limits = DEFAULT,
 ) -> dict[str, Any]:
     """A copy of a decoded body in which [redacted] stands for each secret that is not null or empty.
 
@@ -160,7 +162,7 @@ def redact(
         return body
 
     def token(_: dict[str, Any], value: Any) -> Any:
-        return sasl.decode_token(mechanism, value, from_client=not response)
+        return sasl.decode_token(mechanism, value, from_client=not response, limits=limits)
 
     for secret in SECRET_FIELDS:
         if (secret.api_key, secret.response) == (api_key, response):

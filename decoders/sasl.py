@@ -14,6 +14,8 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafkascope.decoders.limits import DEFAULT, Limits
+
 REDACTED = "[redacted]"
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
@@ -40,13 +42,17 @@ _SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_clien
 # The object identifier of Kerberos 5 in DER, which is in the head of a GSS-API token (RFC 2743, 3.1; RFC 4121).
 _KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
 _LONGEST_JSON = 524_288  # characters: a broker takes no token of more bytes (default of sasl.server.max.receive.size)
-_MOST_NESTED = 16  # claims and errors are flat, or lists and objects in an object
 _JSON_MARKS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[\]{}]', re.DOTALL)  # strings, and what opens and closes
 _GS2_HEADER = re.compile(r"(?P<binding>n|y|p=[^,]*),(?:a=(?P<authorization_id>[^,]*))?,")
 
 
 def decode_token(
-    mechanism: str | None, token: bytes, *, from_client: bool, reveal_secrets: bool = False
+    mechanism: str | None,
+    token: bytes,
+    *,
+    from_client: bool,
+    reveal_secrets: bool = False,
+    limits: Limits = DEFAULT,
 ) -> dict[str, Any]:
     """The fields of a token, after its mechanism; passwords, SCRAM proofs and salts, bearer tokens read [redacted].
 
@@ -58,7 +64,7 @@ def decode_token(
     by_look = (OAUTHBEARER, SCRAM[0], PLAIN) if token else ()
     for candidate in (mechanism,) if mechanism is not None else by_look:
         decoder = _DECODERS.get(candidate)
-        fields = None if decoder is None else decoder(token, from_client)
+        fields = None if decoder is None else decoder(token, from_client, limits)
         if fields is not None:
             name = mechanism or ("SCRAM" if candidate in SCRAM else candidate)
             shown = {field: value for field, value in fields.items() if value is not None}
@@ -77,7 +83,7 @@ def _text(token: bytes) -> str | None:
         return None
 
 
-def _plain(token: bytes, from_client: bool) -> dict[str, Any] | None:
+def _plain(token: bytes, from_client: bool, _: Limits) -> dict[str, Any] | None:
     """authorization id NUL username NUL password; the broker answers with nothing."""
     if not from_client:
         return {"message": "server-final"} if not token else None
@@ -93,7 +99,7 @@ def _plain(token: bytes, from_client: bool) -> dict[str, Any] | None:
     }
 
 
-def _scram(token: bytes, from_client: bool) -> dict[str, Any] | None:
+def _scram(token: bytes, from_client: bool, _: Limits) -> dict[str, Any] | None:
     """The four messages are lists of one-letter attributes; the client's first has a GS2 header before them."""
     text = _text(token)
     if text is None:
@@ -127,13 +133,13 @@ def _unescaped(name: str | None) -> str | None:
     return None if name is None else name.replace("=2C", ",").replace("=3D", "=")
 
 
-def _oauthbearer(token: bytes, from_client: bool) -> dict[str, Any] | None:
+def _oauthbearer(token: bytes, from_client: bool, limits: Limits) -> dict[str, Any] | None:
     """GS2 header, then key=value pairs between bytes 1; the broker answers with nothing, or with an error in JSON."""
     text = _text(token)
     if text is None:
         return None
     if not from_client:
-        return _oauthbearer_answer(text)
+        return _oauthbearer_answer(text, limits)
     if text == "\x01":
         return {"message": "client-abort"}
     header = _GS2_HEADER.match(text)
@@ -148,19 +154,19 @@ def _oauthbearer(token: bytes, from_client: bool) -> dict[str, Any] | None:
         "message": "client-first",
         "authorizationId": _unescaped(header["authorization_id"]),
         "token": bearer_token,
-        "claims": _claims(bearer_token),
+        "claims": _claims(bearer_token, limits),
         "extensions": values or None,
     }
 
 
-def _oauthbearer_answer(text: str) -> dict[str, Any] | None:
+def _oauthbearer_answer(text: str, limits: Limits) -> dict[str, Any] | None:
     if not text:
         return {"message": "server-final"}
-    error = _json_object(text)
+    error = _json_object(text, limits)
     return None if error is None else {"message": "server-error", "error": error}
 
 
-def _claims(bearer_token: str) -> dict[str, Any] | str | None:
+def _claims(bearer_token: str, limits: Limits) -> dict[str, Any] | str | None:
     """The claims of a JSON web token that say whose it is and until when; None if the token is none."""
     parts = bearer_token.split(".")
     if len(parts) != 3:
@@ -169,23 +175,23 @@ def _claims(bearer_token: str) -> dict[str, Any] | str | None:
         text = b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_").decode()
     except ValueError:
         return None
-    claims = _json_object(text)
+    claims = _json_object(text, limits)
     if not isinstance(claims, dict):
         return claims
     return {name: claims[name] for name in ("iss", "sub", "aud", "scope", "iat", "exp") if name in claims} or None
 
 
-def _json_object(text: str) -> dict[str, Any] | str | None:
+def _json_object(text: str, limits: Limits) -> dict[str, Any] | str | None:
     """The members of a JSON object, such that they can be written as JSON again; None if the text is no such object.
 
-    One beyond `_LONGEST_JSON` or `_MOST_NESTED` is not read, whatever it has: words in brackets stand for it.
+    One beyond `_LONGEST_JSON` or `Limits.nesting` is not read, whatever it has: words in brackets stand for it.
     """
     if not text.lstrip(" \t\r\n").startswith("{"):
         return None
     if len(text) > _LONGEST_JSON:
         return f"[JSON of {len(text)} characters, of more than {_LONGEST_JSON} none is read]"
-    if _is_nested_too_deep(text):
-        return f"[JSON nested more than {_MOST_NESTED} levels deep, it is not read]"
+    if _is_nested_too_deep(text, limits.nesting):
+        return f"[JSON nested more than {limits.nesting} levels deep, it is not read ({limits.option('nesting')})]"
     try:
         members = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_refuse)
     except ValueError:
@@ -193,12 +199,12 @@ def _json_object(text: str) -> dict[str, Any] | str | None:
     return {_encodable(name): _encodable(value) for name, value in members.items()}
 
 
-def _is_nested_too_deep(text: str) -> bool:
+def _is_nested_too_deep(text: str, most: int) -> bool:
     """Counted before the text is read: how deep Python's own parser gets depends on who calls it."""
     depth = 0
     for mark in _JSON_MARKS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark[0], 0)
-        if depth > _MOST_NESTED:
+        if depth > most:
             return True
     return False
 
@@ -227,7 +233,7 @@ def _encodable(value: Any) -> Any:
     return value
 
 
-_DECODERS: Mapping[str, Callable[[bytes, bool], dict[str, Any] | None]] = {
+_DECODERS: Mapping[str, Callable[[bytes, bool, Limits], dict[str, Any] | None]] = {
     PLAIN: _plain,
     OAUTHBEARER: _oauthbearer,
     **dict.fromkeys(SCRAM, _scram),

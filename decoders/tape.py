@@ -19,6 +19,7 @@ import pyarrow as pa
 from kafkascope.decoders import program as layouts
 from kafkascope.decoders.characters import HIDDEN
 from kafkascope.decoders.kernels import allocating, borrowing, kernel
+from kafkascope.decoders.limits import DEFAULT
 from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
 
 Integer: TypeAlias = Any
@@ -54,8 +55,10 @@ MOST_ROWS = 5_000_000
 """Rows that any frame may make. The largest that brokers send tell of all partitions of a cluster: 200,000 of them,
 each in a topic of its own and with three replicas, are 4.2 million rows of a Metadata answer, and 120 MB of tape."""
 
-MOST_ELEMENTS = 500_000
-"""Structs in arrays that any frame may have, for tables have rows of those: that answer has 400,000."""
+ROWS_PER_ELEMENT = 10
+"""As many rows as structs in arrays may have: that answer has 400,000 of these, which tables have rows of."""
+
+_TRIED_ELEMENTS = DEFAULT.elements  # of frames that are tried, whatever is kept of those that are read
 
 ROWS_AT_ONCE = 2_000_000
 """Rows of a tape of several frames that `decode_bodies` is to make at once, where the caller asks for a bound."""
@@ -406,7 +409,7 @@ def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: In
             entry,
             rows,
             MOST_ROWS,
-            MOST_ELEMENTS,
+            _TRIED_ELEMENTS,
             frame,
             0,
             field,
@@ -674,7 +677,7 @@ def decode_bodies(
     using: Programs | None = None,
     *,
     most_rows: int = MOST_ROWS,
-    most_elements: int = MOST_ELEMENTS,
+    most_elements: int = DEFAULT.elements,
     rows_at_once: int | None = None,
 ) -> Tape:
     """Decode the bodies data[start:end], each by its program (see `Programs.program_of`; -1: status UNKNOWN).

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from kafkascope import in_process
 from kafkascope.decoders.characters import safe_text
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
@@ -68,13 +69,14 @@ def run(
     reveal_secrets: bool,
     secret_names: tuple[str, ...],
     pseudonyms: Pseudonyms | None,
+    limits: Limits,
     window: PacketWindow,
     remark: Remark,
 ) -> int:
     """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=SessionOptions(ports=ports, decode_as=decode_as, key_logs=key_logs),
+        session=SessionOptions(ports=ports, decode_as=decode_as, key_logs=key_logs, limits=limits),
         reveal_secrets=reveal_secrets,
         secret_names=secret_names,
         pseudonyms=pseudonyms,

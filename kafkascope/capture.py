@@ -21,6 +21,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.answering import Answering, columns_told, why_not
 from kafkascope.dataframes import ordered, to_frame
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
@@ -388,6 +389,7 @@ class _Options(TypedDict, total=False):
     since: str | datetime | None
     until: str | datetime | None
     packets: str | tuple[int, int] | None
+    limits: Mapping[str, int] | None
 
 
 @overload
@@ -418,6 +420,7 @@ def read(
     until: str | datetime | None = None,
     packets: str | tuple[int, int] | None = None,
     spool_bytes: int | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> Capture | SparkCapture:
     """Read captures (files, directories, globs) into tables, or open the directory that ``kafkascope analyze`` wrote.
 
@@ -444,6 +447,9 @@ def read(
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
+    limits are numbers by name, such as ``{"held_bytes": 2 << 30}``: all of them, with what they mean, are those of
+    ``decoders.limits.Limits``. One that is reached is an issue. ValueError for one that is none.
+
     >>> import kafkascope
     >>> cap = kafkascope.read("pcaps/eager-three-joins/capture.pcap")
     >>> cap.exchanges[cap.exchanges.api == "JoinGroup"][["client_id", "api_version", "latency_ms"]]
@@ -452,7 +458,10 @@ def read(
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(
-            ports=frozenset(ports), decode_as=frozenset(decode_as), key_logs=tuple(_paths(tls_keylog))
+            ports=frozenset(ports),
+            decode_as=frozenset(decode_as),
+            key_logs=tuple(_paths(tls_keylog)),
+            limits=Limits.of(f"{name}={value}" for name, value in (limits or {}).items()),
         ),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),

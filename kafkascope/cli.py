@@ -20,6 +20,7 @@ from kafkascope import __version__
 from kafkascope.other_sniffers import SniffCommand
 
 if TYPE_CHECKING:
+    from kafkascope.decoders.limits import Limits
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.filters.expressions import Expression
     from kafkascope.metrics import Place
@@ -182,6 +183,25 @@ def _pseudonyms(key: str | None) -> Pseudonyms | None:
     return Pseudonyms(key)
 
 
+def _show_limits(values: list[str] | None) -> list[str] | None:
+    if "help" in (values or ()):
+        from kafkascope.decoders.limits import table
+
+        for name, default, meaning in table():
+            print(f"{name}={default}\n    {meaning}")
+        raise typer.Exit
+    return values
+
+
+def _limits(values: list[str] | None) -> Limits:
+    from kafkascope.decoders.limits import Limits
+
+    try:
+        return Limits.of(values or ())
+    except ValueError as error:
+        raise typer.BadParameter(f"--limit {error}") from None
+
+
 PortOption = Annotated[
     list[str] | None,
     typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
@@ -221,6 +241,17 @@ AnonymizeOption = Annotated[
         metavar="KEY",
         help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
         "They have the length of what they stand for.",
+    ),
+]
+
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        callback=_show_limits,
+        is_eager=True,
+        help="How much is held, read or shown at most (held_bytes=2GB); may be repeated. `--limit help` lists all.",
     ),
 ]
 
@@ -467,6 +498,7 @@ def sniff(
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
     anonymize: AnonymizeOption = None,
+    limit: LimitOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
@@ -558,6 +590,7 @@ def sniff(
         metrics=_metrics_place(metrics),
         topic_names=_topic_names(names, ask),
         pseudonyms=_pseudonyms(anonymize),
+        limits=_limits(limit),
     )
     raise typer.Exit(sniffing.run(asked, remark))
 
@@ -614,6 +647,7 @@ def analyze(
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
     anonymize: AnonymizeOption = None,
+    limit: LimitOption = None,
 ) -> None:
     """Decode captures on Spark into tables (Parquet) and print a summary.
 
@@ -656,6 +690,7 @@ def analyze(
             reveal_secrets=show_secrets,
             secret_names=_secret_names(secret_name),
             pseudonyms=_pseudonyms(anonymize),
+            limits=_limits(limit),
             window=_window(since, until, packets),
             remark=remark,
         )
@@ -676,6 +711,7 @@ def watch(
     decode_as: DecodeAsOption = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
+    limit: LimitOption = None,
 ) -> None:
     """Analyze the files of a rotating capture as they are closed, as one capture; OUT is renewed with each.
 
@@ -696,7 +732,7 @@ def watch(
 
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=SessionOptions(ports=_ports(port), decode_as=_ports(decode_as)),
+        session=SessionOptions(ports=_ports(port), decode_as=_ports(decode_as), limits=_limits(limit)),
         reveal_secrets=show_secrets,
         secret_names=_secret_names(secret_name),
     )
@@ -724,6 +760,7 @@ def report(
     packets: PacketsOption = None,
     tls_keylog: KeyLogOption = None,
     anonymize: AnonymizeOption = None,
+    limit: LimitOption = None,
 ) -> None:
     """Make the report of an analysis again, from its tables alone, or that of a capture at once, without Spark.
 
@@ -742,7 +779,7 @@ def report(
 
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
-    session = SessionOptions(key_logs=tuple(tls_keylog or ()))
+    session = SessionOptions(key_logs=tuple(tls_keylog or ()), limits=_limits(limit))
     options = EngineOptions(
         tables=WITHOUT_RECORDS,
         session=session,

@@ -20,7 +20,7 @@ from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.reports.views.guarded import observed
-from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, LIMITED
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -107,6 +107,7 @@ class Engine:
             origins=options.origins,
             records_here=options.records_here,
             pseudonyms=options.pseudonyms,
+            limits=options.session.limits,
         )
         self._origins = options.origins
         self._pseudonyms = options.pseudonyms
@@ -120,6 +121,7 @@ class Engine:
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
         self.tls_talks: dict[int, TlsTalk] = {}  # of those with TLS that were not opened, by the broker's port
+        self._limited = IssueLog()
         self._faults_of_views = IssueLog()  # rows of issues at the end
 
     @property
@@ -128,9 +130,10 @@ class Engine:
         return [*self._session.issues.of(None), *self._builder.issues.of(None)]
 
     @property
-    def faults(self) -> list[Issue]:
-        """Faults of ours that were met so far, of all connections together; they are among the rows of issues too."""
-        return [*self._builder.faults, *(replace(issue, connection=None) for issue in self._faults_of_views)]
+    def remarkable(self) -> list[Issue]:
+        """Faults of ours, and limits of connections that were reached; they are among the rows of issues too."""
+        of_views = (replace(issue, connection=None) for issue in self._faults_of_views)
+        return [*self._builder.remarkable, *self._limited, *of_views]
 
     @property
     def bodies_skipped(self) -> int:
@@ -198,6 +201,9 @@ class Engine:
         endpoints = session.endpoints(exchanges.connection)
         spans, ended = session.spans(), session.ended()
         issues = [issue for row in ended for issue in session.issues.take(row.connection)]
+        for issue in issues:
+            if issue.kind in LIMITED:
+                self._limited.add(replace(issue, connection=None))
         return Completed(exchanges, endpoints, spans, ended, issues)
 
     def _take_talk(self, row: ConnectionRow) -> None:

@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from kafkascope import __version__
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
 from kafkascope.losses import Loss
@@ -34,10 +35,8 @@ from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.issues import Issue
 from kafkascope.watching import Names
-
-MOST_LABEL_SETS = 1_000
-"""Of a metric."""
 
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Upper ends of the buckets of latency: a poll waits half a second, a request 30 s."""
@@ -114,13 +113,15 @@ def with_needed(options: EngineOptions) -> EngineOptions:
 class Metrics(Collector):
     """Rows of batches in, metrics out, whenever they are asked for; from any thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, limits: Limits = DEFAULT) -> None:
         """clock: seconds, of which no more than half go into the analysis of groups."""
         self._lock = threading.Lock()
         self._sums: dict[str, dict[_Labels, float]] = {metric.name: {} for metric in COUNTERS}
         self._seconds: dict[_Labels, tuple[I64, float]] = {}  # counts of buckets, the last without an end; and the sum
         self._lags = Lags()
-        self._groups = LiveGroups(clock=clock)
+        self._groups = LiveGroups(clock=clock, limits=limits)
+        self._limits = limits
+        self._others = 0  # times that something counted under `OTHERS`, and was not told yet
         self._incidents: Counter[_Labels] = Counter()  # that go on
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
@@ -145,6 +146,12 @@ class Metrics(Collector):
                 group = shown_text(rebalance.group_id)
                 self._add(REBALANCES, (group, rebalance.trigger), 1)
                 self._add(REBALANCE_SECONDS, (group,), (rebalance.duration_ms or 0) / 1000)
+            others, self._others = self._others, 0
+        if others:
+            detail = (
+                f"so many label sets of a metric that others count as {OTHERS} ({self._limits.option('label_sets')})"
+            )
+            source.note([Issue("too_many_names", detail, count=others)])
 
     def lose(self, loss: Loss) -> None:
         """Count what is missing."""
@@ -220,7 +227,10 @@ class Metrics(Collector):
 
     def _bounded(self, known: Mapping[_Labels, Any], labels: _Labels) -> _Labels:
         """The label set that this counts under."""
-        return labels if labels in known or len(known) < MOST_LABEL_SETS else (OTHERS,) * len(labels)
+        if labels in known or len(known) < self._limits.label_sets:
+            return labels
+        self._others += 1
+        return (OTHERS,) * len(labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class BatchSource(Protocol):
         """Learn the names of topics that only a later part tells, if that can be read."""
 
     def note(self, issues: Iterable[Issue]) -> None:
-        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
 
     def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
         """Take in incidents that are told for the first time, and all those that go on, for remarks and watchers."""
@@ -281,7 +281,7 @@ class Reading:
         return list(IssueLog([*self.capture.issues, *of_keys, *self._issues, *self._engine.issues]))
 
     def note(self, issues: Iterable[Issue]) -> None:
-        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
@@ -305,7 +305,7 @@ class Reading:
     def remarks(self) -> Iterator[str]:
         """What the reader of results should know about how they were come by."""
         yield from map(unreadable_remark, self.capture.unreadable)
-        for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
+        for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind == "unreadable_file":
                 continue
             times = f" ({issue.count} times)" if issue.count > 1 else ""
@@ -383,7 +383,7 @@ class Listening:
         self._clock = clock
         self._told: Counter[str] = Counter()  # of what was lost, by kind
         self._told_at = -math.inf
-        self._seen = Seen()
+        self._seen = Seen(options.session.limits)
         self._watcher = watcher
         self._looks = looks
         self.incidents: Sequence[Incident] | None = None if looks is None else ()
@@ -447,7 +447,7 @@ class Listening:
         self._source.stop()
 
     def note(self, issues: Iterable[Issue]) -> None:
-        """Take in faults of ours that were met in what became of the rows, for `remarks`."""
+        """Take in faults of ours and limits that were met in what became of the rows, for `remarks`."""
         for issue in issues:
             self._faults.add(replace(issue, connection=None))
 
@@ -493,7 +493,7 @@ class Listening:
         seen, dropped = self._source.statistics()
         yield f"{seen:,} packets captured, {dropped:,} dropped by the kernel"
         yield from self._seen.lines()
-        for issue in IssueLog([*self.issues(), *self._engine.faults, *self._faults]):
+        for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind != KERNEL_DROPS:
                 times = f" ({issue.count} times)" if issue.count > 1 else ""
                 yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"

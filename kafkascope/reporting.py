@@ -13,6 +13,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from kafkascope import in_process
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import REPORT, OutputError
@@ -30,30 +31,30 @@ from kafkascope.temporary import TemporaryDirectory
 Remark = Callable[[str], None]
 
 
-def _html(analysis: Stored, stream: TextIO) -> None:
-    *earlier, last = (answers(run.tables, run.summary) for run in analysis.runs())
+def _html(analysis: Stored, stream: TextIO, limits: Limits) -> None:
+    *earlier, last = (answers(run.tables, run.summary, limits) for run in analysis.runs())
     stream.write(page(last, place=_name(analysis), earlier=earlier))
 
 
-def _markdown(analysis: Stored, stream: TextIO) -> None:
+def _markdown(analysis: Stored, stream: TextIO, limits: Limits) -> None:
     for number, run in enumerate(analysis.runs()):
         stream.write("\n" if number else "")
         title = coverage.title(run.summary, _name(analysis))
-        stream.write(markdown.post_mortem(answers(run.tables, run.summary), title))
+        stream.write(markdown.post_mortem(answers(run.tables, run.summary, limits), title))
 
 
-def _json(analysis: Stored, stream: TextIO) -> None:
+def _json(analysis: Stored, stream: TextIO, limits: Limits) -> None:
     for run in analysis.runs():
         as_json.write(run.tables, run.summary, stream)
 
 
-FORMATS: dict[str, Callable[[Stored, TextIO], None]] = {"html": _html, "json": _json, "md": _markdown}
+FORMATS: dict[str, Callable[[Stored, TextIO, Limits], None]] = {"html": _html, "json": _json, "md": _markdown}
 
 
 def run(place: str, form: str, file: str | None, remark: Remark, options: EngineOptions | None = None) -> int:
     """Write the report of an analysis, or of a capture; returns the exit status.
 
-    options: of a capture, how it is read; an analysis has been.
+    options: how a capture is read; an analysis has been, of which only limits of the page are looked at.
 
     Without a file html goes beside the tables, or, of a capture, beside nothing: into the directory we are in.
     """
@@ -67,7 +68,7 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
             if file is None and form == "html":
                 file = f"{_name(analysis)}.{REPORT}" if is_capture else report_place(place)
             with _writing(file) as stream:
-                FORMATS[form](analysis, stream)
+                FORMATS[form](analysis, stream, options.session.limits if options else DEFAULT)
     except Interrupted as signal:
         return 128 + signal.number
     except (SourceError, AnalysisError) as error:

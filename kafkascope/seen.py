@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 COLUMNS = frozenset({"api"})
 """Columns of the exchanges table that are looked at, and those that are if they are there anyway."""
-MOST_GROUPS = 10_000
 _NAMED = 8
 
 
 class Seen:
     """Counts the exchanges of tables."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self.apis: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.incidents: Counter[str] | None = None  # None: nobody looked for any
@@ -39,7 +40,7 @@ class Seen:
         self.apis.update(_counts(exchanges["api"], "unknown"))
         wrong = exchanges.filter(pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0))
         self.errors.update(_counts(wrong["error"], "unknown"))
-        if len(self._groups) < MOST_GROUPS:
+        if len(self._groups) < self._limits.groups:
             self._groups.update(pc.unique(exchanges["group_id"]).drop_null().to_pylist())
 
     def tell(self, begun: Iterable[Incident], going_on: Sequence[Incident]) -> None:
@@ -56,7 +57,8 @@ class Seen:
         if self._groups:
             groups = sorted(map(shown_text, self._groups))
             more = f" and {len(groups) - _NAMED:,} more" if len(groups) > _NAMED else ""
-            yield f"{counted(len(groups), 'group')}: {', '.join(groups[:_NAMED])}{more}"
+            at_least = f" or more ({self._limits.option('groups')})" if len(groups) >= self._limits.groups else ""
+            yield f"{counted(len(groups), 'group')}{at_least}: {', '.join(groups[:_NAMED])}{more}"
         if self.incidents is None and exchanges:
             yield "incidents were not looked for: --incidents, --tables, --metrics and --top do"
         if self.incidents is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
 from kafkascope.filters.fields import COLUMNS, Kind
@@ -152,6 +153,7 @@ class SniffOptions:
     topic_names: Mapping[str, str] = field(default_factory=dict)  # see EngineOptions
     metrics: Place | None = None  # where Prometheus may ask for them
     pseudonyms: Pseudonyms | None = None
+    limits: Limits = DEFAULT
 
 
 def _of_connection(given: str) -> Expression:
@@ -206,7 +208,9 @@ def _shown(options: SniffOptions) -> EngineOptions:
     least = EngineOptions(
         tables=frozenset(),
         exchange_columns=frozenset(),
-        session=SessionOptions(ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs),
+        session=SessionOptions(
+            ports=options.ports, decode_as=options.decode_as, key_logs=options.key_logs, limits=options.limits
+        ),
         reveal_secrets=options.show_secrets,
         secret_names=options.secret_names,
         topic_names=options.topic_names,

@@ -162,7 +162,7 @@ def _watch(
     """Show the screen, then the remarks; returns the exit status."""
     from kafkascope.top.watching import watch
 
-    went_well = watch(source, title, stop, stays)
+    went_well = watch(source, title, stop, stays, options.limits)
     for line in source.remarks():
         remark(line)
     return _status(source, options) if went_well else INCOMPLETE
@@ -176,7 +176,7 @@ def _metrics(options: SniffOptions, remark: Remark) -> Iterator[Watcher | None]:
         return
     from kafkascope.metrics import Metrics, served
 
-    metrics = Metrics()
+    metrics = Metrics(limits=options.limits)
     with ExitStack() as held:
         try:
             url = held.enter_context(served(metrics, options.metrics))
@@ -324,7 +324,7 @@ def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting:
     if display.groups:
         from kafkascope import watching
 
-        for history in watching.histories(source, options.filters.groups):
+        for history in watching.histories(source, options.filters.groups, options.limits):
             yield partial(_write_entries, watching.lines(history, as_json, display.colour))
     elif display.incidents:
         from kafkascope import incident_watch

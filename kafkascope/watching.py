@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.history import GroupHistory
@@ -18,9 +19,9 @@ ROWS = view.GroupsView.name
 """The rows of a batch that are looked at."""
 
 
-def histories(source: BatchSource, wanted: frozenset[str]) -> Iterator[GroupHistory]:
+def histories(source: BatchSource, wanted: frozenset[str], limits: Limits = DEFAULT) -> Iterator[GroupHistory]:
     """What happened to the groups wanted (none: all), as soon as it is settled."""
-    groups = LiveGroups(hurry=source.is_stream)
+    groups = LiveGroups(hurry=source.is_stream, limits=limits)
     names = Names(source)
     for batch in source.batches():
         history = groups.feed(_of(wanted, batch), names, source.now())

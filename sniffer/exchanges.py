@@ -2,7 +2,8 @@
 
 The kernel is in pairing/. Here it is fed, its questions are answered, and what it wrote becomes Exchanges and issues. A
 request waits with a copy of its bytes until it is answered, until its connection ends, or until more than MOST_WAITING
-requests or MOST_WAITING_BYTES of one connection wait: then the oldest one is given up, if it is not the only one.
+requests or waiting_bytes of one connection wait: then the oldest one is given up, if it is not the only one. Where all
+connections together hold too much, `relieve` cuts what the largest of them hold.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.kernels import copy_bytes, kernel
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.sniffer import frames, recognise
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Bool, Exchanges, Runs
 from kafkascope.sniffer.health import ACK_HELD
@@ -25,8 +27,9 @@ from kafkascope.sniffer.pairing.resync import CHAIN
 
 _LOG = logging.getLogger(__name__)
 
-FRAME_LIMIT = 256 << 20
 START_BYTES = 1200  # of a stream that are looked at to recognise its protocol; more than a client id that is believed
+KEPT_BYTES = 1024  # of a message that is cut, for all of them together are too large
+RELIEF = 16  # so much more than this part of the limit is freed at once
 WAIT_FOR_CLIENT = 4096  # bytes of a server before its client's first, after which the start counts as lost
 LARGEST_TRIAL = 1 << 20  # bytes of a response without request that is read by trial
 LEAST_GARBAGE = 1 << 20
@@ -60,6 +63,11 @@ EVENTS: dict[int, tuple[str, str]] = {
     pairing.TOO_MANY: (
         "too_many_waiting",
         "more than {value} frames wait for their other half; the oldest are given up",
+    ),
+    pairing.TOO_MANY_BYTES: (
+        "too_many_waiting",
+        "frames of so many bytes wait for their other half that the oldest are given up "
+        "(--limit waiting_bytes={value})",
     ),
     pairing.INCOMPLETE: (
         "frame_incomplete",
@@ -101,11 +109,11 @@ def _waiting_in_arena(table: I64, connections: I64, nodes: I64, found: I64) -> i
 class Conversations:
     """Pairs what runs bring, connection by connection; results do not depend on how runs are cut into batches."""
 
-    def __init__(self, starts: Callable[[list[int]], dict[int, Start]], frame_limit: int = FRAME_LIMIT) -> None:
+    def __init__(self, starts: Callable[[list[int]], dict[int, Start]], limits: Limits = DEFAULT) -> None:
         """Starts tells of connections by id, when their first bytes have come."""
         self.issues = IssueLog()
         self._starts = starts
-        self._frame_limit = frame_limit
+        self._limits = limits
         self._streams = frames.Streams()
         self._slots: dict[int, int] = {}
         self._free_slots: list[int] = []
@@ -119,7 +127,8 @@ class Conversations:
         self._nodes[0, [pairing.NODE_FIRST_AT, pairing.NODE_LAST_AT]] = NO_TIME
         self._at: I64 = np.zeros(pairing.AT_COLUMNS, np.int64)
         self._at[pairing.AT_NODES] = 1
-        self._at[pairing.SIZE_LIMIT] = frame_limit
+        self._at[pairing.SIZE_LIMIT] = limits.frame_bytes
+        self._at[pairing.WAITING_LIMIT] = limits.waiting_bytes
         self._held: U8 = np.empty(0, np.uint8)
         self._held_used = 0
         self._header: I64 = np.zeros(recognise.HEADER_COLUMNS, np.int64)
@@ -148,6 +157,46 @@ class Conversations:
         """End connections: what waits is completed as it is. Their state is to be had until `forget`."""
         slots = sorted(self._slots[connection] for connection in connections if connection in self._slots)
         return self._run(self._streams.ends(slots, self._held_used))
+
+    def relieve(self) -> None:
+        """Cut the messages that wait to their first bytes, if all together are too large: of those who hold most first.
+
+        They stay in place: an exchange has its times and sizes, and lacks a part of its bodies.
+        """
+        used = self._connections[: len(self._slots) + len(self._free_slots)]
+        held = used[:, [which + pairing.HELD_BYTES for which in (pairing.REQUESTS, pairing.RESPONSES)]].sum(axis=1)
+        for stream, waiting in self._streams.held.items():
+            held[stream >> 1] += waiting.size
+        most, total = self._limits.held_bytes, int(held.sum())
+        if total <= most:
+            return
+        detail = (
+            f"messages that wait for the rest or the answer are so large, all together, that of the largest only the "
+            f"first {KEPT_BYTES} bytes are kept ({self._limits.option('held_bytes')})"
+        )
+        for slot in np.lexsort((self._ids[: len(used)], -held)).tolist():
+            if total <= most - most // RELIEF or held[slot] <= KEPT_BYTES:
+                break
+            for packet in [*self._streams.cut(slot, KEPT_BYTES), *self._cut_waiting(slot)]:
+                self.issues.add(Issue("too_many_bytes", detail, int(self._ids[slot]), None, packet))
+            lists = used[slot, [pairing.REQUESTS + pairing.HELD_BYTES, pairing.RESPONSES + pairing.HELD_BYTES]]
+            total -= int(held[slot]) - int(lists.sum()) - self._streams.held_bytes(slot)
+
+    def _cut_waiting(self, slot: int) -> list[int]:
+        """Cut the frames that wait for their other half, behind their headers; return the packets that began them."""
+        packets = []
+        for which in (pairing.REQUESTS, pairing.RESPONSES):
+            number = self._connections[slot, which + pairing.HEAD]
+            while number:
+                node = self._nodes[number]
+                behind_client_id = node[pairing.NODE_CLIENT_ID] + node[pairing.NODE_CLIENT_ID_LENGTH]
+                kept = max(KEPT_BYTES, int(node[pairing.NODE_BODY]), int(behind_client_id))
+                if node[pairing.NODE_LENGTH] > kept:
+                    self._connections[slot, which + pairing.HELD_BYTES] -= node[pairing.NODE_LENGTH] - kept
+                    node[pairing.NODE_LENGTH], node[pairing.NODE_WHOLE] = kept, 0
+                    packets.append(int(node[pairing.NODE_PACKET]))
+                number = node[pairing.NODE_NEXT]
+        return packets
 
     def has_begun(self, connection: int) -> bool:
         """Whether anything came of it so far."""
@@ -291,7 +340,9 @@ class Conversations:
         )
         ending = bool(state[asked, frames.STREAM_ENDING])
         name = next((name for part in data if (name := recognise.signature(part)) is not None), None)
-        verdict = recognise.begins_with_request(data[0], self._frame_limit) if start.opened else recognise.Verdict.NO
+        verdict = recognise.Verdict.NO
+        if start.opened:
+            verdict = recognise.begins_with_request(data[0], self._limits.frame_bytes)
         if name == "postgresql" and verdict is recognise.Verdict.MORE and not ending:
             name = None  # its first eight bytes are those of a Metadata 0 as well; the next ones tell them apart
         if verdict is recognise.Verdict.DOUBTFUL:
@@ -401,6 +452,8 @@ class Conversations:
             client = int(self._connections[row[pairing.EVENT_SLOT], pairing.CLIENT])
             side = "client" if row[pairing.EVENT_DIRECTION] == client else "broker"
             detail = text.format(offset=row[pairing.EVENT_OFFSET], value=row[pairing.EVENT_VALUE])
+            if kind == "implausible_size" and row[pairing.EVENT_VALUE] > self._limits.frame_bytes:
+                detail += f" ({self._limits.option('frame_bytes')})"
             moment = row[pairing.EVENT_AT]
             self.issues.add(
                 Issue(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kafkascope.decoders.kernels import copy_bytes, kernel
-from kafkascope.sniffer.columns import I64, U8, Runs
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs
 
 # Columns of a row of a batch: bytes that one packet brought, a gap, or the end of the stream.
 (
@@ -89,6 +89,16 @@ class Held:
         self.rows.append(rows)
         self.size += chunk.shape[0]
 
+    def first(self, size: int) -> Held:
+        """The first bytes of it, copied, with the rows that brought them."""
+        rows = np.concatenate(self.rows)
+        rows = rows[rows[:, ROW_START] < size]
+        rows[:, ROW_BYTES] = np.minimum(rows[:, ROW_BYTES], size - rows[:, ROW_START])
+        rows[:, ROW_WIRE] = rows[:, ROW_BYTES]
+        found = Held()
+        found.append(np.concatenate(self.chunks)[:size].copy(), rows)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -127,6 +137,41 @@ class Streams:
     def __init__(self) -> None:
         self.state: I64 = np.zeros((64, STREAM_COLUMNS), np.int64)
         self.held: dict[int, Held] = {}
+
+    def held_bytes(self, slot: int) -> int:
+        """How many bytes the streams of a slot hold."""
+        return sum(self.held[stream].size for stream in (2 * slot, 2 * slot + 1) if stream in self.held)
+
+    def cut(self, slot: int, kept: int) -> list[int]:
+        """Hold no more than so many bytes of each stream of a slot; return the packets that brought what is cut.
+
+        A frame whose end is known is taken with its first bytes, as if a gap had cut it. Of what is looked through for
+        the next frame nothing is held.
+        """
+        packets = []
+        for stream in (2 * slot, 2 * slot + 1):
+            waiting, state = self.held.get(stream), self.state[stream]
+            if waiting is None or waiting.size <= kept:
+                continue
+            rows = np.concatenate(waiting.rows)
+            packets.append(int(rows[0, ROW_NUMBER]))
+            if state[STREAM_MODE] == SYNCED:
+                shorter = waiting.first(kept)
+                if not state[STREAM_CUT]:
+                    size = int.from_bytes(shorter.chunks[0][:4].tobytes(), "big")
+                    state[STREAM_LEFT] = 4 + size - waiting.size
+                    state[STREAM_CUT_AT] = NO_TIME
+                state[STREAM_CUT] = kept
+                state[STREAM_CUT_AT] = max(int(state[STREAM_CUT_AT]), int(rows[:, ROW_AT].max()))
+                self.held[stream] = shorter
+            else:
+                del self.held[stream]
+                state[STREAM_SKIPPED] += waiting.size
+                state[[STREAM_SCAN, STREAM_REFUTED]] = 0
+                if state[STREAM_MODE] == UNDECIDED:
+                    self.state[2 * slot : 2 * slot + 2, STREAM_MODE] = SEARCHING
+            state[STREAM_NEED] = 0
+        return packets
 
     def reset(self, slot: int) -> None:
         """Make both streams of a slot new; there is room for the slot afterwards."""

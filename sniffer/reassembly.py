@@ -2,7 +2,8 @@
 
 ``absorb`` looks up the connection of each segment, moves that connection's state on by it, and writes rows: bytes of
 streams and gaps in them. All that a connection's rows, statistics and issues depend on are its own segments in their
-order, so that it does not matter how a capture is cut into batches, or which other connections it holds.
+order, so that it does not matter how a capture is cut into batches, or which other connections it holds: unless there
+are so many, or hold so much together, that limits are reached.
 
 Where files were captured at several points at once, a stream goes by the file with the lowest rank that has its
 packets, for differences of times mean something at one point only. What other files have is a copy, which is left out
@@ -39,8 +40,7 @@ PROOF_TIME = 1 * SECOND_NS  # ... or so much later: files may be out of order, w
 ONE_WAY_PIECES = 256  # where the other side was not captured, a hole with so many segments behind it is a gap,
 ONE_WAY_BYTES = 1 << 20  # or so many bytes,
 ONE_WAY_TIME = 3 * SECOND_NS  # or one so old
-MOST_PIECES = 4096  # ... and in any case one with so many segments behind it,
-MOST_BYTES = 16 << 20  # or so many bytes
+MOST_PIECES = 4096  # ... and in any case one with so many segments behind it
 REUSE_TIME = 60 * SECOND_NS  # a packet so long after the end begins another connection on the same ports
 IDLE_TIME = 20 * 60 * SECOND_NS  # ... and so does one after such a silence,
 UNANSWERED_TIME = 30 * SECOND_NS  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
@@ -58,11 +58,11 @@ UNKNOWN, ASSUMED, CERTAIN = 0, 1, 2  # what is known of where a stream begins
 BEFORE, ESTABLISHED, REFUSED, UNANSWERED = range(4)  # how a connection began: before the capture, or what the SYN met
 
 # Kinds of issues, counted by connection.
-GAP, LATE, DUPLICATE, SNAPPED, WILD, AFTER_FIN, CONFLICTING = range(7)
-KINDS = 7
+GAP, LATE, DUPLICATE, SNAPPED, WILD, AFTER_FIN, CONFLICTING, STREAM_FULL, ALL_FULL = range(9)
+KINDS = 9
 
 # Why absorb stopped.
-DONE, NEEDS_ROOM, NEEDS_SWEEP, NEEDS_END = 0, 1, 2, 3
+DONE, NEEDS_ROOM, NEEDS_SWEEP, NEEDS_END, NEEDS_FEWER = range(5)
 
 # The fields that nearly every segment touches come first, so that they share cache lines; small ones fill up a word.
 CONNECTION = np.dtype(
@@ -162,6 +162,7 @@ PIECE = np.dtype(
         ("now", "i8"),  # the connection's clock at its arrival
     ]
 )
+PIECE_BYTES = PIECE.itemsize
 ROW = np.dtype(
     [
         ("stream", "i8"),  # ordinal of the connection, twice, plus direction
@@ -206,6 +207,10 @@ TOTALS = np.dtype(
         ("free_firsts", "i8"),
         ("unkept_bytes", "i8"),  # of the kept ones, no longer needed
         ("told", "i8"),  # rows of spans that are over
+        ("piece_bytes", "i8"),  # of all pieces, with themselves
+        ("most_live", "i8"),  # these three are Limits: connections, stream_bytes, held_bytes
+        ("most_of_stream", "i8"),
+        ("most_in_all", "i8"),
     ]
 )
 
@@ -590,6 +595,7 @@ def _insert(
                 stream.last_piece = place
             stream.piece_count += 1
             stream.piece_bytes += stop - cursor
+            totals.piece_bytes += PIECE_BYTES + piece.captured
             added += stop - cursor
             before = place
         if after < 0:
@@ -615,6 +621,7 @@ def _release(state: State, slot: Integer, side: Integer) -> None:
             stream.last_piece = -1
         stream.piece_count -= 1
         stream.piece_bytes -= piece.length
+        totals.piece_bytes -= PIECE_BYTES + piece.captured
         _deliver(state, slot, side, start, piece.captured, piece.length, piece.number, piece.at)
         piece.used = 0
         piece.next = totals.free_piece
@@ -666,7 +673,8 @@ def _judge(state: State, slot: Integer, side: Integer) -> None:
     """Decide which missing bytes of a stream will not come any more."""
     connection = state.connections[slot]
     stream = state.streams[2 * slot + side]
-    patience = state.totals[0].patience
+    totals = state.totals[0]
+    patience = totals.patience
     if stream.proof > 0:
         proof = _acknowledged(stream, stream.proof)
         if stream.next >= proof:
@@ -678,15 +686,19 @@ def _judge(state: State, slot: Integer, side: Integer) -> None:
             _skip(state, slot, side, proof, stream.proof_number, stream.proof_at)
             _demand_proof(stream)
     while stream.first_piece >= 0:
-        most_pieces, most_bytes = MOST_PIECES, MOST_BYTES
+        most_pieces, most_bytes = MOST_PIECES, totals.most_of_stream
         waited = np.int64(0)
         if stream.acked == 0:
             waited = _elapsed(connection.now, state.pieces[stream.first_piece].now) - patience
             if waited >= 0:
-                most_pieces, most_bytes = ONE_WAY_PIECES, ONE_WAY_BYTES
-        if stream.piece_count <= most_pieces and stream.piece_bytes <= most_bytes and waited < ONE_WAY_TIME:
-            break
+                most_pieces, most_bytes = ONE_WAY_PIECES, min(ONE_WAY_BYTES, totals.most_of_stream)
         first = state.pieces[stream.first_piece]
+        if stream.piece_bytes > totals.most_of_stream:
+            _mark(state, slot, STREAM_FULL, first.at, first.number, totals.most_of_stream)
+        elif totals.piece_bytes > totals.most_in_all:
+            _mark(state, slot, ALL_FULL, first.at, first.number, totals.most_in_all)
+        elif stream.piece_count <= most_pieces and stream.piece_bytes <= most_bytes and waited < ONE_WAY_TIME:
+            break
         _skip(state, slot, side, first.position, first.number, first.at)
 
 
@@ -1395,6 +1407,8 @@ def absorb(
         present = max(min(np.int64(captured[i]), wire, totals.batch_size - start[i]), 0)
         is_copy = bool(totals.window > 0 and slot >= 0 and _may_be_copy(state, 2 * slot + side, rank[i], at[i]))
         if slot < 0:
+            if totals.live >= totals.most_live:
+                return i, NEEDS_FEWER
             if totals.free_slot >= 0:
                 slot = totals.free_slot
                 totals.free_slot = state.connections[slot].next_free

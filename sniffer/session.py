@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.sniffer import health, tcp
 from kafkascope.sniffer.capture_points import Ranks
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges, Runs, Segments
-from kafkascope.sniffer.exchanges import FRAME_LIMIT, Conversations, Start
+from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.recognise import begins_like_tls
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.tls.keys import Keys
     from kafkascope.sniffer.tls.stage import TlsStage
 
+LOOKS = 16  # at what waits, while as many bytes of packets come as may wait
 MOST_SPANS = 4096
 """Spans of a connection, of both sides, that wait until its bytes tell who is the client: five hours and more. Then it
 is the side that opened the connection, or has the higher port."""
@@ -31,7 +34,7 @@ class SessionOptions:
 
     ports: frozenset[int] = frozenset()  # only connections with one of these ports; empty: all
     decode_as: frozenset[int] = frozenset()  # brokers' ports on which everything is Kafka
-    frame_limit: int = FRAME_LIMIT  # bytes of the largest frame that is believed
+    limits: Limits = DEFAULT
     ranks: Ranks | None = None  # of packets, where files were captured at several points at once
     key_logs: tuple[str, ...] = ()  # files with secrets of TLS sessions
     keys: Keys | None = None  # ... which are read: whoever reads packets does that; None: there are none
@@ -59,14 +62,16 @@ class SideSpans:
 class Session:
     """Connections, frames and exchanges of one capture, or of one bucket of its connections.
 
-    Results do not depend on how segments are cut into batches, nor on what other connections there are.
+    Results do not depend on how segments are cut into batches, nor on what other connections there are, as long as
+    these are not too many or too large for the limits.
     """
 
     def __init__(self, options: SessionOptions | None = None) -> None:
         self.options = options or SessionOptions()
-        self._tcp = tcp.Connections(self.options.ranks)
-        self._conversations = Conversations(self._starts, self.options.frame_limit)
+        self._tcp = tcp.Connections(self.options.ranks, self.options.limits)
+        self._conversations = Conversations(self._starts, self.options.limits)
         self._tls_stage: TlsStage | None = None  # made, and imported, with the first connection that begins like TLS
+        self._captured = 0  # bytes of segments so far
         self.issues = IssueLog()
         self._ended_now: dict[int, tcp.TcpConnection] = {}
         self._rows: dict[int, ConnectionRow] = {}
@@ -85,7 +90,12 @@ class Session:
         """Take the next segments of the capture; return the exchanges that they completed, in order of completion."""
         if self.options.ports:
             segments = _with_ports(segments, self.options.ports)
-        return self._take(self._tcp.feed(segments))
+        exchanges = []
+        for part, is_looked_at in self._parts(segments):
+            exchanges.append(self._take(self._tcp.feed(part)))
+            if is_looked_at:
+                self._conversations.relieve()
+        return reduce(_joined, exchanges)
 
     def finish(self) -> Iterator[Exchanges]:
         """End the capture: whatever is open is completed as it is, the exchanges of some connections at a time."""
@@ -121,6 +131,23 @@ class Session:
             if self._conversations.client_direction(connection) is not None:
                 self._known[connection] = found[connection]
         return found
+
+    def _parts(self, segments: Segments) -> Iterator[tuple[Segments, bool]]:
+        """Segments up to the places where it is looked how much waits, wherever a batch ends; and whether that is here.
+
+        These are behind so many bytes of packets that not much more than the limit can come together.
+        """
+        step = max(self.options.limits.held_bytes // LOOKS, 1)
+        behind = self._captured + np.cumsum(segments.captured, dtype=np.int64)
+        looks = np.flatnonzero(np.diff(behind // step, prepend=self._captured // step)) + 1
+        if len(behind):
+            self._captured = int(behind[-1])
+        begin = 0
+        for end in looks.tolist():
+            yield _some(segments, slice(begin, end)), True
+            begin = end
+        if begin < len(behind) or not len(looks):
+            yield _some(segments, slice(begin, None)), False
 
     def _take(self, runs: Runs) -> Exchanges:
         ended = self._tcp.ended()
@@ -334,9 +361,12 @@ def _is_unanswered(summary: tcp.TcpConnection) -> bool:
 
 def _with_ports(segments: Segments, ports: frozenset[int]) -> Segments:
     wanted_ports = np.array(sorted(ports), np.int64)
-    wanted = np.isin(segments.source_port, wanted_ports) | np.isin(segments.target_port, wanted_ports)
+    return _some(segments, np.isin(segments.source_port, wanted_ports) | np.isin(segments.target_port, wanted_ports))
+
+
+def _some(segments: Segments, which: Bool | slice) -> Segments:
     columns = {name.name: getattr(segments, name.name) for name in fields(Segments)}
-    return Segments(**{name: column if name == "data" else column[wanted] for name, column in columns.items()})
+    return Segments(**{name: column if name == "data" else column[which] for name, column in columns.items()})
 
 
 POSITIONS = frozenset(

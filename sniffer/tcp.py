@@ -1,7 +1,8 @@
 """TCP connections and their streams: segments in, stream bytes and gaps out.
 
 What counts as one connection, as a gap, as a duplicate, is decided in ``sniffer.reassembly``; its constants say how
-long and how much the reassembly waits for. Every decision is a function of the connection's own segments.
+long and how much the reassembly waits for. Every decision is a function of the connection's own segments, as long as
+no limit of all connections together is reached; then it is one of all segments up to its own, in their order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.sniffer import health, reassembly
 from kafkascope.sniffer.capture_points import Ranks
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs, Segments
@@ -43,11 +45,21 @@ ISSUES = {
         "tcp_conflicting_data",
         "{} bytes differ from those captured first for the same place of the stream; the first ones were taken",
     ),
+    reassembly.STREAM_FULL: (
+        "too_many_bytes",
+        "so many bytes wait behind lost ones that these are given up (--limit stream_bytes={})",
+    ),
+    reassembly.ALL_FULL: (
+        "too_many_bytes",
+        "with those of other connections so many bytes wait behind lost ones that these are given up "
+        "(--limit held_bytes={})",
+    ),
 }
 
 Element = TypeVar("Element", bound=np.generic)
 Spans = NDArray[np.void]
 
+FEWER = 16  # where connections are too many, this part of them ends at once: to look for the silent ones takes a while
 LEAST_HELD = 1 << 20  # held bytes that are not worth to be compacted
 ENDED_AT_ONCE = 8192  # connections, at the end of the capture
 
@@ -119,10 +131,11 @@ class TcpConnection:
 class Connections:
     """All TCP connections of a capture; memory grows with those that are open, not with the capture."""
 
-    def __init__(self, ranks: Ranks | None = None) -> None:
+    def __init__(self, ranks: Ranks | None = None, limits: Limits = DEFAULT) -> None:
         """Ranks are those of packets by number, where files were captured at several points at once."""
         self.issues = IssueLog()
         self._ranks = ranks
+        self._limits = limits
         self._ended: list[TcpConnection] = []
         self._told: list[Spans] = [np.empty(0, health.ROW)]
         self._held = np.empty(0, np.uint8)
@@ -153,6 +166,9 @@ class Connections:
         for name in ("free_slot", "free_piece", "free_ring", "free_marks", "free_firsts"):
             totals[name] = -1
         totals["earliest"] = NO_TIME
+        totals["most_live"] = limits.connections
+        totals["most_of_stream"] = limits.stream_bytes
+        totals["most_in_all"] = limits.held_bytes
         if ranks:
             totals["window"] = ranks.window
             totals["patience"] = ranks.window * (max(ranks.ranks) + 1)
@@ -202,6 +218,8 @@ class Connections:
                 self._sweep()
             elif why == reassembly.NEEDS_END:
                 self._end(self._state.totals["ending"].copy())
+            elif why == reassembly.NEEDS_FEWER:
+                self._end_silent(int(segments.at[taken]), int(segments.number[taken]))
             else:
                 self._make_room()
         return self._finish_batch(data)
@@ -262,6 +280,24 @@ class Connections:
     def _end(self, slots: I64) -> None:
         self._make_room_to_end(len(slots))
         reassembly.end(self._state, slots)
+
+    def _end_silent(self, at: int, packet: int) -> None:
+        """End a part of the connections, before one more begins: the idlest of those that nobody would miss, or of all.
+
+        These are over, or never had an answer: in a flood of SYNs, those of the flood.
+        """
+        all_slots = self._state.connections
+        slots = np.flatnonzero(all_slots["used"])
+        names = ("id", "now", "how_closed", "packets_0", "packets_1", "bytes_0", "bytes_1")
+        identity, now, how_closed, packets_0, packets_1, bytes_0, bytes_1 = (all_slots[name][slots] for name in names)
+        is_unanswered = (np.minimum(packets_0, packets_1) == 0) & (bytes_0 + bytes_1 == 0)
+        is_needed = (how_closed == reassembly.OPEN) & ~is_unanswered
+        ending = slots[np.lexsort((identity, now, is_needed))[: len(slots) // FEWER + 1]]
+        self._end(ending)
+        detail = (
+            f"so many connections at once that those silent longest are ended ({self._limits.option('connections')})"
+        )
+        self.issues.add(Issue("too_many_connections", detail, None, _time(at), packet, len(ending)))
 
     def _make_room_to_end(self, count: int) -> None:
         """Enlarge whatever may be too small for so many connections to end."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.out import hours
 from kafkascope.out.output import (
@@ -296,7 +297,14 @@ def fill(
     try:
         analysis, parts = produce(output.begin(tables | options.views))
         summary = analysis.summary.result() | {"run": output.run}
-        reporting = Reporting(summary, stop, wanted=report, out=output.place, earlier=output.earlier)
+        reporting = Reporting(
+            summary,
+            stop,
+            wanted=report,
+            out=output.place,
+            earlier=output.earlier,
+            limits=options.session.limits,
+        )
         output.commit(parts, tables, summary, reporting.page)
     except BaseException as error:
         output.abort()
@@ -323,9 +331,11 @@ class Reporting:
         wanted: bool,
         out: str = "",
         earlier: Sequence[Mapping[str, Any]] = (),
+        limits: Limits = DEFAULT,
     ) -> None:
         """out: the directory with the runs before this one that stay, of which earlier are the summaries."""
         self._out = out
+        self._limits = limits
         self._earlier = {run["run"] for run in earlier}
         self._summary = summary
         self._stop = stop
@@ -338,10 +348,10 @@ class Reporting:
         text: str | None = None
         try:
             if self._wanted:
-                self.answers = answers(tables, self._summary)
+                self.answers = answers(tables, self._summary, self._limits)
                 runs = stored_out(self._out).runs() if self._earlier else ()
                 earlier = [run for run in runs if run.summary["run"] in self._earlier]
-                text = page(self.answers, earlier=[answers(run.tables, run.summary) for run in earlier])
+                text = page(self.answers, earlier=[answers(run.tables, run.summary, self._limits) for run in earlier])
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
         check(self._stop)

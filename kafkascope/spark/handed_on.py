@@ -104,7 +104,7 @@ def write_records(places: Iterable[Place], staging: str, options: EngineOptions)
                 content = file.read_buffer(place.size)
             with pa.ipc.open_stream(content) as parcel:
                 fields = parcel.read_all()
-            for rows in record_tables(fields, secret_names, written.issues, options.origins):
+            for rows in record_tables(fields, secret_names, written.issues, options.origins, options.session.limits):
                 writer.write({"records": rows})
         written.parts = writer.finish()
     yield written

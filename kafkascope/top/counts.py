@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
 from kafkascope.losses import Loss
@@ -30,12 +31,11 @@ from kafkascope.reports.measures.latency.histogram import buckets_of, percentile
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64, Bool
+from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 from kafkascope.watching import Names
 
-MOST_ROWS = 200
-"""Of a kind, besides `OTHERS`."""
-MOST_ERRORS = 20 * MOST_ROWS
+ERRORS_PER_ROW = 20
 """Rows of a kind with the names of errors; of more only the number is known."""
 MOST_CELLS = 200_000
 """Row, API and bucket of latency, in one slot of a kind: from then on APIs are not told apart."""
@@ -157,8 +157,10 @@ class _Slot:
 class _Kind:
     """All rows of one kind."""
 
-    def __init__(self) -> None:
-        size = MOST_ROWS + 1
+    def __init__(self, rows: int) -> None:
+        """Of so many rows, besides `OTHERS`."""
+        size = rows + 1
+        self.others = 0  # names that found no row, and were not told yet
         self._places: dict[str, int] = {}
         self._free = list(range(size - 1, _OTHER_ROWS, -1))
         self._in_all: I64 = np.zeros((size, len(_PLACES)), np.int64)
@@ -194,6 +196,7 @@ class _Kind:
     def _place(self, name: str) -> int:
         if name not in self._places:
             if not self._free or name == OTHERS:
+                self.others += name != OTHERS
                 return _OTHER_ROWS
             self._places[name] = self._free.pop()
         return self._places[name]
@@ -214,7 +217,8 @@ class _Kind:
     def add_errors(self, row: I64, errors: pa.ChunkedArray) -> None:
         for place, error in zip(row.tolist(), pc.fill_null(errors, "unknown").to_pylist(), strict=True):
             key = place, error
-            self._errors[key if key in self._errors or len(self._errors) < MOST_ERRORS else (place, OTHERS)] += 1
+            is_kept = key in self._errors or len(self._errors) < ERRORS_PER_ROW * len(self._in_all)
+            self._errors[key if is_kept else (place, OTHERS)] += 1
 
     def rows(self, seconds: float, waiting: list[int], lags: Mapping[str, int]) -> list[Row]:
         """All rows; of `OTHERS` only if it has anything. waiting: APIs whose latency does not count."""
@@ -261,12 +265,13 @@ class _Kind:
 class Counts:
     """Rows of batches in, rows of the screen out, whenever they are asked for; from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self._lock = threading.Lock()
-        self._kinds = {kind: _Kind() for kind in KINDS}
+        self._kinds = {kind: _Kind(limits.rows) for kind in KINDS}
         self._apis = [OTHERS]
         self._lags = Lags()
-        self._groups = LiveGroups()
+        self._groups = LiveGroups(limits=limits)
         self._rebalances: deque[Rebalanced] = deque(maxlen=REBALANCES_KEPT)
         self._begun: int | None = None
         self._now = 0  # nanoseconds since 1970
@@ -293,6 +298,12 @@ class Counts:
                 self._lags.observe(positions)
             for rebalance in history.rebalances:
                 self._rebalance(rebalance)
+            others = sum(kind.others for kind in self._kinds.values())
+            for kind in self._kinds.values():
+                kind.others = 0
+        if others:
+            detail = f"so many names of a kind that others count as {OTHERS} ({self._limits.option('rows')})"
+            source.note([Issue("too_many_names", detail, count=others)])
 
     def finish(self, source: BatchSource) -> None:
         """Count what only the end makes sure."""

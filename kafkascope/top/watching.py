@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.reading import BatchSource
 from kafkascope.top.counts import Counts, follow
 from kafkascope.top.screen import Top
 
 
-def watch(source: BatchSource, title: str, stop: Callable[[], None], stays: Callable[[], bool]) -> bool:
+def watch(source: BatchSource, title: str, stop: Callable[[], None], stays: Callable[[], bool], limits: Limits) -> bool:
     """Show what comes of a source; whether the screen went well. Raises what the source raises, when it has gone.
 
     stop ends the source's batches. stays: whether the screen does when these have ended.
     """
-    counts = Counts()
+    counts = Counts(limits)
     screen = Top(counts, lambda: follow(source, counts), source.now, title, stays)
     screen.run()
     stop()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import dataset as ds
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reports.answers.coverage import IssueAnswer, issues
 from kafkascope.reports.answers.errors import Errors, errors
 from kafkascope.reports.answers.groups import GroupLimits, Groups, groups
@@ -59,7 +60,7 @@ class Answers:
         return bool(self.summary) and not any(self.summary["exchanges"].values())
 
 
-def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits: GroupLimits | None = None) -> Answers:
+def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits: Limits = DEFAULT) -> Answers:
     """The answers of tables (any of them may be absent), bounded whatever their size."""
     faults: list[str] = []
 
@@ -75,11 +76,10 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
 
     found = section("findings", lambda: _findings(tables.get("findings")))
     blamed = [one.subject.removeprefix(_GROUP) for one in found.shown if _is_group(one)] if found else []
+    of_page = GroupLimits(rebalances=limits.page_rows, events=2 * limits.page_rows)
     of_groups = section(
         "groups",
-        lambda: groups(
-            tables.get("rebalances"), tables.get("group_events"), limits or GroupLimits(), dict.fromkeys(blamed)
-        ),
+        lambda: groups(tables.get("rebalances"), tables.get("group_events"), of_page, dict.fromkeys(blamed)),
     )
     of_latency = section("latency", lambda: latency(tables.get("latency")))
     of_errors = section("errors", lambda: errors(tables.get("error_histogram")))

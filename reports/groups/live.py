@@ -13,6 +13,7 @@ from time import monotonic
 
 import pyarrow as pa
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reports.columns import circles
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.views import by_key
@@ -98,7 +99,8 @@ class LiveGroups:
     analyses: the slower the machine, the later a group is told.
     """
 
-    def __init__(self, hurry: bool = True, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, hurry: bool = True, clock: Callable[[], float] = monotonic, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self._groups: dict[str, _Group] = {}
         self._now = 0
         self._hurry = hurry
@@ -152,15 +154,20 @@ class LiveGroups:
     def _forget(self, topics: Mapping[str, str], told: GroupHistory) -> None:
         """Where there is too much to remember: first what is repeated, then the groups that were silent longest."""
         count = sum(len(group.messages) for group in self._groups.values())
-        if count <= MOST_IN_ALL:
-            return
-        for name, group in self._groups.items():
-            if group.due is not None:
-                self._tell(name, topics, told, self._now)
-            group.thin(self._now - THINNED_AFTER)
-        count = sum(len(group.messages) for group in self._groups.values())
+        most, groups = MOST_IN_ALL, self._limits.groups
+        if count > MOST_IN_ALL:
+            most = MOST_IN_ALL * 3 // 4
+            for name, group in self._groups.items():
+                if group.due is not None:
+                    self._tell(name, topics, told, self._now)
+                group.thin(self._now - THINNED_AFTER)
+            count = sum(len(group.messages) for group in self._groups.values())
+        if len(self._groups) > groups:
+            groups -= groups // 16
+            detail = f"so many groups that those silent longest are forgotten ({self._limits.option('groups')})"
+            self._issues.add(Issue("too_many_groups", detail, count=len(self._groups) - groups))
         for name in list(self._groups):
-            if count <= MOST_IN_ALL * 3 // 4:
+            if count <= most and len(self._groups) <= groups:
                 break
             self._tell(name, topics, told, None)
             count -= len(self._groups.pop(name).messages)
@@ -174,7 +181,7 @@ class LiveGroups:
         return told
 
     def take_issues(self) -> list[Issue]:
-        """Groups that could not be understood, for a fault of ours; each once."""
+        """Groups that could not be understood, for a fault of ours, each once; and how many were too many."""
         issues, self._issues = list(self._issues), IssueLog()
         return issues
 

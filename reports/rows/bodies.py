@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.program import Programs, programs
-from kafkascope.decoders.tape import MOST_ELEMENTS, ROWS_AT_ONCE, Tape, decode_bodies
+from kafkascope.decoders.tape import MOST_ROWS, ROWS_AT_ONCE, ROWS_PER_ELEMENT, Tape, decode_bodies
 from kafkascope.reports.rows import tape_rows
 from kafkascope.reports.rows.roles import Roles, roles
 from kafkascope.sniffer.columns import I16, I64, Bool, Exchanges, Kind
@@ -57,7 +58,8 @@ class Bodies:
 class BodyDecoder:
     """Decodes batches of exchanges; made once, for its tables take a moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self._elements = limits.elements
         self.programs = programs()
         self.roles = roles(self.programs)
 
@@ -91,7 +93,8 @@ class BodyDecoder:
             np.where(there, end, 0),
             np.where(there, program, -1).astype(np.int32),
             self.programs,
-            most_elements=MOST_ELEMENTS,
+            most_rows=max(MOST_ROWS, ROWS_PER_ELEMENT * self._elements),
+            most_elements=self._elements,
             rows_at_once=ROWS_AT_ONCE,
         )
 

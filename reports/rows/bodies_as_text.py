@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import DecodeError, apis, decode_request, decode_response, to_json
 from kafkascope.decoders.json_text import LONGEST_TEXT, bodies_as_json
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.nested import NOTHING_KNOWN, Knowledge, decode_nested
 from kafkascope.decoders.redaction import MESSAGES_WITH_SECRETS
 from kafkascope.decoders.sasl import decode_token
@@ -79,8 +80,12 @@ class BodyText:
 class BodyTexts:
     """Writes bodies as text. Keeps what connections told that their later bodies need."""
 
-    def __init__(self, *, reveal_secrets: bool = False, secret_names: tuple[str, ...] = ()) -> None:
-        self._nothing_known = replace(NOTHING_KNOWN, reveal_secrets=reveal_secrets, secret_names=secret_names)
+    def __init__(
+        self, *, reveal_secrets: bool = False, secret_names: tuple[str, ...] = (), limits: Limits = DEFAULT
+    ) -> None:
+        self._nothing_known = replace(
+            NOTHING_KNOWN, reveal_secrets=reveal_secrets, secret_names=secret_names, limits=limits
+        )
         self._known: dict[int, Knowledge] = {}
         self._texts: OrderedDict[tuple[int, int, bool, Knowledge, bytes], tuple[Knowledge, str | None]] = OrderedDict()
 
@@ -179,7 +184,13 @@ class BodyTexts:
             return _LEFT_OUT
         token = exchanges.data[start[index] : end[index]].tobytes()
         return to_json(
-            decode_token(known.mechanism, token, from_client=not response, reveal_secrets=known.reveal_secrets)
+            decode_token(
+                known.mechanism,
+                token,
+                from_client=not response,
+                reveal_secrets=known.reveal_secrets,
+                limits=known.limits,
+            )
         )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reports.columns.faults import all_or_nothing, isolated
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX, NO_ID, TopicNames
@@ -44,7 +45,7 @@ from kafkascope.reports.rows.request_terms import RequestTerms
 from kafkascope.reports.rows.roles import TOPIC, TOPIC_ID
 from kafkascope.reports.rows.told_offsets import told_offsets
 from kafkascope.reports.rows.topic_mentions import TOPICS, topic_mentions
-from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, INTERNAL_ERROR
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, INTERNAL_ERROR, LIMITED
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -96,10 +97,12 @@ class TableBuilder:
         origins: Origins = NO_ORIGINS,
         records_here: int | None = None,
         pseudonyms: Pseudonyms | None = None,
+        limits: Limits = DEFAULT,
     ) -> None:
         """records_here: as `PartitionTables` has it; fields come as a table with the name `FIELDS_WITH_RECORDS`."""
         self._origins = origins
         self._pseudonyms = pseudonyms
+        self._limits = limits
         self._anonymizing: BodyDecoder | None = None
         columns = frozenset(EXCHANGES.names) if exchange_columns is None else exchange_columns
         self._wanted = wanted
@@ -107,10 +110,10 @@ class TableBuilder:
         self._topics = TOPICS.name in self._columns
         self._frames = FRAMES[0].name in self._columns
         self._needs_bodies = needs_bodies(self._columns) or self._topics or bool(wanted & _FROM_BODIES)
-        self._decoder = BodyDecoder() if self._needs_bodies or "connections" in wanted else None
-        self._damage = DamageReader()
+        self._decoder = BodyDecoder(limits) if self._needs_bodies or "connections" in wanted else None
+        self._damage = DamageReader(limits)
         self._reveal_secrets = reveal_secrets
-        self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names)
+        self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names, limits=limits)
         self._partitions = PartitionTables(
             wanted & _FROM_PARTITIONS,
             origins,
@@ -118,13 +121,14 @@ class TableBuilder:
             secret_names=secret_names,
             records_here=records_here,
             pseudonyms=pseudonyms,
+            limits=limits,
         )
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
         self._introductions: dict[int, Introduction] = {}
         self.topic_names = TopicNames()
         self.issues = IssueLog()
-        self.faults = IssueLog()  # those of the issues that are faults of ours, of all connections together
+        self.remarkable = IssueLog()  # faults of ours and limits that were reached, of all connections together
 
     def observe(
         self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], *, hurried: bool = False
@@ -140,7 +144,7 @@ class TableBuilder:
         if self._pseudonyms is not None and len(exchanges.number):
             from kafkascope.reports.rows.anonymous import anonymous
 
-            self._anonymizing = self._anonymizing or self._decoder or BodyDecoder()
+            self._anonymizing = self._anonymizing or self._decoder or BodyDecoder(self._limits)
             exchanges = anonymous(exchanges, self._anonymizing, self._pseudonyms)
         for part in _in_parts(exchanges) if len(exchanges.number) else ():
             yield from self._guarded(part, endpoints, hurried)
@@ -160,7 +164,7 @@ class TableBuilder:
             for row in rows:
                 issue = Issue(INTERNAL_ERROR, f"connection: {said}", row.connection, row.first_seen, row.connection)
                 log.add(issue)
-                self._note_fault(issue)
+                self._note(issue)
             return [CONNECTIONS.empty_table()]
 
         ended = [row.connection for row in rows]
@@ -186,11 +190,11 @@ class TableBuilder:
 
     def _count(self, issue: Issue) -> None:
         self.issues.add(issue)
-        if issue.kind == INTERNAL_ERROR:
-            self._note_fault(issue)
+        if issue.kind == INTERNAL_ERROR or issue.kind in LIMITED:
+            self._note(issue)
 
-    def _note_fault(self, issue: Issue) -> None:
-        self.faults.add(dataclasses.replace(issue, connection=None))
+    def _note(self, issue: Issue) -> None:
+        self.remarkable.add(dataclasses.replace(issue, connection=None))
 
     def _guarded(
         self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], hurried: bool

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import DecodeError, apis, decode_request, decode_response, schema
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.rows.bodies import Bodies
@@ -104,7 +105,8 @@ def _sides(bodies: Bodies) -> Iterator[_Side]:
 class DamageReader:
     """Finds what is wrong with bodies. Counts the frames it explained, connection by connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self._explained: dict[int, int] = {}
 
     def read(self, bodies: Bodies) -> Damage:
@@ -153,7 +155,7 @@ class DamageReader:
         size = int(side.bytes_on_wire[index])
         if not side.whole[index]:
             held = int(side.end[index] - side.frame_start[index]) + 4
-            detail = f"the capture holds {held} of its {size} bytes"
+            detail = f"only {held} of its {size} bytes are there"
             return None, detail, self._partial(side, exchanges, index)[1]
         if side.start[index] < 0:
             return "undecodable_header", f"{size} bytes that end inside the header", None
@@ -161,6 +163,7 @@ class DamageReader:
         if status == Status.TOO_MANY:
             rows, read = side.tape.rows_in(index), int(side.tape.stopped_at[index] - side.start[index])
             detail = f"too large: its first {rows:,} values are read, which end at {read:,} of {size:,} bytes"
+            detail += f" ({self._limits.option('elements')})"
             return "body_too_large", detail, None
         if status == Status.LEFT_OVER:
             left = int(side.end[index] - side.tape.stopped_at[index])

@@ -22,12 +22,12 @@ _NAMES = pa.array(
 )
 
 
-def topics_told(data: U8, fields: RecordFields) -> Iterator[tuple[str, str]]:
-    """Pairs of a topic written by id, and its name, as the log's TopicRecords have them."""
+def topics_told(data: U8, fields: RecordFields, limit: int) -> Iterator[tuple[str, str]]:
+    """Pairs of a topic written by id, and its name, by the log's TopicRecords; limit: as of `read_records`."""
     chosen = np.flatnonzero(pc.is_in(fields.topic, _NAMES).to_numpy(zero_copy_only=False))
     if not len(chosen):
         return
-    for chunk in read_records(scan(data, fields.start[chosen], fields.end[chosen])):
+    for chunk in read_records(scan(data, fields.start[chosen], fields.end[chosen]), limit=limit):
         values = chunk.records.values()
         for value in values.filter(pc.starts_with(values, TOPIC_RECORD)).to_pylist():
             try:

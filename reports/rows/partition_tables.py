@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders import apis
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.record_columns import BatchColumns, read_batches, read_records
 from kafkascope.reports.columns.arrow import numbers, times
 from kafkascope.reports.columns.files import files_of
@@ -56,9 +57,11 @@ class PartitionTables:
         secret_names: tuple[str, ...] = (),
         records_here: int | None = None,
         pseudonyms: Pseudonyms | None = None,
+        limits: Limits = DEFAULT,
     ) -> None:
         """records_here: of so many bytes the records are read, of others the fields are given; None: of all."""
         self._pseudonyms = pseudonyms
+        self._limits = limits
         self._wanted = wanted
         self._origins = origins
         self._records_left = records_here
@@ -87,14 +90,15 @@ class PartitionTables:
         told = read_partitions(bodies.responses, frames, bodies.roles.slot, self._codes)
         partner = partners(asked, told)
         fields = record_fields(asked, told, partner)
-        told_names = topics_told(bodies.exchanges.data, fields)
+        limit = self._limits.decompressed_bytes
+        told_names = topics_told(bodies.exchanges.data, fields, limit)
         if self._pseudonyms is not None:
             told_names = ((of_id, self._pseudonyms.name(name)) for of_id, name in told_names)
         topic_names.learn(told_names)
         scanned = scan_fields(bodies.exchanges, fields)
         batches: list[BatchColumns] = []
         if self._records_left == 0 or "records" not in self._wanted:
-            batches.append(read_batches(scanned))
+            batches.append(read_batches(scanned, limit=limit))
         if "records" in self._wanted and batches and not are_far(batches[0]):
             yield {FIELDS_WITH_RECORDS: field_rows(bodies.exchanges, fields, client_id)}
         elif "records" in self._wanted:
@@ -102,7 +106,7 @@ class PartitionTables:
             if self._records_left is not None:
                 self._records_left = max(0, self._records_left - int((fields.end - fields.start).sum()))
             before = np.zeros(len(fields), np.int64)
-            for chunk in read_records(scanned):  # what is in the clear lasts as long as its chunk
+            for chunk in read_records(scanned, limit=limit):  # what is in the clear lasts as long as its chunk
                 if not chunk.is_continued:
                     batches.append(chunk.batches)
                 rows = record_table(
@@ -120,7 +124,7 @@ class PartitionTables:
             tables["batches"] = _joined(
                 [batch_table(bodies.exchanges, fields, part, before, issues, self._origins) for part in batches]
             )
-        batch_issues(bodies.exchanges, fields, scanned, batches, issues)
+        batch_issues(bodies.exchanges, fields, scanned, batches, issues, self._limits)
         if self._wanted & {"partitions", "ready"}:
             fetch_offset = self._fetch_offsets(bodies, asked, told)
             if "partitions" in self._wanted:

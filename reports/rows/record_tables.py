@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.compression import CODECS
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.record_columns import (
     OK,
     STATUSES,
@@ -185,15 +186,22 @@ def record_table(
 
 
 def batch_issues(
-    exchanges: Exchanges, fields: RecordFields, scanned: Fields, batches: list[BatchColumns], issues: IssueLog
+    exchanges: Exchanges,
+    fields: RecordFields,
+    scanned: Fields,
+    batches: list[BatchColumns],
+    issues: IssueLog,
+    limits: Limits,
 ) -> None:
     """Count what is wrong with batches. One that is cut off at the end is normal in a fetch, but not when produced."""
     for part in batches:
         _count(issues, exchanges, fields, part.field[~part.crc_ok], "bad_crc", "a batch whose checksum is wrong")
         for status in np.unique(part.status[part.status != OK]):
-            kind = "compression_bomb" if status == TOO_LARGE else "bad_batch"
-            chosen = part.field[part.status == status]
-            _count(issues, exchanges, fields, chosen, kind, STATUSES[status].replace("_", " "))
+            kind, detail = "bad_batch", STATUSES[status].replace("_", " ")
+            if status == TOO_LARGE:
+                kind = "compression_bomb"
+                detail += f" ({limits.option('decompressed_bytes')}), or out of all proportion"
+            _count(issues, exchanges, fields, part.field[part.status == status], kind, detail)
     unread = np.flatnonzero(scanned.unread_bytes > 0)
     _count(issues, exchanges, fields, unread, "bad_batch", "bytes that are no batch")
     cut = np.flatnonzero((scanned.trailing_bytes > 0) & fields.produced)

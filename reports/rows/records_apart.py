@@ -12,6 +12,7 @@ from dataclasses import fields
 import numpy as np
 import pyarrow as pa
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.record_columns import binary_array, read_records
 from kafkascope.reports.columns.arrow import Numbers
 from kafkascope.reports.columns.faults import fault
@@ -42,7 +43,7 @@ def field_rows(exchanges: Exchanges, of: RecordFields, client_id: pa.Array) -> p
 
 
 def record_tables(
-    rows: pa.Table, secret_names: tuple[str, ...] | None, issues: IssueLog, origins: Origins
+    rows: pa.Table, secret_names: tuple[str, ...] | None, issues: IssueLog, origins: Origins, limits: Limits = DEFAULT
 ) -> Iterator[pa.Table]:
     """Rows of the table of records, so many at a time, out of rows of `field_rows`.
 
@@ -53,7 +54,7 @@ def record_tables(
     exchanges, of, client_id = _restored(rows)
     before = np.zeros(len(of), np.int64)
     try:
-        for chunk in read_records(scan_fields(exchanges, of)):
+        for chunk in read_records(scan_fields(exchanges, of), limit=limits.decompressed_bytes):
             table = record_table(exchanges, of, chunk, before, client_id, issues, origins, secret_names)
             if table is not None:
                 yield table

@@ -10,6 +10,12 @@ KERNEL_DROPS = "kernel_drops"
 CAPTURE_NOT_WRITTEN = "capture_not_written"
 
 
+LIMITED = frozenset(
+    {"too_many_connections", "too_many_bytes", "too_many_waiting", "body_too_large", "compression_bomb"}
+)
+"""Kinds that tell that one of `decoders.limits.Limits` was reached."""
+
+
 @dataclass(frozen=True, slots=True)
 class IssueKind:
     """What a kind of issue says, to a person who reads the results."""
@@ -81,6 +87,13 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "the first copy was taken; the receiver may have taken another",
     ),
     "tcp_one_way": IssueKind("only one side's packets were captured", "requests or responses are missing"),
+    "too_many_connections": IssueKind(
+        "more connections at once than are followed", "what came of those that were ended is a connection of its own"
+    ),
+    "too_many_bytes": IssueKind(
+        "bytes that wait, for lost ones, the rest of a message or its answer, are more than are held",
+        "there are gaps, or bodies are read in part",
+    ),
     # Frames and exchanges
     "implausible_size": IssueKind("a frame claims a size that cannot be", "the frame is missing"),
     "frame_sync_lost": IssueKind(
@@ -133,6 +146,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "too_many_rows": IssueKind(
         "a table has more rows than rules of incidents look at", "incidents that only the others show are missing"
     ),
+    # What is followed live
+    "too_many_groups": IssueKind("more groups than are followed", "of those that come back the time before is missing"),
+    "too_many_names": IssueKind("more names than are counted apart", "the others are counted together"),
     # This program
     INTERNAL_ERROR: IssueKind(
         "kafkascope has a fault that this message (or group, or answer) met; please report it, with its detail",

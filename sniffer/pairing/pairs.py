@@ -20,7 +20,6 @@ from kafkascope.sniffer.pairing.state import (
     KIND_KAFKA,
     KIND_SASL,
     MOST_WAITING,
-    MOST_WAITING_BYTES,
     NO_HEADER,
     NODE_ACKED,
     NODE_ACKED_AT,
@@ -51,6 +50,8 @@ from kafkascope.sniffer.pairing.state import (
     SASL,
     TAKEN,
     TOO_MANY,
+    TOO_MANY_BYTES,
+    WAITING_LIMIT,
     Integer,
     State,
     behind,
@@ -115,12 +116,15 @@ def take_frame(state: State, slot: Integer, side: Integer, captured: Integer, si
 def _limit(state: State, slot: Integer, side: Integer, which: Integer) -> None:
     """Give up the oldest frames of a list with too many of them, or of bytes; one alone waits whatever its size."""
     connection = state.connections[slot]
-    while connection[which + COUNT] > MOST_WAITING or (
-        connection[which + COUNT] > 1 and connection[which + HELD_BYTES] > MOST_WAITING_BYTES
-    ):
+    while True:
+        if connection[which + COUNT] > MOST_WAITING:
+            kind, most = TOO_MANY, np.int64(MOST_WAITING)
+        elif connection[which + COUNT] > 1 and connection[which + HELD_BYTES] > state.at[WAITING_LIMIT]:
+            kind, most = TOO_MANY_BYTES, state.at[WAITING_LIMIT]
+        else:
+            break
         give_up(state, slot, which, 0, connection[which + HEAD])
-        last = state.streams[2 * slot + side, frames.STREAM_LAST]
-        write_event(state, slot, side, TOO_MANY, 0, connection[which + COUNT], last)
+        write_event(state, slot, side, kind, 0, most, state.streams[2 * slot + side, frames.STREAM_LAST])
 
 
 @borrowing

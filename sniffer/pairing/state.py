@@ -74,7 +74,8 @@ EVENT_SLOT, EVENT_DIRECTION, EVENT_KIND, EVENT_OFFSET, EVENT_VALUE, EVENT_NUMBER
     BAD_HEADER,
     SKIPPED_TO_END,
     TLS_ALERT,
-) = range(10)
+    TOO_MANY_BYTES,
+) = range(11)
 TAKEN = -1  # in place of an event's kind: the frame is a request or response
 
 # Where the kernel is, and what it asks.
@@ -97,8 +98,9 @@ TAKEN = -1  # in place of an event's kind: the frame is a request or response
     ASK_NODE,
     ANSWER,
     SIZE_LIMIT,  # bytes of the largest frame that is believed
+    WAITING_LIMIT,  # bytes of a list of a connection, if it has more than one node
     AT_COLUMNS,
-) = range(19)
+) = range(20)
 NO_ANSWER, YES, NO, LOOKED = range(4)  # LOOKED: to ASK_START, the modes say what came of it
 DONE, ASK_START, ASK_REQUEST, ASK_RESPONSE, ASK_CHAIN, NEED_ROOM = range(6)
 NOT_HERE, MORE_NEEDED = -3, -2  # of a candidate for a frame: it cannot be one; only more bytes can tell
@@ -107,7 +109,6 @@ OUTCOME_ANSWERED, OUTCOME_ONE_WAY, OUTCOME_UNANSWERED, OUTCOME_ORPHAN = map(int,
 KIND_KAFKA, KIND_SASL = map(int, Kind)
 
 MOST_WAITING = 1000
-MOST_WAITING_BYTES = 64 << 20
 ROOM = 4 * MOST_WAITING + 200  # exchanges that one row can complete at most, so much is free before it is looked at
 ROOM_NODES = 8  # the same for nodes
 CLIENT_ID_KEPT = 64

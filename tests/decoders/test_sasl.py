@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkascope.decoders import to_json
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.sasl import REDACTED, SCRAM, SHOWN_ERRORS, decode_token, shown_error
 
 # RFC 7677, section 3: the example of SCRAM-SHA-256.
@@ -138,7 +139,7 @@ def bearer(claims: bytes) -> bytes:
     return b"n,,\x01auth=Bearer head." + base64.urlsafe_b64encode(claims).rstrip(b"=") + b".signature\x01\x01"
 
 
-DEEP = "[JSON nested more than 16 levels deep, it is not read]"
+DEEP = "[JSON nested more than 16 levels deep, it is not read (--limit nesting=16)]"
 ODD_JSON = {
     r'{"sub":"\ud800"}': {"sub": r"\ud800"},
     r'{"sub":"\ud83d\ude00"}': {"sub": "\U0001f600"},
@@ -157,6 +158,13 @@ ODD_JSON = {
     '{"sub":1': None,
     "": None,
 }
+
+
+def test_how_deep_json_may_be_is_a_limit() -> None:
+    token = bearer(b'{"sub":[1]}')
+    assert decode_token("OAUTHBEARER", token, from_client=True, limits=Limits(nesting=2))["claims"] == {"sub": [1]}
+    refused = decode_token("OAUTHBEARER", token, from_client=True, limits=Limits(nesting=1))["claims"]
+    assert refused.endswith("(--limit nesting=1)]")
 
 
 @pytest.mark.parametrize("text", ODD_JSON, ids=lambda text: text[:20])

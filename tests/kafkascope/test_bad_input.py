@@ -14,7 +14,7 @@ import zstandard
 
 import kafkascope
 from kafkascope.decoders.apis import HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
-from kafkascope.decoders.tape import MOST_ELEMENTS
+from kafkascope.decoders.limits import DEFAULT
 from kafkascope.engine import Engine, Tables
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.sources import SourceError
@@ -149,12 +149,12 @@ def test_a_bomb_is_an_issue_and_no_outage(name: str) -> None:
 
 def test_a_body_of_very_many_empty_topics_is_read_in_part() -> None:
     head = b"\0\1g" + number(4, 0) + b"\0\1m" + number(8, -1)
-    topics = MOST_ELEMENTS + 100_000
+    topics = DEFAULT.elements + 100_000
     asked = request(2, OFFSET_COMMIT, 2, head + number(4, topics) + bytes(6) * topics)
     (row,), issues = told_of(asked, response(2, number(4, 0)))
     assert (row["outcome"], row["decoded"], row["group_id"]) == ("answered", "header", "g")
     assert (row["request"], row["response"]) == (None, '{"topics": []}')
-    assert row["issue"].startswith(f"request: too large: its first {3 * MOST_ELEMENTS + 5:,} values are read")
+    assert row["issue"].startswith(f"request: too large: its first {3 * DEFAULT.elements + 5:,} values are read")
     assert [(issue["kind"], issue["count"]) for issue in issues] == [("body_too_large", 1)]
 
 

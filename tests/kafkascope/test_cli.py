@@ -199,6 +199,7 @@ def test_the_tree_shows_every_field(command: Command) -> None:
         (["sniff", "-r", JOINS, "-i", "lo"], 2, "--iface"),
         (["sniff", "-r", JOINS, "--fields", "nonsense"], 2, "there is no column 'nonsense'"),
         (["sniff", "-r", JOINS, "--port", "99999"], 2, "no port"),
+        (["sniff", "-r", JOINS, "--limit", "conections=3"], 2, "is connections"),
         (["sniff", "-r", __file__], 1, "this is text, not a capture"),
         (["kafkascope", "decode", "--api", "Nonsense", "--version", "1", "-"], 2, "no API is called 'Nonsense'"),
         (["kafkascope", "decode", "--api", "Fetch", "--version", "99", "-"], 2, "has versions"),
@@ -460,3 +461,14 @@ def test_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in errors
+
+
+def test_limits_are_listed_and_told_when_they_are_reached(command: Command) -> None:
+    listed = command("kafkascope", "analyze", "--limit", "help")
+    assert (listed.returncode, "held_bytes=512MiB\n" in listed.stdout) == (0, True)
+    codecs = str(PCAPS / "clients_codecs" / "capture.pcap")
+    low = ("connections=3", "held_bytes=65536", "elements=5", "decompressed_bytes=100")
+    found = command("sniff", "-r", codecs, "--json", "--records", *(f"--limit={one}" for one in low))
+    assert found.returncode == 0
+    for setting in low:
+        assert f"(--limit {setting})" in found.stderr

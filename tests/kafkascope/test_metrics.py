@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import kafkascope
 from kafkascope import incident_watch, lags
-from kafkascope import metrics as module
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.losses import Loss
 from kafkascope.metrics import ALL, BUCKETS_S, COUNTERS, LAG, Metrics, Place, served, with_needed
@@ -34,11 +34,16 @@ Told = dict[str, dict[tuple[str, ...], float]]
 
 
 def counted(path: Path) -> Metrics:
-    metrics = Metrics()
+    return counted_with(path, DEFAULT)[0]
+
+
+def counted_with(path: Path, limits: Limits) -> tuple[Metrics, list[str]]:
+    """What is counted, and what is remarked at the end."""
+    metrics = Metrics(limits=limits)
     with Reading([str(path)], with_needed(LEAST), watcher=metrics, progress_bar=False) as reading:
         for _ in reading.batches():
             pass
-    return metrics
+        return metrics, list(reading.remarks())
 
 
 def told(text: str) -> Told:
@@ -120,9 +125,10 @@ def test_beside_what_is_shown_it_is_counted_while_it_goes_on_and_told_at_the_end
 
 
 def test_label_sets_are_bounded_and_positions_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_LABEL_SETS", 3)
     monkeypatch.setattr(lags, "MOST_POSITIONS", 0)
-    found = told(text_of(counted(LAGGING)))
+    metrics, remarks = counted_with(LAGGING, Limits(label_sets=3))
+    found = told(text_of(metrics))
+    assert any("(--limit label_sets=3)" in remark for remark in remarks)
     whole = kafkascope.read(LAGGING).exchanges
     assert len(found["kafkascope_exchanges_total"]) == 4
     assert found["kafkascope_exchanges_total"][(OTHERS,) * 3] > 0

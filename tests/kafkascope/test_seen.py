@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.seen import Seen
 from tests.kafkascope.test_incident_watch import DOWN
@@ -50,6 +51,13 @@ def test_that_there_was_no_incident_is_said() -> None:
 
 def test_of_nothing_nothing_more_is_said() -> None:
     assert list(Seen().lines()) == ["0 exchanges"]
+
+
+def test_no_more_groups_are_counted_than_the_limit_says() -> None:
+    seen = Seen(Limits(groups=1))
+    for group in "ab":
+        seen.observe(table(("Heartbeat", 0, None, group)))
+    assert list(seen.lines())[1:] == ["1 group or more (--limit groups=1): a"]
 
 
 def test_many_names_are_counted_not_listed() -> None:

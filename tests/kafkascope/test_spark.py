@@ -470,6 +470,18 @@ def test_a_port_is_taken_for_kafkas_because_the_user_says_so(spark: Any, tmp_pat
     assert plain(pq.read_table(out / "tables" / "exchanges").to_pylist()) == expected
 
 
+def test_limits_hold_in_tasks_as_in_this_process(spark: Any) -> None:
+    codecs = str(PCAPS / "clients_codecs" / "capture.pcap")
+    limits = {"elements": 5, "decompressed_bytes": 100, "frame_bytes": 3000}
+
+    def told(cap: Any) -> set[str]:
+        return {row["detail"] for row in cap.arrow("issues").to_pylist() if "--limit" in row["detail"]}
+
+    here = told(kafkascope.read(codecs, limits=limits, answers=False))
+    assert {name for name in limits for detail in here if f"(--limit {name}={limits[name]})" in detail} == {*limits}
+    assert told(kafkascope.read(codecs, limits=limits, answers=False, spark=spark)) == here
+
+
 def test_progress_counts_tasks(spark: Any, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     kafkascope.spark.analyze(

@@ -5,22 +5,25 @@ import logging
 import numpy as np
 import pytest
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.sniffer.columns import NO_TIME, Exchanges, Kind, Outcome, Runs
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue
-from kafkascope.sniffer.pairing.state import MOST_WAITING, MOST_WAITING_BYTES
+from kafkascope.sniffer.pairing.state import MOST_WAITING
 from tests.decoders.written_messages import framed, request, response
 from tests.sniffer.written_runs import Run, runs
 from tests.steps import steps
 
+LOW = Limits(waiting_bytes=1 << 16, frame_bytes=1 << 20)
+
 
 def talk(
-    *parts: tuple[int, bytes | int], limit: int = 1 << 20, opened: bool = True
+    *parts: tuple[int, bytes | int], limits: Limits = DEFAULT, opened: bool = True
 ) -> tuple[list[tuple[int, int]], list[Issue], Exchanges]:
     """Packets of (direction, bytes or length of a gap), one batch each, then all of them as one: both must be equal."""
     found = []
     for size in (1, len(parts)):
-        conversations = Conversations(lambda ids: {one: Start(opened) for one in ids}, limit)
+        conversations = Conversations(lambda ids: {one: Start(opened) for one in ids}, limits)
         offsets = [0, 0]
         rows = []
         for number, (direction, part) in enumerate(parts, 1):
@@ -74,12 +77,12 @@ def test_the_oldest_of_too_many_requests_is_given_up() -> None:
 
 
 def test_the_oldest_of_too_many_bytes_is_given_up_but_never_the_only_request() -> None:
-    half = bytes(MOST_WAITING_BYTES // 2)
+    half = bytes(LOW.waiting_bytes // 2)
     only = request(1, content=half + half)
-    outcome, issues, _ = talk((0, only), (1, response(1)), limit=2 * MOST_WAITING_BYTES)
+    outcome, issues, _ = talk((0, only), (1, response(1)), limits=LOW)
     assert (outcome, issues) == ([(1, Outcome.ANSWERED)], [])
     two = request(1, content=half) + request(2, content=half)
-    outcome, issues, _ = talk((0, two), (1, response(2)), limit=2 * MOST_WAITING_BYTES)
+    outcome, issues, _ = talk((0, two), (1, response(2)), limits=LOW)
     assert outcome == [(1, Outcome.UNANSWERED), (2, Outcome.ANSWERED)]
     assert [issue.kind for issue in issues] == ["too_many_waiting"]
 

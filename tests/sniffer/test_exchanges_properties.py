@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.sniffer.columns import Exchanges
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.pairing import state as pairing
@@ -88,7 +89,7 @@ class Watched(Conversations):
     """Keeps all events, of which issues tell the first of a kind and how many there were."""
 
     def __init__(self, opened: bool) -> None:
-        super().__init__(lambda ids: {one: Start(opened) for one in ids}, 1 << 20)
+        super().__init__(lambda ids: {one: Start(opened) for one in ids}, Limits(frame_bytes=1 << 20))
         self.events: list[list[int]] = []
 
     def _report(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kafkascope.decoders.limits import DEFAULT
 from kafkascope.sniffer import reassembly
 from kafkascope.sniffer.columns import NO_TIME, Segments
 from kafkascope.sniffer.link import dissect
@@ -432,7 +433,7 @@ def test_pending_data_is_bounded() -> None:
     conversation = opened()
     conversation.send(0, b"lost")
     size = 1 << 18
-    for _ in range(reassembly.MOST_BYTES // size + 2):
+    for _ in range(DEFAULT.stream_bytes // size + 2):
         conversation.send(0, bytes(size), later=1000)
         conversation.packets.append(Packet(BROKER, CLIENT, 5001, ack=1001, at=conversation.at))
     del conversation.packets[3]

@@ -533,7 +533,7 @@ function groupPanel(g, since, until, generation) {
   };
   const parts = [title];
   if (shown < G.groups.rebalances[g]) {
-    parts.push(el("p", { class: "quiet" }, `The first ${integer(shown)} of ${plural(G.groups.rebalances[g], "rebalance")} are shown.`));
+    parts.push(el("p", { class: "quiet" }, `The first ${integer(shown)} of ${plural(G.groups.rebalances[g], "rebalance")} are shown; --limit page_rows=NUMBER is for more.`));
   }
   rows.append(longTable(["started", UNIT[G.groups.protocol[g]] || "epoch", "cause", "who", "certainty", ["took", "number"], ["nobody owned", "number"], ["members", "number"]], shown, row, 12, { class: "rebalances" }));
   parts.push(timeline.node, detail, el("h4", null, "Rebalances"), rows);

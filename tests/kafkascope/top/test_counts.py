@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kafkascope
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.losses import Loss
 from kafkascope.reading import Listening, Reading
@@ -40,10 +41,15 @@ STORM = PCAPS / "rebalance-storm" / "capture.pcap"
 
 
 def counted(path: Path) -> Counts:
-    counts = Counts()
+    return counted_with(path, DEFAULT)[0]
+
+
+def counted_with(path: Path, limits: Limits) -> tuple[Counts, list[str]]:
+    """What is counted, and what is remarked at the end."""
+    counts = Counts(limits)
     with Reading([str(path)], OPTIONS, progress_bar=False) as reading:
         follow(reading, counts)
-    return counts
+        return counts, list(reading.remarks())
 
 
 def rows_of(counts: Counts, kind: str) -> dict[str, Row]:
@@ -139,10 +145,10 @@ def test_rebalances_are_counted_and_kept() -> None:
 
 
 def test_rows_are_bounded_and_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 2)
-    monkeypatch.setattr(module, "MOST_ERRORS", 1)
+    monkeypatch.setattr(module, "ERRORS_PER_ROW", 0)
     monkeypatch.setattr(module, "MOST_CELLS", 0)
-    counts, cap = counted(STORM), kafkascope.read(STORM)
+    (counts, remarks), cap = counted_with(STORM, Limits(rows=2)), kafkascope.read(STORM)
+    assert any("(--limit rows=2)" in remark for remark in remarks)
     for kind in (BROKERS, CLIENTS, APIS):
         rows = counts.rows(kind)
         assert len(rows) <= 3
@@ -153,9 +159,8 @@ def test_rows_are_bounded_and_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows_of(counts, APIS)[OTHERS].in_all.exchanges > 0
 
 
-def test_rows_that_are_silent_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 1)
-    counts = counted(LAGGING)
+def test_rows_that_are_silent_make_room() -> None:
+    counts, _ = counted_with(LAGGING, Limits(rows=1))
     (before, *_) = (row.name for row in counts.rows(CLIENTS) if row.name != OTHERS)
     in_all = sum(row.in_all.exchanges for row in counts.rows(CLIENTS))
     (silent,) = counts.rows(CLIENTS, now=counts.now + 120 * SECOND_NS)

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset as ds
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.reports.answers import incident_timelines
 from kafkascope.reports.answers.answers import Answers, answers
 from kafkascope.reports.answers.latency import latency
@@ -82,6 +83,15 @@ def test_issues_are_summed_by_kind_and_explained(found: Answers) -> None:
     assert [(one.kind, one.count) for one in found.issues] == [("kernel_drops", 17), ("tcp_gap", 3)]
     assert found.issues[1].packet == 99
     assert found.issues[1].weakens
+
+
+def test_no_more_rebalances_are_on_the_page_than_its_limit(found: Answers) -> None:
+    few = answers(everything(), SUMMARY, Limits(page_rows=2))
+    assert found.groups is not None
+    assert few.groups is not None
+    assert sum(len(group.rebalances) for group in found.groups.shown) > 2
+    assert sum(len(group.rebalances) for group in few.groups.shown) == 2
+    assert few.groups.rebalances == found.groups.rebalances
 
 
 def test_every_answer_may_be_absent() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.reports.groups import live
 from kafkascope.reports.groups.history import GroupHistory, GroupLog
 from kafkascope.reports.groups.live import LiveGroups
@@ -303,6 +304,16 @@ def test_groups_are_forgotten_until_a_quarter_is_free(monkeypatch: pytest.Monkey
     for name in "abcdefghi":
         groups.feed(rows(two().messages[:1], name), TOPICS)
     assert "".join(groups._groups) == "defghi"
+
+
+def test_groups_beyond_the_limit_are_forgotten_and_told() -> None:
+    groups = LiveGroups(clock=lambda: 0.0, limits=Limits(groups=5))
+    for name in "abcdefghia":
+        groups.feed(rows(two().messages[:1], name), TOPICS)
+        assert len(groups._groups) <= 5
+    assert "".join(groups._groups) == "fghia"
+    (issue,) = groups.take_issues()
+    assert (issue.kind, issue.count, "(--limit groups=5)" in issue.detail) == ("too_many_groups", 5, True)
 
 
 def test_where_all_groups_have_too_much_what_is_repeated_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkascope.decoders import apis
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.record_columns import read_records
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.rows.bodies import BodyDecoder
@@ -457,7 +458,7 @@ def test_a_frame_cut_by_a_gap_shows_what_is_there() -> None:
     table = tables_of(exchanges(cut))["exchanges"]
     assert rows(table, "decoded", "group_id", "error") == [("header", "group", "REBALANCE_IN_PROGRESS")]
     held, size = table.column("request_bytes")[0].as_py() - 4, table.column("request_bytes")[0].as_py()
-    assert table.column("issue")[0].as_py() == f"request: the capture holds {held} of its {size} bytes"
+    assert table.column("issue")[0].as_py() == f"request: only {held} of its {size} bytes are there"
     assert json.loads(table.column("request")[0].as_py())["groupId"] == "group"
 
 
@@ -674,9 +675,8 @@ def commit_of(topics: int) -> Written:
     return Written(apis.OFFSET_COMMIT, 2, {"groupId": "g", "topics": [{"name": "t", "partitions": [{}]}] * topics})
 
 
-def test_of_a_body_with_more_values_than_are_kept_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.reports.rows.bodies.MOST_ELEMENTS", 30)
-    builder = TableBuilder(ALL | {"told_offsets"})
+def test_of_a_body_with_more_values_than_are_kept_the_first_are_read() -> None:
+    builder = TableBuilder(ALL | {"told_offsets"}, limits=Limits(elements=30))
     tables = observe(builder, exchanges(commit_of(2), commit_of(1000), commit_of(3)))
     assert tables["exchanges"].column("decoded").to_pylist() == ["full", "header", "full"]
     assert [text is None for text in tables["exchanges"].column("request").to_pylist()] == [False, True, False]
@@ -685,6 +685,7 @@ def test_of_a_body_with_more_values_than_are_kept_the_first_are_read(monkeypatch
     (issue,) = builder.issues
     assert (issue.kind, issue.count, issue.packet) == ("body_too_large", 1, 3)
     assert "its first " in tables["exchanges"].column("issue").to_pylist()[1]
+    assert "(--limit elements=30)" in issue.detail
 
 
 def test_damaged_bodies_with_very_many_values_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -693,7 +694,7 @@ def test_damaged_bodies_with_very_many_values_are_not_read_again(monkeypatch: py
     monkeypatch.setattr("kafkascope.reports.rows.damage.EXPLAINED_ROWS", 100)
     monkeypatch.setattr("kafkascope.reports.rows.damage.decode_request", None)
     row = tables_of(cut)["exchanges"].to_pylist()[0]
-    assert (row["request"], row["decoded"], row["issue"][:26]) == (None, "header", "request: the capture holds")
+    assert (row["request"], row["decoded"], row["issue"][-15:]) == (None, "header", "bytes are there")
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 30, 100])
