@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 INSTEAD = {
-    "-A": "-V shows messages whole, --records what they carry",
+    "-A": "-V shows messages whole, -x with their bytes, --records what they carry",
     "-B": "--buffer MB says how much may wait",
     "-E": "--fields A,B,C writes columns with tabs between; --json is for everything else",
     "-F": "-f FILTER chooses packets of an interface, -Y EXPR exchanges",
@@ -16,7 +16,7 @@ INSTEAD = {
     "-R": "-Y EXPR chooses exchanges",
     "-S": "Kafka's own numbers are in -v",
     "-T": "--json writes one object a line, --fields A,B,C columns, -V trees",
-    "-X": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
+    "-X": "-x shows messages whole with their bytes, --records what they carry",
     "-Z": "--user NAME gives rights up when the interface is open",
     "-a": "--duration 30s ends listening, -c N too; -C MB and -G TIME begin new files, and -W N keeps so many",
     "-b": "-C MB and -G TIME begin new files, and -W N keeps so many",
@@ -27,7 +27,6 @@ INSTEAD = {
     "-q": "a line an exchange is the least; -w FILE with --stats 1m tells less",
     "-t": "--json and --fields requested have whole times, which are UTC",
     "-u": "--json and --fields requested have whole times, which are UTC",
-    "-x": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
     "-y": "the interface's own link type is taken",
     "-z": "--stats BY,10s counts by api, client, topic, group, broker or connection; `kafkascope analyze` has it all",
 }

@@ -26,7 +26,7 @@ def runs(seed: int, count: int) -> bytes:
 
 
 @pytest.mark.parametrize(("codec", "before"), KINDS)
-@pytest.mark.parametrize("count", [1, 5, 60])
+@pytest.mark.parametrize("count", [1, 5, pytest.param(60, marks=pytest.mark.deep)])
 def test_every_size_from_some_on_can_be_had(codec: int, before: bytes, count: int) -> None:
     clear = runs(count, count)
     made = {size: compress_to(codec, clear, size, before) for size in range(2 * len(clear) + 200)}

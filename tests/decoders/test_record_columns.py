@@ -390,7 +390,7 @@ def test_records_that_are_out_of_all_proportion_to_their_bytes_are_cut_short() -
 
 
 @pytest.mark.no_cover  # the same ways, many times
-@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+@pytest.mark.parametrize("codec", [pytest.param(GZIP, marks=pytest.mark.deep), ZSTD])
 def test_records_as_clients_write_them_are_in_proportion(codec: int) -> None:
     same = b"".join(record(offset=offset) for offset in range(300_000))
     assert statuses(batch(same, 300_000, codec=codec)) == ["ok"]

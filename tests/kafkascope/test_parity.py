@@ -42,7 +42,9 @@ def cuts(file: str) -> list[tuple[int, int]]:
     return [(size, into) for size in sizes for into in (1, 7)]
 
 
-@pytest.mark.parametrize("number", range(GROUPS))
+@pytest.mark.parametrize(
+    "number", [0, 1, 2, 3, *(pytest.param(one, marks=pytest.mark.deep) for one in range(4, GROUPS))]
+)
 def test_spark_gives_the_tables_of_one_process(
     number: int, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

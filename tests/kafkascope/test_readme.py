@@ -60,6 +60,7 @@ def test_the_readme_shows_what_the_commands_print(
         README.write_text(text)
 
 
+@pytest.mark.deep  # test_truth.py holds each recording to its truth
 @pytest.mark.parametrize("name", TABLES)
 def test_the_readme_shows_how_right_the_answers_are(pytestconfig: pytest.Config, name: str) -> None:
     place = re.compile(rf"(?<=<!-- {name} -->\n)(?:.*\n)*?(?=<!-- /{name} -->)")

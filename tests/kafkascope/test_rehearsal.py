@@ -31,13 +31,15 @@ CAPTURES = (
 DISPLAYS = (
     "Display()",
     "Display(style=JSON, records=True)",
-    "Display(style=JSON, records=True, payload=False)",
     "Display(style=TREE, records=True)",
-    "Display(style=FIELDS, fields=('requested', 'response', 'latency_ms'))",
     "Display(groups=True)",
-    "Display(groups=True, style=JSON)",
     "Display(incidents=True)",
     "Display(stats_s=1)",
+)
+OTHER_DISPLAYS = (
+    "Display(style=JSON, records=True, payload=False)",
+    "Display(style=FIELDS, fields=('requested', 'response', 'latency_ms'))",
+    "Display(groups=True, style=JSON)",
     "Display(stats_s=1, style=JSON)",
 )
 
@@ -110,7 +112,7 @@ def rehearsed_and_shown(display: str) -> tuple[Kernels, Kernels]:
     return rehearsed, shown
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
+@pytest.mark.parametrize("display", [*DISPLAYS, *(pytest.param(one, marks=pytest.mark.deep) for one in OTHER_DISPLAYS)])
 def test_nothing_is_compiled_or_loaded_after_it(display: str) -> None:
     rehearsed, shown = rehearsed_and_shown(display)
     assert {name: shown[name] for name in shown if not name.startswith(OF_FILES)} == rehearsed

@@ -176,9 +176,7 @@ MORE = ("--secret-name", "^my[.]code$")
 STYLES = [
     [],
     ["-v"],
-    ["-V"],
     ["--json"],
-    ["--records"],
     ["-x", "--records"],
     ["--json", "--records"],
     ["--fields", "api,client_id,request,response,issue"],

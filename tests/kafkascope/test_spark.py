@@ -425,10 +425,10 @@ def test_parcels_are_in_files_for_as_long_as_tasks_of_this_machine_need_them(
 ) -> None:
     read_all, seen = tasks.read_all, tmp_path / "seen"
 
-    def watched(*arguments: Any) -> Iterator[Any]:
-        yield from read_all(*arguments)
-        seen.write_text(arguments[-1])
-        assert sum(file.stat().st_size for file in Path(arguments[-1]).iterdir()) > os.path.getsize(CAPTURE) / 2
+    def watched(splits: Any, issues: Any, partitions: int, directory: str, window: Any) -> Iterator[Any]:
+        yield from read_all(splits, issues, partitions, directory, window)
+        seen.write_text(directory)
+        assert sum(file.stat().st_size for file in Path(directory).iterdir()) > os.path.getsize(CAPTURE) / 2
 
     monkeypatch.setattr(tasks, "read_all", watched)
     kafkascope.spark.analyze([str(CAPTURE)], str(tmp_path / "out"), spark=spark, partitions=3)

@@ -77,7 +77,8 @@ def test_rows_keep_the_numbers_of_the_whole_capture() -> None:
     part = kafkascope.read(SILENT, answers=False, packets=(600, 900))
     assert part.exchanges.request_packet.dropna().between(600, 900).all()
     assert (part.summary["packets"], part.summary["window"]["left_out"]) == (301, whole.summary["packets"] - 301)
-    assert "301 packets (packets 600-900), " in repr(part)
+    assert "capture.pcap (packets 600-900) · " in repr(part)
+    assert " · 301 packets · " in repr(part)
     both = part.exchanges.merge(whole.exchanges, on=["request_packet", "response_packet", "api", "latency_ms"])
     assert len(both) == 50
 

@@ -21,6 +21,7 @@ def segments() -> list[Segments]:
     return damage.segments_of([PCAPS / "eager-three-joins" / "capture.pcap"])
 
 
+@pytest.mark.deep
 def test_certainties_hold_where_recordings_are_damaged() -> None:
     total = Claims()
     for story in STORIES:

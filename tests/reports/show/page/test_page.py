@@ -352,9 +352,8 @@ def test_a_page_of_empty_tables_says_so(opened: Opened, tmp_path: Path) -> None:
     expect(view.locator("#findings")).not_to_contain_text("No problem")
 
 
-@pytest.mark.parametrize(
-    ("groups", "rebalances", "members"), [pytest.param(1_000, 10, 6, marks=pytest.mark.deep), (1, 10_000, 8)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("groups", "rebalances", "members"), [(1_000, 10, 6), (1, 10_000, 8)])
 def test_a_large_capture_gives_a_page_that_opens(
     opened: Opened,
     tmp_path: Path,
