@@ -467,6 +467,13 @@ def read(
         from kafkascope.spark import read as read_on_spark
 
         return read_on_spark(paths, spark=spark, options=options)
+    return read_here(paths, options, spool_bytes)[0]
+
+
+def read_here(
+    paths: Sequence[str], options: EngineOptions, spool_bytes: int | None = None
+) -> tuple[SpooledCapture, Reading]:
+    """Read captures in this process, as `read` does; the reading knows the files that they were."""
     reading = Reading(paths, options)
     spool, summary = Spool(spool_bytes), Summary()
     with reading:
@@ -488,4 +495,5 @@ def read(
         find_packet, paths=[*contents], joined=reading.joined, expected=contents, pseudonyms=options.pseudonyms
     )
     source = ", ".join(paths)
-    return SpooledCapture(spool, reading.topic_names, summary, options, source, None if reading.is_stream else again)
+    find = None if reading.is_stream else again
+    return SpooledCapture(spool, reading.topic_names, summary, options, source, find), reading

@@ -813,6 +813,46 @@ def scrub(
 
 
 @app.command()
+def annotate(
+    captures: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE|DIR|GLOB... [OUT]", help="Capture files; without -o the last is what is written."),
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng), if it is there too."),
+    ] = None,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
+) -> None:
+    """Write captures anew, with what was found out beside the packets, for Wireshark to show: all packets as they are.
+
+    Where an incident, a rebalance or an error begins or ends, and where the evidence is, the packet has a comment; a
+    moment without a packet, as a timeout of the broker's, is at the next one. Hosts are named after the brokers and
+    clients on them (Wireshark: View, Name Resolution; tshark: -N nN). Comments and secrets of TLS of the captures are
+    kept. Of what is secret nothing is said.
+
+    Examples:
+
+    - `kafkascope annotate capture.pcap annotated.pcapng`
+    - `tshark -r annotated.pcapng -Y frame.comment -T fields -e frame.number -e frame.comment`
+    """
+    from kafkascope import annotating
+    from kafkascope.engine import EngineOptions
+    from kafkascope.sniffer.session import SessionOptions
+
+    if out is None:
+        *captures, out = captures
+        if not captures:
+            raise typer.BadParameter(f"{out} is read, but where to write? Give another name behind it")
+        if os.path.exists(out):
+            raise typer.BadParameter(f"{out} is there already; -o {out} replaces it")
+    session = SessionOptions(ports=_ports(port), decode_as=_ports(decode_as), key_logs=tuple(tls_keylog or ()))
+    raise typer.Exit(annotating.run(captures, out, EngineOptions(session=session), remark))
+
+
+@app.command()
 def warm() -> None:
     """Do at once what would make the first runs after installation slow, once for this user and machine.
 
