@@ -1,4 +1,4 @@
-"""``kafkascope annotate``: a capture once more, with what was found out beside its packets.
+"""``kafkascope annotate``, ``sniff -r -w``: a capture once more, or what matches, with what was found out beside it.
 
 The files are read twice: first they are understood, then their packets are written with comments.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from pyarrow import dataset as ds
@@ -17,6 +17,8 @@ from kafkascope.ahead import ahead
 from kafkascope.capture import Capture, read_here
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
+from kafkascope.filters.expressions import Expression
+from kafkascope.matching import CARRIED, Matching
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.signs import Signs
@@ -37,41 +39,61 @@ class Annotated:
     """What became of a capture."""
 
     packets: int = 0
+    of: int = 0  # packets that were read
     comments: int = 0
     hosts: int = 0
     remarks: tuple[str, ...] = ()  # what people should know of it
     is_partial: bool = False  # whether a file could not be read
 
 
-def annotate(paths: Sequence[str], out: str, options: EngineOptions) -> Annotated:
-    """Write the packets of captures to a pcapng file, with comments and names of hosts.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which packets are to be written, and to which files."""
+
+    command: str = "annotate"  # that is told to do so
+    exchanges: Expression | None = None  # None: all packets
+    alone: bool = False  # without the rest of the exchanges' connections
+    rotation: Rotation = field(default_factory=Rotation)
+
+
+def annotate(paths: Sequence[str], out: str, options: EngineOptions, wanted: Wanted = Wanted()) -> Annotated:
+    """Write packets of captures to a pcapng file, or several, with comments and names of hosts.
 
     Comments and secrets of TLS in the captures are kept. Raises SourceError if nothing can be read, ValueError if it
     cannot be done for these files, and OSError.
     """
-    files = files_to_rewrite(paths, out, "annotate")
+    files = files_to_rewrite(paths, out, wanted.command)
     open_capture(files).close()  # there is something to read
     done = Annotated()
-    with closing(CaptureWriter(out, Rotation())) as writer:
+    with closing(CaptureWriter(out, wanted.rotation)) as writer:
         read, reading = read_here(files, options)
         signs = signs_of(read)
         comments, names = packet_comments(signs), host_names(signs)
         described = reading.capture.files
-        writer.begin_with(
-            names_blocks(names) + b"".join(secrets_block(one) for file in described for one in file.secrets)
-        )
-        placed = Placed(comments, described)
+        secrets = [one for file in described for one in file.secrets]
+        writer.begin_with(names_blocks(names) + b"".join(map(secrets_block, secrets)))
+        placed, matching = Placed(comments, described), _matching(read, wanted)
         contents = reading.capture.contents
         with open_capture(list(contents), expected=contents) as again, ProgressBar("write packets") as progress:
             for packets in ahead(again):
                 progress.update("write packets", again.bytes_read, again.size)
                 mine = placed.of(packets)
+                done.of += len(packets.number)
+                packets = options.window.bounds(again.first_time).cut(packets)
+                packets = packets if matching is None else matching.of(packets)
                 writer.write(packets, mine)
                 done.packets += len(packets.number)
-                done.comments += sum(map(len, mine.values()))
+                done.comments += sum(len(mine.get(number, ())) for number in packets.number.tolist())
     done.hosts, done.is_partial = len(names), reading.is_partial
     done.remarks = (*reading.remarks(), *_not_kept(described), *placed.remarks())
     return done
+
+
+def _matching(read: Capture, wanted: Wanted) -> Matching | None:
+    if wanted.exchanges is None:
+        return None
+    chosen = read.chosen(wanted.exchanges, CARRIED)
+    return Matching(chosen, read.arrow("connections"), alone=wanted.alone)
 
 
 def signs_of(read: Capture) -> Signs:
@@ -129,18 +151,19 @@ def _not_kept(files: Iterable[CaptureFile]) -> Iterator[str]:
             yield f"{file.path}: of its comments the first {NOTES:,} were kept"
 
 
-def run(captures: Sequence[str], out: str, options: EngineOptions, remark: Remark) -> int:
+def run(captures: Sequence[str], out: str, options: EngineOptions, remark: Remark, wanted: Wanted = Wanted()) -> int:
     """Annotate captures and say what became of them; returns the exit status."""
     try:
-        done = annotate(captures, out, options)
+        done = annotate(captures, out, options, wanted)
     except SourceError as error:
         remark(str(error))
         return 1
     except ValueError as error:
         remark(str(error))
         return 2
-    packets, comments, hosts = counted(done.packets, "packet"), counted(done.comments, "comment"), done.hosts
-    print(f"{safe_text(out)}: {packets}, {comments}, names of {counted(hosts, 'host')}")
+    some = f"{done.packets:,} of " if done.packets < done.of else ""
+    told = [f"{some}{counted(done.of, 'packet')}", counted(done.comments, "comment")]
+    print(f"{safe_text(out)}: {', '.join(told)}, names of {counted(done.hosts, 'host')}")
     for text in done.remarks:
         remark(text)
     return 1 if done.is_partial else 0

@@ -19,7 +19,6 @@ INSTEAD = {
     "-X": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
     "-Z": "--user NAME gives rights up when the interface is open",
     "-a": "--duration 30s ends listening, -c N too; -C MB and -G TIME begin new files, and -W N keeps so many",
-    "-b": "-C MB and -G TIME begin new files, and -W N keeps so many",
     "-d": "--decode-as PORT takes what a port carries for Kafka",
     "-e": "--fields A,B,C names columns; the link layer is not shown",
     "-o": "--tls-keylog FILE has the secrets of TLS; --help lists what else can be set",
@@ -27,7 +26,6 @@ INSTEAD = {
     "-q": "a line an exchange is the least; -w FILE with --stats 1m tells less",
     "-t": "--json and --fields requested have whole times, which are UTC",
     "-u": "--json and --fields requested have whole times, which are UTC",
-    "-x": "-V shows messages whole, --records what they carry; `kafkascope decode` reads bytes",
     "-y": "the interface's own link type is taken",
     "-z": "--stats BY,10s counts by api, client, topic, group, broker or connection; `kafkascope analyze` has it all",
 }

@@ -20,5 +20,5 @@ def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "on
     if any(os.path.exists(file) and os.path.exists(out) and os.path.samefile(file, out) for file in files):
         raise ValueError(f"{out} is one of the captures that are to be read: give another name")
     if compare_files(files) is not None:
-        raise ValueError(f"these files have the same packets, captured at several points: {what} them {apart}")
+        raise ValueError(f"these files have the same packets, captured at several points: give them to {what} {apart}")
     return files

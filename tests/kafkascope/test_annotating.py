@@ -140,7 +140,7 @@ def test_what_makes_no_sense_is_refused(command: Command, tmp_path: Path) -> Non
             str(FORMATS / "client-raw.pcap"),
             "-o",
             str(tmp_path / "out"),
-        ): "annotate them one at a time",
+        ): "give them to annotate one at a time",
     }.items():
         done = command("kafkascope", "annotate", *asked)
         assert done.returncode in (1, 2)
