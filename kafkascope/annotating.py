@@ -22,7 +22,7 @@ from kafkascope.matching import CARRIED, Matching
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.show.packet_comments import PacketComments, host_names, packet_comments
+from kafkascope.reports.show.packet_comments import MOST_AT_ONE, PacketComments, host_names, packet_comments
 from kafkascope.rewriting import files_to_rewrite
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter, names_blocks, secrets_block
@@ -127,7 +127,11 @@ class Placed:
         found: defaultdict[int, list[str]] = defaultdict(list)
         while self._place < len(self._moments) and self._moments[self._place][0] <= self._latest:
             at, text = self._moments[self._place]
-            found[int(packets.number[np.searchsorted(key, at)])].append(text)
+            mine = found[int(packets.number[np.searchsorted(key, at)])]
+            if len(mine) < MOST_AT_ONE:
+                mine.append(text)
+            else:
+                self._left_out += 1
             self._place += 1
         for number in packets.number[np.isin(packets.number, self._numbers)].tolist():
             found[number] += self._of_packets[number]

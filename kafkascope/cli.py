@@ -303,6 +303,7 @@ Examples:
 
 - `sniff --iface eth0 --incidents` : what breaks, what it costs, what to do, as soon as it is sure
 - `sniff -r capture.pcap --json --records | jq .` : everything, one object a line
+- `sniff -r capture.pcap --errors -w errors.pcapng` : connections with errors, for Wireshark, with comments
 - `sniff -r capture.pcap --fields requested,api,client_id,latency_ms` : chosen columns, tabs between
 """
 
@@ -864,7 +865,9 @@ def annotate(
     ],
     out: Annotated[
         str | None,
-        typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng), if it is there too."),
+        typer.Option(
+            "-o", "--out", metavar="OUT", help="The capture to write (pcapng); one that is there is replaced."
+        ),
     ] = None,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,

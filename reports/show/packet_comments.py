@@ -23,7 +23,7 @@ from kafkascope.reports.incidents.signs import Row, Signs, without_port
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 MOST_COMMENTED = 100_000  # packets, and moments
-MOST_AT_ONE = 20  # comments of one packet
+MOST_AT_ONE = 20  # comments of one packet; as many again are of moments
 LONGEST_HOST_NAME = 63  # characters; Wireshark shows no more
 NAMES_OF_A_HOST = 3
 

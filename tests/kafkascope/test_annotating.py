@@ -6,11 +6,14 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kafkascope
-from kafkascope.annotating import annotate
+from kafkascope.annotating import Placed, annotate
 from kafkascope.engine import EngineOptions
+from kafkascope.reports.show.packet_comments import PacketComments
+from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.sources.files import open_capture
 from tests.kafkascope.conftest import Command
 from tests.needs import needs
@@ -110,6 +113,23 @@ def test_comments_of_the_capture_are_kept_and_ours_come_once(tmp_path: Path) -> 
     assert (5, "lab comment on frame 5") in notes(first)
     annotate([str(first)], str(second), EngineOptions())
     assert second.read_bytes() == first.read_bytes()
+
+
+def test_moments_go_to_the_next_packet_and_none_is_lost_silently() -> None:
+    said = PacketComments(
+        of_packets={2: ["of two"]}, of_times=[(15, "a"), (20, "b"), *[(25, str(n)) for n in range(30)]]
+    )
+    said.of_times.append((99, "never"))
+    placed = Placed(said, ())
+    none = np.zeros(2, np.int32)
+    found = [
+        placed.of(
+            Packets(np.zeros(0, np.uint8), np.array(number), np.array(at), none.astype(np.int64), none, none, none)
+        )
+        for number, at in (([1, 2], [10, 20]), ([3, 4], [5, 30]))  # a clock that goes back
+    ]
+    assert found == [{2: ["a", "b", "of two"]}, {4: [str(n) for n in range(20)]}]
+    assert [line.partition(" ")[0] for line in placed.remarks()] == ["10", "1"]
 
 
 def test_what_is_not_kept_is_said(command: Command, tmp_path: Path) -> None:
