@@ -45,7 +45,7 @@ from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, EXCHANGES, ISSUES, SCHEMAS
 from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
@@ -223,11 +223,23 @@ class Capture(Answering):
         passing = self._passing(self._find_packet(n).exchanges)
         return [self.exchange(place) for place in np.flatnonzero(passing).tolist()]
 
+    def chosen(self, wanted: Expression, names: Sequence[str]) -> pa.Table:
+        """Some columns of the exchanges that pass, as they were read: few are in memory at once, but for those."""
+        found = [EXCHANGES.empty_table().select(names)]
+        for batch in self.arrow("exchanges").to_batches():
+            rows = pa.Table.from_batches([batch])
+            passing = self._passing_of(rows, wanted)
+            found.append(rows.select(names).filter(pa.array(passing)))
+        return pa.concat_tables(found)
+
     def _passing(self, wanted: Expression) -> Bool:
         """Which rows of ``exchanges`` pass."""
-        rows = ordered("exchanges", self.arrow("exchanges"))
+        return self._passing_of(ordered("exchanges", self.arrow("exchanges")), wanted)
+
+    def _passing_of(self, rows: pa.Table, wanted: Expression) -> Bool:
         if not columns(wanted).isdisjoint(ENDS):
-            rows = with_ends(rows, self.arrow("connections"))
+            of = pc.field("connection").isin(pc.unique(rows["connection"]))
+            rows = with_ends(rows, self.arrow("connections", of))
         return passing_of(wanted, rows, self._topic_names())
 
     @abstractmethod
@@ -476,6 +488,13 @@ def read(
         from kafkascope.spark import read as read_on_spark
 
         return read_on_spark(paths, spark=spark, options=options)
+    return read_here(paths, options, spool_bytes)[0]
+
+
+def read_here(
+    paths: Sequence[str], options: EngineOptions, spool_bytes: int | None = None
+) -> tuple[SpooledCapture, Reading]:
+    """Read captures in this process, as `read` does; the reading knows the files that they were."""
     reading = Reading(paths, options)
     spool, summary = Spool(spool_bytes), Summary()
     with reading:
@@ -497,4 +516,5 @@ def read(
         find_packet, paths=[*contents], joined=reading.joined, expected=contents, pseudonyms=options.pseudonyms
     )
     source = ", ".join(paths)
-    return SpooledCapture(spool, reading.topic_names, summary, options, source, None if reading.is_stream else again)
+    find = None if reading.is_stream else again
+    return SpooledCapture(spool, reading.topic_names, summary, options, source, find), reading

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from io import TextIOWrapper
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafkascope.filters.expressions import Expression
     from kafkascope.metrics import Place
     from kafkascope.sniffer.packet_window import PacketWindow
+    from kafkascope.sniffer.sources.live_options import Rotation
 
 NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
 
@@ -141,6 +142,35 @@ def _alerts(targets: list[str] | None) -> tuple[str, ...]:
             except ValueError as error:
                 raise typer.BadParameter(f"--alert {target}: {error}") from None
     return tuple(targets or ())
+
+
+def _rotation(size_mb: int | None, time: str | None, count: int | None, ring: Sequence[str]) -> Rotation:
+    """What -C, -G and -W say, or -b in the words of dumpcap(1), whose kB are 1,000 bytes."""
+    from kafkascope.sniffer.sources.live_options import Rotation
+
+    said: dict[str, float] = {}
+    if size_mb is not None:
+        said["filesize"] = size_mb * 1000
+    if (seconds := _seconds(time, "-G")) is not None:
+        said["duration"] = seconds
+    if count is not None:
+        said["files"] = count
+    for word in ring:
+        name, _, number = word.partition(":")
+        whole = name in ("filesize", "files")
+        if not (whole or name == "duration") or not re.fullmatch(r"\d+" if whole else r"\d+(\.\d+)?", number):
+            raise typer.BadParameter(f"-b {word}: give filesize:KB, duration:SECONDS or files:N")
+        if not float(number):
+            raise typer.BadParameter(f"-b {word}: give a number above 0")
+        if name in said:
+            raise typer.BadParameter(f"-b {word}: that is said already")
+        said[name] = float(number)
+    size, files = said.get("filesize"), said.get("files")
+    return Rotation(
+        most_bytes=None if size is None else int(size * 1000),
+        most_seconds=said.get("duration"),
+        files=None if files is None else int(files),
+    )
 
 
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
@@ -304,6 +334,7 @@ Examples:
 
 - `sniff --iface eth0 --incidents` : what breaks, what it costs, what to do, as soon as it is sure
 - `sniff -r capture.pcap --json --records | jq .` : everything, one object a line
+- `sniff -r capture.pcap --errors -w errors.pcapng` : connections with errors, for Wireshark, with comments
 - `sniff -r capture.pcap --fields requested,api,client_id,latency_ms` : chosen columns, tabs between
 """
 
@@ -429,8 +460,17 @@ def sniff(
         str | None, typer.Option("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False)
     ] = None,
     write: Annotated[
-        str | None, typer.Option("-w", metavar="FILE", help="Write the packets of the interface there too (pcapng).")
+        str | None,
+        typer.Option(
+            "-w",
+            metavar="FILE",
+            help="Write packets there (pcapng): of an interface all, beside what is shown; of files, instead, the "
+            "connections of what matches, with comments where incidents, rebalances and errors begin and end.",
+        ),
     ] = None,
+    write_only: Annotated[
+        bool, typer.Option("--write-only", help="With -w, of files: only packets of exchanges that match.")
+    ] = False,
     file_size: Annotated[
         int | None,
         typer.Option("-C", metavar="MB", help="With -w: begin a new file, FILE_00001_TIME, after so much.", min=1),
@@ -440,6 +480,10 @@ def sniff(
     ] = None,
     file_count: Annotated[
         int | None, typer.Option("-W", metavar="N", help="With -C or -G: keep only the latest N files.", min=1)
+    ] = None,
+    ring: Annotated[
+        list[str] | None,
+        typer.Option("-b", metavar="WHAT:N", help="The same in dumpcap's words: filesize:KB, duration:S, files:N."),
     ] = None,
     buffer: Annotated[
         int, typer.Option("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
@@ -502,7 +546,8 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    if not (incidents or tables or ((metrics or top) and iface)):  # incidents are made of tables, as in notebooks
+    of_tables = incidents or tables or ((metrics or top) and iface) or (write and not iface)
+    if not of_tables:  # these are made as in notebooks
         _leave_pandas_out()
     from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
@@ -519,22 +564,25 @@ def sniff(
     if snap is not None and 0 < snap < LEAST_SNAP:
         raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
     sources = (*(read or ()), *(files or ()))
-    live_only = {"-w": write, "-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
+    live_only = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
     live_only |= {"--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
     files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
     if iface and (given := [name for name, value in files_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
+    if write_only and (write is None or iface):
+        raise typer.BadParameter("--write-only says what -w FILE writes of the files that are read (-r FILE)")
     if every is not None and (tables is None or not iface):
         raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
-    if write is None and (file_size or file_time or file_count):
-        raise typer.BadParameter("-C, -G and -W say when -w FILE begins a new file, and how many are kept")
-    if file_count and not (file_size or file_time):
+    rotation = _rotation(file_size, file_time, file_count, ring or ())
+    if write is None and rotation != Rotation():
+        raise typer.BadParameter("-C, -G, -W and -b say when -w FILE begins a new file, and how many are kept")
+    if rotation.files and not rotation.is_wanted:
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
-    whole = tree or (packet is not None and not verbose)
+    whole = tree or (packet is not None and not verbose and write is None)
     asked = sniff_options.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
@@ -545,11 +593,7 @@ def sniff(
             expression=expression or "",
             snap_bytes=snap or None,
             write_to=write,
-            rotation=Rotation(
-                most_bytes=None if file_size is None else file_size * 1_000_000,
-                most_seconds=_seconds(file_time, "-G"),
-                files=file_count,
-            ),
+            rotation=rotation,
         ),
         user=user,
         display=sniff_options.Display(
@@ -582,6 +626,7 @@ def sniff(
         ),
         window=_window(since, until, packets),
         packet=packet,
+        alone=write_only,
         ports=_ports(port),
         decode_as=_ports(decode_as),
         key_logs=tuple(tls_keylog or ()),
@@ -847,6 +892,48 @@ def scrub(
 
     pseudonyms = _pseudonyms(anonymize) or Pseudonyms(token_hex())
     raise typer.Exit(scrubbing.run(captures, out, pseudonyms, _ports(decode_as), remark))
+
+
+@app.command()
+def annotate(
+    captures: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE|DIR|GLOB... [OUT]", help="Capture files; without -o the last is what is written."),
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--out", metavar="OUT", help="The capture to write (pcapng); one that is there is replaced."
+        ),
+    ] = None,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
+) -> None:
+    """Write captures anew, with what was found out beside the packets, for Wireshark to show: all packets as they are.
+
+    Where an incident, a rebalance or an error begins or ends, and where the evidence is, the packet has a comment; a
+    moment without a packet, as a timeout of the broker's, is at the next one. Hosts are named after the brokers and
+    clients on them (Wireshark: View, Name Resolution; tshark: -N nN). Comments and secrets of TLS of the captures are
+    kept. Of what is secret nothing is said.
+
+    Examples:
+
+    - `kafkascope annotate capture.pcap annotated.pcapng`
+    - `tshark -r annotated.pcapng -Y frame.comment -T fields -e frame.number -e frame.comment`
+    """
+    from kafkascope import annotating
+    from kafkascope.engine import EngineOptions
+    from kafkascope.sniffer.session import SessionOptions
+
+    if out is None:
+        *captures, out = captures
+        if not captures:
+            raise typer.BadParameter(f"{out} is read, but where to write? Give another name behind it")
+        if os.path.exists(out):
+            raise typer.BadParameter(f"{out} is there already; -o {out} replaces it")
+    session = SessionOptions(ports=_ports(port), decode_as=_ports(decode_as), key_logs=tuple(tls_keylog or ()))
+    raise typer.Exit(annotating.run(captures, out, EngineOptions(session=session), remark))
 
 
 @app.command()

@@ -19,7 +19,6 @@ INSTEAD = {
     "-X": "-x shows messages whole with their bytes, --records what they carry",
     "-Z": "--user NAME gives rights up when the interface is open",
     "-a": "--duration 30s ends listening, -c N too; -C MB and -G TIME begin new files, and -W N keeps so many",
-    "-b": "-C MB and -G TIME begin new files, and -W N keeps so many",
     "-d": "--decode-as PORT takes what a port carries for Kafka",
     "-e": "--fields A,B,C names columns; the link layer is not shown",
     "-o": "--tls-keylog FILE has the secrets of TLS; --help lists what else can be set",

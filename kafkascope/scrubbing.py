@@ -6,7 +6,6 @@ written with their headers and that. Whatever is in a packet and was not underst
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -23,14 +22,14 @@ from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.remarks import unreadable_remark
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.blank_frames import FrameBlanker
+from kafkascope.rewriting import files_to_rewrite
 from kafkascope.sniffer.blank_packets import IPV4_BYTES, IPV6_BYTES, MAC_BYTES, blank
-from kafkascope.sniffer.columns import NO_TIME, Exchanges, Packets
-from kafkascope.sniffer.comparison import compare_files
+from kafkascope.sniffer.columns import Exchanges, Packets
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Session, SessionOptions
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.files import Capture, find_files, is_stream, open_capture
+from kafkascope.sniffer.sources.files import Capture, open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.stream_content import StreamContent
 from kafkascope.temporary import TemporaryDirectory
@@ -61,8 +60,7 @@ def scrub(paths: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: fro
 
     Raises SourceError if nothing can be read, ValueError if it cannot be done for these files, and OSError.
     """
-    files = find_files(paths)
-    _check(files, out)
+    files = files_to_rewrite(paths, out, "scrub", "one at a time, with one KEY, and they can be compared as before")
     done = Scrubbed()
     with TemporaryDirectory() as directory, open_capture(files) as capture:
         with closing(CaptureWriter(out, Rotation())) as writer:
@@ -72,18 +70,6 @@ def scrub(paths: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: fro
                 _write_packets(again, content, pseudonyms, writer, done)
         done.unreadable = capture.unreadable
     return done
-
-
-def _check(files: Sequence[str], out: str) -> None:
-    if any(map(is_stream, files)):
-        raise ValueError("scrub reads captures twice, which a pipe does not allow: give files")
-    if any(os.path.exists(file) and os.path.exists(out) and os.path.samefile(file, out) for file in files):
-        raise ValueError(f"{out} is one of the captures that are to be read: give another name")
-    if compare_files(files) is not None:
-        raise ValueError(
-            "these files have the same packets, captured at several points: scrub them one at a time, with one KEY, "
-            "and they can be compared as before"
-        )
 
 
 def _find_frames(
@@ -141,7 +127,7 @@ def _as_they_came(packets: Packets, blanked: Packets) -> Packets:
         return np.where(lost, getattr(packets, name), getattr(blanked, name))
 
     kept = {name: column(name) for name in ("start", "captured", "original", "link_type")}
-    return replace(blanked, at=np.where(packets.at == NO_TIME, 0, packets.at), **kept)
+    return replace(blanked, **kept)
 
 
 def run(captures: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: frozenset[int], remark: Remark) -> int:

@@ -145,6 +145,7 @@ class SniffOptions:
     filters: Filters = Filters()
     window: PacketWindow = EVERYTHING  # of packets in files
     packet: int | None = None  # number of the one whose exchanges are wanted
+    alone: bool = False  # of files, with live.write_to: packets of exchanges without the rest of their connections
     ports: frozenset[int] = frozenset()
     decode_as: frozenset[int] = frozenset()
     key_logs: tuple[str, ...] = ()  # with secrets of TLS sessions
@@ -218,6 +219,17 @@ def _shown(options: SniffOptions) -> EngineOptions:
         window=options.window,
         views=frozenset(),
     )
+    if options.live.write_to is not None:
+        if options.interfaces and filters != Filters():
+            raise WrongUse(
+                "-w writes all packets of an interface: leave filters out, and then take what matches out of FILE: "
+                "sniff -r FILE ... -w OUT"
+            )
+        if not options.interfaces:
+            if replace(display, colour=False) != Display():
+                raise WrongUse("-w of files writes packets instead of lines: options that show do not go with it")
+            whole = EngineOptions()
+            return replace(least, tables=whole.tables, exchange_columns=whole.exchange_columns, views=whole.views)
     if display.alerts and not display.incidents:
         raise WrongUse("--alert tells of incidents: it goes with --incidents")
     if options.interfaces:  # what is told of them at the end

@@ -102,6 +102,8 @@ def _sniff(
 ) -> int:
     if options.interfaces:
         return _listen(options, of_engine, watcher, remark)
+    if options.live.write_to is not None:
+        return _write_packets(options.live.write_to, options, of_engine, remark)
     if options.display.tables is not None:
         return _make_tables(options.display.tables, options.files, of_engine, remark)
     if options.display.top:
@@ -113,6 +115,14 @@ def _sniff(
         options.files, of_engine, names_ahead=True, progress_bar=progress_bar, in_step=incidents, watcher=watcher
     ) as reading:
         return show(reading, options, out, remark)
+
+
+def _write_packets(out: str, options: SniffOptions, of_engine: EngineOptions, remark: Remark) -> int:
+    """Write the packets of files that match."""
+    from kafkascope.annotating import Wanted, run
+
+    wanted = Wanted("sniff -w", options.filters.expression, options.alone, options.live.rotation)
+    return run(options.files, out, of_engine, remark, wanted)
 
 
 def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remark: Remark) -> int:

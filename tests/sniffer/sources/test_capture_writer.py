@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
-from kafkascope.sniffer.sources.capture_writer import CaptureWriter
+from kafkascope.sniffer.sources.capture_writer import CaptureWriter, names_blocks, secrets_block
 from kafkascope.sniffer.sources.files import open_capture
+from kafkascope.sniffer.sources.formats import Secret
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.units import SECOND_NS
 from tests.needs import needs
@@ -47,6 +48,51 @@ def rows_of(files: list[Path]) -> list[Row]:
                 content = batch.data[start : start + captured].tobytes()
                 found.append((second, content, original - captured, link_type))
     return found
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.dictionaries(st.integers(1, 20), st.lists(st.text(st.characters(exclude_characters="\0")), min_size=1)))
+def test_comments_are_with_their_packets(
+    tmp_path_factory: pytest.TempPathFactory, comments: dict[int, list[str]]
+) -> None:
+    file = tmp_path_factory.mktemp("written") / "c.pcapng"
+    writer = CaptureWriter(str(file), Rotation())
+    writer.begin_with(names_blocks({"10.0.0.1": "one", "fd77::1": "two"}) + secrets_block(Secret(7, b"xyz")))
+    writer.write(packets(*ROWS), comments)
+    writer.close()
+    assert rows_of([file]) == ROWS
+    with open_capture([str(file)]) as capture:
+        assert sum(len(batch.number) for batch in capture) == len(ROWS)
+        (described,) = capture.files
+    assert [(note.packet, note.text) for note in described.notes] == [
+        (number, text) for number in sorted(comments) for text in comments[number]
+    ]
+    assert [(one.kind, one.data) for one in described.secrets] == [(7, b"xyz")]
+
+
+def test_a_comment_that_is_too_long_is_cut_between_characters(tmp_path: Path) -> None:
+    file = tmp_path / "c.pcapng"
+    writer = CaptureWriter(str(file), Rotation())
+    writer.write(packets(*ROWS), {20: ["\u20ac" * 30_000]})
+    writer.close()
+    with open_capture([str(file)]) as capture:
+        assert sum(len(batch.number) for batch in capture) == len(ROWS)
+        assert [note.text for note in capture.files[0].notes] == ["\u20ac" * 21_845]
+
+
+@pytest.mark.parametrize("at_once", [1, 20])
+def test_each_file_has_the_names_and_no_more_bytes_than_wanted(tmp_path: Path, at_once: int) -> None:
+    writer = CaptureWriter(str(tmp_path / "c.pcapng"), Rotation(most_bytes=900))
+    writer.begin_with(names_blocks({"10.0.0.1": "one"}))
+    for begin in range(0, len(ROWS), at_once):
+        batch = packets(*ROWS)
+        writer.write(batch.rows(slice(begin, begin + at_once)), {number: ["said"] for number in range(1, 21, 3)})
+    writer.close()
+    files = sorted(tmp_path.iterdir())
+    assert len(files) > 2
+    assert all(b"one\0" in file.read_bytes() and file.stat().st_size <= 900 for file in files)
+    assert rows_of(files) == ROWS
+    assert b"".join(file.read_bytes() for file in files).count(b"said") == 7
 
 
 ROWS = [(second, bytes([second]) * (50 + second), second % 2, (ETHERNET, RAW_IP)[second % 2]) for second in range(20)]

@@ -1,0 +1,24 @@
+"""What commands that read captures twice, to write their packets once more, have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kafkascope.sniffer.comparison import compare_files
+from kafkascope.sniffer.sources.files import find_files, is_stream
+
+
+def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "one at a time") -> list[str]:
+    """The files that paths mean; ValueError if they cannot be read twice, or be written as one capture.
+
+    what: the command, as a word. apart: how it is to be given files that are no one capture.
+    """
+    files = find_files(paths)
+    if any(map(is_stream, files)):
+        raise ValueError(f"{what} reads captures twice, which a pipe does not allow: give files")
+    if any(os.path.exists(file) and os.path.exists(out) and os.path.samefile(file, out) for file in files):
+        raise ValueError(f"{out} is one of the captures that are to be read: give another name")
+    if compare_files(files) is not None:
+        raise ValueError(f"these files have the same packets, captured at several points: give them to {what} {apart}")
+    return files
