@@ -99,8 +99,8 @@ def _top(wanted: bool, debug: bool) -> bool:
     return wanted
 
 
-def _list_interfaces(wanted: bool) -> None:
-    if wanted:
+def _list_interfaces(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:  # by a shell that completes a line
         from kafkascope.sniffer.sources.ring import interfaces
 
         print(*interfaces(), sep="\n")
@@ -180,6 +180,31 @@ def _pseudonyms(key: str | None) -> Pseudonyms | None:
     from kafkascope.decoders.pseudonyms import Pseudonyms
 
     return Pseudonyms(key)
+
+
+def _names(column: str) -> Callable[[typer.Context], list[str]]:
+    """What a shell offers for an option: names that the captures on the line have in a column."""
+
+    def offered(ctx: typer.Context) -> list[str]:
+        _leave_pandas_out()
+        from kafkascope import completing
+
+        places = [*(ctx.params["read"] or ()), *ctx.args]  # FILE is no parameter yet while an option has no value
+        return completing.names(column, [os.path.expanduser(place) for place in places])
+
+    return offered
+
+
+def _api_names() -> list[str]:
+    from kafkascope.filters.fields import COLUMNS
+
+    return list(COLUMNS["api"].words)
+
+
+def _column_names(incomplete: str) -> list[str]:
+    from kafkascope import completing, sniff_options
+
+    return completing.columns(incomplete, sniff_options.KNOWN_COLUMNS)
 
 
 PortOption = Annotated[
@@ -301,6 +326,7 @@ def sniff(
             "--fields",
             metavar="A,B,C",
             help="These columns of the exchanges table, tabs between; safe in spreadsheets.",
+            autocompletion=_column_names,
         ),
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Show the records that exchanges carry.")] = False,
@@ -349,20 +375,39 @@ def sniff(
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
     api: Annotated[
-        list[str] | None, typer.Option("--api", metavar="NAME", help="Only this API; may be repeated.")
+        list[str] | None,
+        typer.Option("--api", metavar="NAME", help="Only this API; may be repeated.", autocompletion=_api_names),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME", help="Only what names this topic; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="NAME",
+            help="Only what names this topic; may be repeated.",
+            autocompletion=_names("topic"),
+        ),
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option("--group", metavar="ID", help="Only this group; may be repeated.")
+        list[str] | None,
+        typer.Option("--group", metavar="ID", help="Only this group; may be repeated.", autocompletion=_names("group")),
     ] = None,
     client_id: Annotated[
-        list[str] | None, typer.Option("--client-id", metavar="ID", help="Only this client id; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--client-id",
+            metavar="ID",
+            help="Only this client id; may be repeated.",
+            autocompletion=_names("client_id"),
+        ),
     ] = None,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", metavar="ADDRESS", help="Only connections of this host; may be repeated."),
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Only connections of this host; may be repeated.",
+            autocompletion=_names("host"),
+        ),
     ] = None,
     connection: Annotated[
         list[str] | None,
@@ -844,7 +889,13 @@ def doctor(
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
     api: Annotated[
-        str | None, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API, if it is a body alone.")
+        str | None,
+        typer.Option(
+            "--api",
+            metavar="NAME|KEY",
+            help="Name or key of the API, if it is a body alone.",
+            autocompletion=_api_names,
+        ),
     ] = None,
     version: Annotated[int | None, typer.Option("--version", metavar="N", help="Version of the API.")] = None,
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
@@ -889,7 +940,8 @@ def decode(
 @app.command()
 def apis(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|KEY]", help="One API, with its messages as trees.")
+        str | None,
+        typer.Argument(metavar="[NAME|KEY]", help="One API, with its messages as trees.", autocompletion=_api_names),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
@@ -924,8 +976,8 @@ def apis(
     raise typer.Exit(protocol.show(name, version, diff, as_json, remark))
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
         print(f"kafkascope {__version__}")
         raise typer.Exit
 
