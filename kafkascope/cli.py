@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkascope.metrics import Place
     from kafkascope.sniffer.packet_window import PacketWindow
 
-NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
+NOTHING_READ, WRONG_USE, INTERRUPTED = 1, 2, 130  # exit statuses
 
 LEAST_SNAP = 96  # bytes that headers may take
 
@@ -1027,6 +1027,10 @@ def _run(command: Callable[..., Any]) -> None:
     try:
         try:
             command()
+        except SystemExit as end:
+            if end.code == INTERRUPTED:  # what was half made then may complain when it is removed
+                sys.unraisablehook = _say_nothing
+            raise
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -1037,7 +1041,11 @@ def _run(command: Callable[..., Any]) -> None:
             remark(_failure(error))
         sys.exit(NOTHING_READ)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+def _say_nothing(_: object) -> None:
+    pass
 
 
 def _open_standard_streams() -> None:
