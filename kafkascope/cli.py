@@ -142,6 +142,15 @@ def _alerts(targets: list[str] | None) -> tuple[str, ...]:
     return tuple(targets or ())
 
 
+def _form(form: str | None, columns: list[str] | None) -> tuple[bool, str | None]:
+    from kafkascope.other_sniffers import asked_form
+
+    try:
+        return asked_form(form, columns or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
     from kafkascope.decoders.redaction import checked_names
 
@@ -326,6 +335,24 @@ def sniff(
             "--fields",
             metavar="A,B,C",
             help="These columns of the exchanges table, tabs between; safe in spreadsheets.",
+            autocompletion=_column_names,
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "-T",
+            metavar="FORM",
+            help="As tshark: `json` is --json, `ek` the same for Elasticsearch's bulk API, `fields` the columns that "
+            "-e names, `tabs` those of a line.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="COLUMN",
+            help="With -T fields: a column; may be repeated.",
             autocompletion=_column_names,
         ),
     ] = None,
@@ -547,6 +574,8 @@ def sniff(
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    json_asked, fields_asked = _form(form, column)
+    as_json, fields = as_json or json_asked, fields or fields_asked
     whole = tree or (packet is not None and not verbose)
     asked = sniff_options.SniffOptions(
         files=sources,
@@ -567,6 +596,7 @@ def sniff(
         user=user,
         display=sniff_options.Display(
             style=sniff_options.style_of(as_json=as_json, fields=fields, tree=whole or as_hex, verbose=verbose),
+            bulk=form == "ek",
             as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),
             records=records,

@@ -46,6 +46,7 @@ class Display:
     """How exchanges are shown."""
 
     style: str = LINES
+    bulk: bool = False  # of JSON: for Elasticsearch
     as_hex: bool = False  # of TREE: the bytes beside the fields
     fields: tuple[str, ...] = ()
     records: bool = False
