@@ -45,6 +45,7 @@ def names(column: str, places: Sequence[str]) -> list[str]:
     with suppress(Exception), redirect_stderr(io.StringIO()):
         for name in _names(column, places):
             found.add(name)
+    when_compiling(lambda: None)
     return sorted(filter(_PLAIN.fullmatch, found))
 
 
