@@ -68,7 +68,7 @@ schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven
 	$(PY) tools/schemas.py
 	$(PY) tools/releases.py
 
-golden: setup-test  ## write the golden files anew (README examples, the notebook's outputs, the lists of columns and of modules); review them as a diff
+golden: setup-test  ## write the golden files anew (examples of README and GALLERY, the notebook's outputs, the lists of columns and of modules); review them as a diff
 	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py tests/reports/vocabulary/test_tables.py tests/kafkascope/test_start.py --golden
 
 lock: setup  ## choose newer dependencies and lock them (needs uv)

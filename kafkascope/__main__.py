@@ -1,8 +1,32 @@
-"""``python -m kafkascope``, and the file that spark-submit is given (it wants one that ends in .py)."""
+"""Entry points of the commands; ``python -m kafkascope``; the file that spark-submit is given (it must end in .py)."""
 
 from __future__ import annotations
 
-from kafkascope.cli import main
+import signal
+from types import ModuleType
+
+
+def main() -> None:
+    """``kafkascope``."""
+    _command_line().main()
+
+
+def sniff_main() -> None:
+    """``sniff``."""
+    _command_line().sniff_main()
+
+
+def _command_line() -> ModuleType:
+    """What takes the words of a command. Ctrl-C while it is imported ends the program without a traceback."""
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heard:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from kafkascope import cli
+
+    if is_heard:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return cli
+
 
 if __name__ == "__main__":
     main()

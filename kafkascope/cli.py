@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.packet_window import PacketWindow
     from kafkascope.sniffer.sources.live_options import Rotation
 
-NOTHING_READ, WRONG_USE = 1, 2  # exit statuses
+NOTHING_READ, WRONG_USE, INTERRUPTED = 1, 2, 130  # exit statuses
 
 LEAST_SNAP = 96  # bytes that headers may take
 
@@ -101,8 +101,8 @@ def _top(wanted: bool, debug: bool) -> bool:
     return wanted
 
 
-def _list_interfaces(wanted: bool) -> None:
-    if wanted:
+def _list_interfaces(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:  # by a shell that completes a line
         from kafkascope.sniffer.sources.ring import interfaces
 
         print(*interfaces(), sep="\n")
@@ -173,6 +173,15 @@ def _rotation(size_mb: int | None, time: str | None, count: int | None, ring: Se
     )
 
 
+def _form(form: str | None, columns: list[str] | None) -> tuple[bool, str | None]:
+    from kafkascope.other_sniffers import asked_form
+
+    try:
+        return asked_form(form, columns or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _secret_names(values: list[str] | None) -> tuple[str, ...]:
     from kafkascope.decoders.redaction import checked_names
 
@@ -230,6 +239,31 @@ def _limits(values: list[str] | None) -> Limits:
         return Limits.of(values or ())
     except ValueError as error:
         raise typer.BadParameter(f"--limit {error}") from None
+
+
+def _names(column: str) -> Callable[[typer.Context], list[str]]:
+    """What a shell offers for an option: names that the captures on the line have in a column."""
+
+    def offered(ctx: typer.Context) -> list[str]:
+        _leave_pandas_out()
+        from kafkascope import completing
+
+        places = [*(ctx.params["read"] or ()), *ctx.args]  # FILE is no parameter yet while an option has no value
+        return completing.names(column, [os.path.expanduser(place) for place in places])
+
+    return offered
+
+
+def _api_names() -> list[str]:
+    from kafkascope.filters.fields import COLUMNS
+
+    return list(COLUMNS["api"].words)
+
+
+def _column_names(incomplete: str) -> list[str]:
+    from kafkascope import completing, sniff_options
+
+    return completing.columns(incomplete, sniff_options.KNOWN_COLUMNS)
 
 
 PortOption = Annotated[
@@ -363,6 +397,25 @@ def sniff(
             "--fields",
             metavar="A,B,C",
             help="These columns of the exchanges table, tabs between; safe in spreadsheets.",
+            autocompletion=_column_names,
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "-T",
+            metavar="FORM",
+            help="As tshark: `json` is --json, `ek` the same for Elasticsearch's bulk API, `fields` the columns that "
+            "-e names, `tabs` those of a line.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="COLUMN",
+            help="With -T fields: a column; may be repeated.",
+            autocompletion=_column_names,
         ),
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Show the records that exchanges carry.")] = False,
@@ -411,20 +464,39 @@ def sniff(
         bool, typer.Option("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
     api: Annotated[
-        list[str] | None, typer.Option("--api", metavar="NAME", help="Only this API; may be repeated.")
+        list[str] | None,
+        typer.Option("--api", metavar="NAME", help="Only this API; may be repeated.", autocompletion=_api_names),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME", help="Only what names this topic; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="NAME",
+            help="Only what names this topic; may be repeated.",
+            autocompletion=_names("topic"),
+        ),
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option("--group", metavar="ID", help="Only this group; may be repeated.")
+        list[str] | None,
+        typer.Option("--group", metavar="ID", help="Only this group; may be repeated.", autocompletion=_names("group")),
     ] = None,
     client_id: Annotated[
-        list[str] | None, typer.Option("--client-id", metavar="ID", help="Only this client id; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--client-id",
+            metavar="ID",
+            help="Only this client id; may be repeated.",
+            autocompletion=_names("client_id"),
+        ),
     ] = None,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", metavar="ADDRESS", help="Only connections of this host; may be repeated."),
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Only connections of this host; may be repeated.",
+            autocompletion=_names("host"),
+        ),
     ] = None,
     connection: Annotated[
         list[str] | None,
@@ -582,6 +654,8 @@ def sniff(
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+    json_asked, fields_asked = _form(form, column)
+    as_json, fields = as_json or json_asked, fields or fields_asked
     whole = tree or (packet is not None and not verbose and write is None)
     asked = sniff_options.SniffOptions(
         files=sources,
@@ -598,6 +672,7 @@ def sniff(
         user=user,
         display=sniff_options.Display(
             style=sniff_options.style_of(as_json=as_json, fields=fields, tree=whole or as_hex, verbose=verbose),
+            bulk=form == "ek",
             as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
@@ -968,7 +1043,13 @@ def doctor(
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
     api: Annotated[
-        str | None, typer.Option("--api", metavar="NAME|KEY", help="Name or key of the API, if it is a body alone.")
+        str | None,
+        typer.Option(
+            "--api",
+            metavar="NAME|KEY",
+            help="Name or key of the API, if it is a body alone.",
+            autocompletion=_api_names,
+        ),
     ] = None,
     version: Annotated[int | None, typer.Option("--version", metavar="N", help="Version of the API.")] = None,
     response: Annotated[bool, typer.Option("--response", help="It is a response (default: a request).")] = False,
@@ -1013,7 +1094,8 @@ def decode(
 @app.command()
 def apis(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|KEY]", help="One API, with its messages as trees.")
+        str | None,
+        typer.Argument(metavar="[NAME|KEY]", help="One API, with its messages as trees.", autocompletion=_api_names),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
@@ -1048,8 +1130,8 @@ def apis(
     raise typer.Exit(protocol.show(name, version, diff, as_json, remark))
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
         print(f"kafkascope {__version__}")
         raise typer.Exit
 
@@ -1099,6 +1181,10 @@ def _run(command: Callable[..., Any]) -> None:
     try:
         try:
             command()
+        except SystemExit as end:
+            if end.code == INTERRUPTED:  # what was half made then may complain when it is removed
+                sys.unraisablehook = _say_nothing
+            raise
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -1109,7 +1195,11 @@ def _run(command: Callable[..., Any]) -> None:
             remark(_failure(error))
         sys.exit(NOTHING_READ)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+def _say_nothing(_: object) -> None:
+    pass
 
 
 def _open_standard_streams() -> None:

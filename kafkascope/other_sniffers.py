@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from typer.core import TyperCommand
@@ -9,18 +10,16 @@ from typer.core import TyperCommand
 INSTEAD = {
     "-A": "-V shows messages whole, -x with their bytes, --records what they carry",
     "-B": "--buffer MB says how much may wait",
-    "-E": "--fields A,B,C writes columns with tabs between; --json is for everything else",
+    "-E": "-T fields writes columns with tabs between; --json is for everything else",
     "-F": "-f FILTER chooses packets of an interface, -Y EXPR exchanges",
     "-N": "addresses are shown as they are",
     "-O": "-V shows messages whole",
     "-R": "-Y EXPR chooses exchanges",
     "-S": "Kafka's own numbers are in -v",
-    "-T": "--json writes one object a line, --fields A,B,C columns, -V trees",
     "-X": "-x shows messages whole with their bytes, --records what they carry",
     "-Z": "--user NAME gives rights up when the interface is open",
     "-a": "--duration 30s ends listening, -c N too; -C MB and -G TIME begin new files, and -W N keeps so many",
     "-d": "--decode-as PORT takes what a port carries for Kafka",
-    "-e": "--fields A,B,C names columns; the link layer is not shown",
     "-o": "--tls-keylog FILE has the secrets of TLS; --help lists what else can be set",
     "-p": "an interface is always in promiscuous mode while it is listened on",
     "-q": "a line an exchange is the least; -w FILE with --stats 1m tells less",
@@ -29,6 +28,20 @@ INSTEAD = {
     "-y": "the interface's own link type is taken",
     "-z": "--stats BY,10s counts by api, client, topic, group, broker or connection; `kafkascope analyze` has it all",
 }
+
+FORMS = ("text", "json", "jsonl", "ek", "fields", "tabs")
+"""What -T takes."""
+
+_TABS = "requested,client,broker,api,api_version,latency_ms,request_bytes,response_bytes,client_id,topics,error"
+
+
+def asked_form(form: str | None, columns: Sequence[str]) -> tuple[bool, str | None]:
+    """Whether -T asks for --json, and what it asks for of --fields. Raises ValueError where -e does not fit."""
+    if form is not None and form not in FORMS:
+        raise ValueError(f"-T {form}: give one of {', '.join(FORMS)}; -V shows trees")
+    if bool(columns) != (form == "fields"):
+        raise ValueError("-T fields goes with -e COLUMN, once for each column")
+    return form in ("json", "jsonl", "ek"), ",".join(columns) if form == "fields" else _TABS if form == "tabs" else None
 
 
 class SniffCommand(TyperCommand):

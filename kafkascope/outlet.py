@@ -22,6 +22,27 @@ class Writable(Protocol):
         """Hand on what was taken."""
 
 
+class Bulk:
+    """JSON lines for Elasticsearch's bulk API, which wants a line before each that says what to do with it."""
+
+    def __init__(self, out: Writable) -> None:
+        """Where they go."""
+        self._out = out
+
+    def write(self, text: bytes | memoryview) -> None:
+        """Take whole lines."""
+        self._out.write(with_actions(bytes(text)))
+
+    def flush(self) -> None:
+        """Hand on what was taken."""
+        self._out.flush()
+
+
+def with_actions(lines: bytes) -> bytes:
+    """JSON lines, each behind one that has it put into the index which the request names."""
+    return b"".join(b'{"index":{}}\n' + line for line in lines.splitlines(keepends=True))
+
+
 class Outlet:
     """A file that is written to by a thread of its own. Lines for which there is no room are left out and counted."""
 

@@ -6,9 +6,10 @@ written with their headers and that. Whatever is in a packet and was not underst
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,13 +64,25 @@ def scrub(paths: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: fro
     files = files_to_rewrite(paths, out, "scrub", "one at a time, with one KEY, and they can be compared as before")
     done = Scrubbed()
     with TemporaryDirectory() as directory, open_capture(files) as capture:
-        with closing(CaptureWriter(out, Rotation())) as writer:
-            content = StreamContent(directory)
+        content = StreamContent(directory)
+        with _writing(out) as writer:
             _find_frames(capture, content, pseudonyms, SessionOptions(decode_as=decode_as), done)
             with open_capture(list(capture.contents), expected=capture.contents) as again:
                 _write_packets(again, content, pseudonyms, writer, done)
         done.unreadable = capture.unreadable
     return done
+
+
+@contextmanager
+def _writing(out: str) -> Iterator[CaptureWriter]:
+    """A file of packets, which is there now, so that nothing is done in vain; none is left if something is raised."""
+    with closing(CaptureWriter(out, Rotation())) as writer:
+        try:
+            yield writer
+        except BaseException:
+            if os.path.isfile(out):  # no device
+                os.unlink(out)
+            raise
 
 
 def _find_frames(

@@ -34,8 +34,8 @@ LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields
 _BODIES = frozenset({"request", "response"})
 _LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 
-# Columns that are more than a column of the exchanges table, for --fields and --json.
-_MORE_COLUMNS = ("client", "broker", "topics")
+# The last three are more than a column of the exchanges table.
+KNOWN_COLUMNS = (*EXCHANGES.names, "client", "broker", "topics")
 
 
 class WrongUse(Exception):  # noqa: N818 (it is said to a person, not raised at a caller)
@@ -47,6 +47,7 @@ class Display:
     """How exchanges are shown."""
 
     style: str = LINES
+    bulk: bool = False  # of JSON: for Elasticsearch
     as_hex: bool = False  # of TREE: the bytes beside the fields
     fields: tuple[str, ...] = ()
     records: bool = False
@@ -281,10 +282,9 @@ def _shown(options: SniffOptions) -> EngineOptions:
         if not terminal.is_there(keys_on_input=bool(options.interfaces)):
             raise WrongUse("--top needs a terminal, for keys and on standard output and error: see --stats for lines")
         return counts.with_needed(least)
-    known = (*EXCHANGES.names, *_MORE_COLUMNS)
-    unknown = [name for name in display.fields if name not in known]
+    unknown = [name for name in display.fields if name not in KNOWN_COLUMNS]
     if unknown:
-        raise WrongUse(f"--fields: there is no column {unknown[0]!r}; columns are {', '.join(known)}")
+        raise WrongUse(f"--fields: there is no column {unknown[0]!r}; columns are {', '.join(KNOWN_COLUMNS)}")
     if display.style == FIELDS and display.records:
         raise WrongUse(
             "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
@@ -292,7 +292,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
     if display.style == FIELDS:
         shown = frozenset(display.fields)
     elif display.style in (JSON, TREE):
-        shown = frozenset(known)
+        shown = frozenset(KNOWN_COLUMNS)
         if display.style == TREE:
             shown |= {field.name for field in FRAMES}
     else:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
-from kafkascope.outlet import Writable
+from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -198,7 +198,6 @@ def _metrics(options: SniffOptions, remark: Remark) -> Iterator[Watcher | None]:
 
 def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | None, remark: Remark) -> int:
     from kafkascope import privileges
-    from kafkascope.outlet import Outlet
     from kafkascope.sniffer.sources.live import LiveSource
 
     live = replace(options.live, ports=tuple(sorted(options.ports)))
@@ -213,7 +212,8 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
     as_json = options.display.style == JSON
 
     def left_out(count: int, in_all: int) -> bytes:
-        return lines_left_out(time.time_ns(), count, in_all).line(as_json)
+        line = lines_left_out(time.time_ns(), count, in_all).line(as_json)
+        return with_actions(line) if options.display.bulk else line
 
     with LiveSource(options.interfaces, live) as source:
         try:
@@ -294,6 +294,8 @@ def rehearse(options: SniffOptions) -> None:
 
 def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> int:
     """Write what comes of a source as it comes, then the remarks; returns the exit status."""
+    if options.display.bulk:
+        out = Bulk(out)
     if not options.display.alerts:
         return _show(source, options, out, remark, None)
     from kafkascope.alerts import alerts

@@ -2,7 +2,7 @@
 
     python tools/reference.py DIRECTORY
 
-`make docs` has mkdocs make a site of them, together with README, DESIGN, CONTRIBUTING, BENCHMARKS and CHANGELOG.
+`make docs` has mkdocs make a site of them, together with README, GALLERY, DESIGN and others.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from kafkascope.reports.vocabulary.triggers import TRIGGERS
 ROOT = Path(__file__).resolve().parent.parent
 _TEXTS = {
     "README.md": "index.md",
+    "GALLERY.md": "gallery.md",
     "DESIGN.md": "design.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",

@@ -89,7 +89,13 @@ def report_place(place: str) -> str:
 
 @contextmanager
 def open_text(file: str) -> Iterator[TextIO]:
-    """A file to write text to, at any place that Arrow knows. Raises OSError."""
+    """A file to write text to, at any place that Arrow knows; none is left if writing it fails. Raises OSError."""
     system, path = locate(file)
-    with system.open_output_stream(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
-        yield text
+    stream = system.open_output_stream(path)
+    try:
+        with stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+            yield text
+    except BaseException:
+        if system.get_file_info(path).is_file:  # no device
+            system.delete_file(path)
+        raise

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -17,6 +18,10 @@ from typing import Any
 import pytest
 
 from kafkascope.interrupts import Interrupted, stoppable
+from kafkascope.out.stored import open_text
+from kafkascope.sniffer.columns import Packets
+from kafkascope.sniffer.sources.files import Capture
+from tests.kafkascope.conftest import Command
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
 
@@ -172,3 +177,66 @@ def test_the_log_that_a_failure_names_is_there(tmp_path: Path) -> None:
     assert Path(log).read_text()
     assert [str(path) for path in temporary.iterdir()] == [log]
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sniff", "-r", str(CAPTURE), "--json"),
+        ("sniff", "-r", str(CAPTURE), "--groups"),
+        ("sniff", "-r", str(CAPTURE), "--incidents"),
+        ("sniff", "-r", str(CAPTURE), "--tables", "OUT"),
+        ("kafkascope", "analyze", str(CAPTURE), "-o", "OUT", "--in-process"),
+        ("kafkascope", "report", str(CAPTURE), "-o", "OUT"),
+        ("kafkascope", "diff", str(CAPTURE), str(CAPTURE), "-o", "OUT"),
+        ("kafkascope", "scrub", str(CAPTURE), "-o", "OUT"),
+    ],
+    ids=" ".join,
+)
+def test_an_interrupt_leaves_nothing_and_says_no_more_than_a_line(
+    words: tuple[str, ...], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(capture: Capture) -> Iterator[Packets]:
+        for packets in whole(capture):
+            os.kill(os.getpid(), signal.SIGINT)
+            yield packets
+
+    whole = Capture.__iter__
+    out, temporary = tmp_path / "out", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(Capture, "__iter__", interrupted)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # which is replaced for the rest of a process
+    done = command(*(str(out) if word == "OUT" else word for word in words))
+    assert done.returncode == 130
+    assert re.fullmatch(r"(kafkascope: SIGINT: stopping.*\n)?", done.stderr)
+    assert not out.exists()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_report_that_is_broken_off_while_it_is_written_is_not_there(tmp_path: Path) -> None:
+    def write() -> None:
+        with open_text(str(tmp_path / "report")) as stream:
+            stream.write("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert not (tmp_path / "report").exists()
+
+
+IMPORTING = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+from kafkascope.__main__ import sniff_main
+sniff_main()
+"""
+
+
+def test_an_interrupt_of_the_first_imports_leaves_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTING], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")

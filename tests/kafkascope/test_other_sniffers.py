@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 import pytest
@@ -35,6 +36,32 @@ def test_an_option_that_nobody_has_is_told_as_ever(command: Command) -> None:
 def test_what_changes_nothing_is_taken(command: Command) -> None:
     plain = command("sniff", "-r", JOINS, "-c", "3").stdout
     assert command("sniff", "-nnlU", "-r", JOINS, "-c", "3").stdout == plain
+
+
+def test_forms_of_tshark_are_those_that_there_are(command: Command) -> None:
+    def shown(*words: str) -> str:
+        ended = command("sniff", "-r", JOINS, *words, "-c", "3")
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    objects = shown("--json")
+    assert shown("-T", "json") == shown("-T", "jsonl") == objects
+    assert shown("-T", "text") == shown()
+    assert shown("-T", "fields", "-e", "api", "-e", "client_id") == shown("--fields", "api,client_id")
+    assert [line.split("\t")[3] for line in shown("-T", "tabs").splitlines()] == shown("--fields", "api").split()
+    assert shown("-T", "ek").splitlines()[1::2] == objects.splitlines()
+    for bulk in (shown("-T", "ek", "--groups"), shown("-T", "ek", "--stats", "10s")):
+        pairs = [json.loads(line) for line in bulk.splitlines()]
+        assert bulk.endswith("\n")
+        assert pairs[::2] == [{"index": {}}] * (len(pairs) // 2)
+        assert all({"group_id", "apis"} & {*found} for found in pairs[1::2])
+
+
+@pytest.mark.parametrize("words", [["-T", "pdml"], ["-T", "fields"], ["-e", "api"], ["-T", "json", "-e", "api"]])
+def test_forms_that_there_are_not_are_told(command: Command, words: list[str]) -> None:
+    ended = command("sniff", "-r", JOINS, *words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "-T" in ended.stderr
 
 
 def test_interfaces_are_listed(command: Command) -> None:
