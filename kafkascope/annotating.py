@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,9 +22,9 @@ from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.show.packet_comments import MOST_AT_ONE, PacketComments, host_names, packet_comments
-from kafkascope.rewriting import files_to_rewrite
+from kafkascope.rewriting import files_to_rewrite, written_anew
 from kafkascope.sniffer.columns import NO_TIME, Packets
-from kafkascope.sniffer.sources.capture_writer import CaptureWriter, names_blocks, secrets_block
+from kafkascope.sniffer.sources.capture_writer import names_blocks, secrets_block
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import CaptureFile, open_capture, running_maximum
 from kafkascope.sniffer.sources.live_options import Rotation
@@ -65,7 +64,7 @@ def annotate(paths: Sequence[str], out: str, options: EngineOptions, wanted: Wan
     files = files_to_rewrite(paths, out, wanted.command)
     open_capture(files).close()  # there is something to read
     done = Annotated()
-    with closing(CaptureWriter(out, wanted.rotation)) as writer:
+    with written_anew(out, wanted.rotation) as writer:
         read, reading = read_here(files, options)
         signs = signs_of(read)
         comments, names = packet_comments(signs), host_names(signs)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
 from kafkascope.sniffer.comparison import compare_files
+from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.files import find_files, is_stream
+from kafkascope.sniffer.sources.live_options import Rotation
 
 
 def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "one at a time") -> list[str]:
@@ -22,3 +25,18 @@ def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "on
     if compare_files(files) is not None:
         raise ValueError(f"these files have the same packets, captured at several points: give them to {what} {apart}")
     return files
+
+
+@contextmanager
+def written_anew(out: str, rotation: Rotation) -> Iterator[CaptureWriter]:
+    """A file of packets, which is there at once, so that nothing is done in vain; none is left if something is raised.
+
+    Of several files those that were written stay.
+    """
+    with closing(CaptureWriter(out, rotation)) as writer:
+        try:
+            yield writer
+        except BaseException:
+            if os.path.isfile(out):  # no device
+                os.unlink(out)
+            raise

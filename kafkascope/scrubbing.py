@@ -6,10 +6,8 @@ written with their headers and that. Whatever is in a packet and was not underst
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +21,7 @@ from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.remarks import unreadable_remark
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.blank_frames import FrameBlanker
-from kafkascope.rewriting import files_to_rewrite
+from kafkascope.rewriting import files_to_rewrite, written_anew
 from kafkascope.sniffer.blank_packets import IPV4_BYTES, IPV6_BYTES, MAC_BYTES, blank
 from kafkascope.sniffer.columns import Exchanges, Packets
 from kafkascope.sniffer.link import dissect
@@ -65,24 +63,12 @@ def scrub(paths: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: fro
     done = Scrubbed()
     with TemporaryDirectory() as directory, open_capture(files) as capture:
         content = StreamContent(directory)
-        with _writing(out) as writer:
+        with written_anew(out, Rotation()) as writer:
             _find_frames(capture, content, pseudonyms, SessionOptions(decode_as=decode_as), done)
             with open_capture(list(capture.contents), expected=capture.contents) as again:
                 _write_packets(again, content, pseudonyms, writer, done)
         done.unreadable = capture.unreadable
     return done
-
-
-@contextmanager
-def _writing(out: str) -> Iterator[CaptureWriter]:
-    """A file of packets, which is there now, so that nothing is done in vain; none is left if something is raised."""
-    with closing(CaptureWriter(out, Rotation())) as writer:
-        try:
-            yield writer
-        except BaseException:
-            if os.path.isfile(out):  # no device
-                os.unlink(out)
-            raise
 
 
 def _find_frames(
