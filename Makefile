@@ -33,9 +33,10 @@ test: kernels  ## the whole test suite
 
 check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	$(PYTEST) --cov --cov-report=term
+	$(PYTEST)
 
-check-deep: check  ## check, then known faults of dependencies, kernels with bounds checks, two million fuzzed inputs, fresh samples from Kafka, real brokers, clusters
+check-deep: check  ## check, then what tests run of the source, known faults of dependencies, kernels with bounds checks, two million fuzzed inputs, fresh samples from Kafka, real brokers, clusters
+	$(PYTEST) --cov --cov-report=term
 	@tools/setup.sh s3
 	@tools/setup.sh audit
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py

@@ -436,7 +436,7 @@ TARGETS = {
     "codecs": Target(_codecs, _codec_seeds, 195_000),
     "exchanges": Target(_exchanges, _exchange_seeds, 10_000),
     "files": Target(_files, _file_seeds, 55_000),
-    "links": Target(_links, _link_seeds, 200_000),
+    "links": Target(_links, _link_seeds, 150_000),
     "nested": Target(_nested, _body_seeds, 100_000),
     "parts": Target(_parts, _body_seeds, 50_000),
     "payloads": Target(_payloads, _payload_seeds, 125_000),

@@ -51,7 +51,11 @@ def rows_of(files: list[Path]) -> list[Row]:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.dictionaries(st.integers(1, 20), st.lists(st.text(st.characters(exclude_characters="\0")), min_size=1)))
+@given(
+    st.dictionaries(
+        st.integers(1, 20), st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1)
+    )
+)
 def test_comments_are_with_their_packets(
     tmp_path_factory: pytest.TempPathFactory, comments: dict[int, list[str]]
 ) -> None:
