@@ -242,6 +242,11 @@ def kept(function: Any) -> tuple[str, bool]:
     return cache.cache_path, bool(cache._cache_file._load_index())
 
 
+def _is_kept(function: Any, signature: Any) -> bool:
+    cache = function._cache
+    return cache._index_key(signature, function.targetctx.codegen()) in cache._cache_file._load_index()
+
+
 def kernel(function: Function) -> Function:
     """A kernel that Python calls, compiled once for this machine and each set of types: callers keep to few of them.
 
@@ -273,6 +278,8 @@ def _declared(function: Function, **options: Any) -> Function:
             return typed(tuple(one.literal_type if isinstance(one, types.Literal) else one for one in arguments), named)
 
         def once(signature: Any) -> Any:
+            if _is_kept(declared, signature):  # who has the lock now loads it as well
+                return compiled(signature)
             with global_compiler_lock, _locked(Path(place) / f"{function.__module__}.{function.__qualname__}.lock"):
                 return compiled(signature)
 

@@ -203,6 +203,16 @@ def test_processes_at_once_do_not_compile_the_same_kernel(tmp_path: Path, tempor
     assert said == ""
 
 
+def test_a_kernel_that_is_kept_waits_for_no_lock(tmp_path: Path, temporary: Path) -> None:
+    """Another process has it, which loads that kernel at this moment."""
+    linked(tmp_path / "packages", can_be_kept=True)
+    (place, misses), _ = run(CALL, tmp_path / "packages", temporary)
+    assert misses == "1"
+    with (Path(place) / "kafkascope.decoders.tape._gather.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert run(CALL, tmp_path / "packages", temporary) == ([place, "0"], [])
+
+
 def test_a_kernel_is_compiled_where_there_can_be_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reached = []
     with kernels._locked(tmp_path / "missing" / "one.lock"):
