@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.tree import Tree
 
 from kafkascope.decoders import plain, releases, schema
-from kafkascope.decoders.apis import find
+from kafkascope.decoders.apis import find, names
 from kafkascope.decoders.changes import Change, How, changes
 from kafkascope.decoders.releases import Known
 from kafkascope.decoders.schema import OPEN_END, Api, Field, Message, Versions
+from kafkascope.reports.columns.nearest import near_ones
 
 Remark = Callable[[str], None]
 
@@ -41,7 +42,7 @@ def show(name: str, version: int | None, diff: tuple[int, int] | None, as_json: 
     """Print one API: the layouts of a version, or what changed between two. Returns the exit status."""
     api = find(name)
     if api is None:
-        remark(f"no API is called {name!r}; `kafkascope apis` lists them")
+        remark(f"no API is called {name!r}{near_ones(name, names())}; `kafkascope apis` lists them")
         return 2
     shown = diff or (api.versions.last if version is None else version,)
     for one in shown:
