@@ -93,6 +93,11 @@ def key_of(name: str) -> int:
     raise KeyError(name)
 
 
+def names() -> list[str]:
+    """The APIs that a release has, as the protocol calls them."""
+    return [api.name for api in schema.apis().values()]
+
+
 def find(name: str) -> schema.Api | None:
     """An API by name, as `key_of` takes it, or by its key in digits; None if there is no such."""
     try:

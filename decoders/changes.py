@@ -42,7 +42,7 @@ def changes(message: Message, old: int, new: int) -> list[Change]:
 def _of_fields(fields: tuple[Field, ...], old: int, new: int, above: str) -> Iterator[Change]:
     for field in fields:
         path = f"{above}{field.name}" + ("[]" if field.is_array else "")
-        before, after = (_is_in(field, version) for version in (old, new))
+        before, after = (version in field.versions for version in (old, new))
         if before and after:
             traits = [_traits(field, version) for version in (old, new)]
             if traits[0] != traits[1]:
@@ -51,10 +51,6 @@ def _of_fields(fields: tuple[Field, ...], old: int, new: int, above: str) -> Ite
         elif before or after:
             version, how = (new, How.ADDED) if after else (old, How.REMOVED)
             yield Change(path, how, _traits(field, version))
-
-
-def _is_in(field: Field, version: int) -> bool:
-    return version in field.versions or version in field.tagged
 
 
 def _traits(field: Field, version: int) -> str:

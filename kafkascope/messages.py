@@ -17,6 +17,7 @@ from kafkascope.decoders.apis import find
 from kafkascope.decoders.nested import Knowledge, decode_nested
 from kafkascope.decoders.parts import dissect_body, dissect_frame
 from kafkascope.decoders.schema import Api
+from kafkascope.reports.columns.nearest import no_such_api
 from kafkascope.reports.show.message_lines import MessageStyle, body_lines, frame_lines
 
 Remark = Callable[[str], None]
@@ -81,7 +82,7 @@ def _wanted(options: DecodeOptions) -> tuple[Api, int] | None:
         return None
     api = find(options.api)
     if api is None:
-        raise _WrongUse(f"no API is called {options.api!r}; `kafkascope apis` lists them")
+        raise _WrongUse(no_such_api(options.api))
     if options.version is None:
         raise _WrongUse(f"give --version too: {api.name} has versions {api.versions}")
     if options.version not in api.versions:

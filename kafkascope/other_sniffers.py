@@ -39,8 +39,10 @@ def asked_form(form: str | None, columns: Sequence[str]) -> tuple[bool, str | No
     """Whether -T asks for --json, and what it asks for of --fields. Raises ValueError where -e does not fit."""
     if form is not None and form not in FORMS:
         raise ValueError(f"-T {form}: give one of {', '.join(FORMS)}; -V shows trees")
-    if bool(columns) != (form == "fields"):
-        raise ValueError("-T fields goes with -e COLUMN, once for each column")
+    if form == "fields" and not columns:
+        raise ValueError("-T fields: say which with -e COLUMN, once for each")
+    if columns and form != "fields":
+        raise ValueError("-e COLUMN goes with -T fields")
     return form in ("json", "jsonl", "ek"), ",".join(columns) if form == "fields" else _TABS if form == "tabs" else None
 
 

@@ -18,6 +18,7 @@ from kafkascope.decoders.apis import find
 from kafkascope.decoders.changes import Change, How, changes
 from kafkascope.decoders.releases import Known
 from kafkascope.decoders.schema import OPEN_END, Api, Field, Message, Versions
+from kafkascope.reports.columns.nearest import no_such_api
 
 Remark = Callable[[str], None]
 
@@ -41,7 +42,7 @@ def show(name: str, version: int | None, diff: tuple[int, int] | None, as_json: 
     """Print one API: the layouts of a version, or what changed between two. Returns the exit status."""
     api = find(name)
     if api is None:
-        remark(f"no API is called {name!r}; `kafkascope apis` lists them")
+        remark(no_such_api(name))
         return 2
     shown = diff or (api.versions.last if version is None else version,)
     for one in shown:
@@ -140,7 +141,7 @@ def _tree(title: str, message: Message, version: int) -> Tree:
 
 def _branches(tree: Tree, fields: tuple[Field, ...], version: int) -> None:
     for field in fields:
-        if version not in field.versions and version not in field.tagged:
+        if version not in field.versions:
             continue
         words = [f"{field.name}: [cyan]{escape(field.type)}[/]"]
         if version in field.nullable:
@@ -173,7 +174,7 @@ def _range(versions: Versions) -> list[int | None] | None:
 
 def _fields(fields: tuple[Field, ...], version: int) -> Iterator[dict[str, Any]]:
     for field in fields:
-        if version not in field.versions and version not in field.tagged:
+        if version not in field.versions:
             continue
         facts = {
             "name": field.name,

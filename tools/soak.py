@@ -6,7 +6,8 @@
 A real broker (tools/real_broker.py) and clients of librdkafka, each in a network namespace, with a link between them: a
 producer of RATE megabytes a second, and two consumers of a group, one of which leaves and comes back. Every half minute
 something breaks for some seconds, in turns: the link carries half of what is sent and loses the rest, the broker's
-interface goes down, the broker is killed. `sniff --json -w` listens on the broker's interface all the time.
+interface goes down, the broker is killed. `sniff --json -w` listens on the broker's interface all the time, without
+rights, as it does by default.
 
 Each packet that the kernel delivered is in the files that -w writes, so what was shown live must be what `sniff -r`
 shows of these files, but for as many bodies as it said that it skipped for want of time. Memory is flat if the median
@@ -35,7 +36,7 @@ from hashlib import blake2b
 from itertools import cycle
 from pathlib import Path
 
-from tools.real_broker import NoJarsError, RealBroker
+from tools.real_broker import NoJarsError, RealBroker, fetched_jars
 
 SNIFF = [str(Path(sys.executable).parent / "sniff")]
 FAULT_EVERY_S = 30
@@ -213,54 +214,87 @@ def work(seconds: float, watched: Watched, breaking: Iterable[Fault]) -> None:
         fault.end()
 
 
-def soak(directory: Path, minutes: float, rate: float) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Soaked:
     """What came of it."""
+
+    statuses: tuple[int, int]  # of listening, and of reading the files
+    capture_bytes: int
+    exchanges: int  # of the files
+    of_files_alone: int
+    live_alone: list[str]
+    bodies_skipped: int
+    memory_mb: list[float]
+
+    @property
+    def thirds(self) -> list[float]:
+        """The median of the memory in each third of the time."""
+        third = len(self.memory_mb) // 3
+        return [statistics.median(self.memory_mb[place * third :][:third]) for place in range(3)]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether memory is flat, and all was shown."""
+        same = self.of_files_alone == len(self.live_alone) == self.bodies_skipped
+        return same and self.exchanges > 0 and not any(self.statuses) and self.thirds[2] <= 1.1 * self.thirds[1]
+
+    def lines(self) -> Iterator[str]:
+        """All of it for people."""
+        yield f"{self.exchanges:,} exchanges in {self.capture_bytes / 1e6:,.0f} MB of files; statuses {self.statuses}"
+        yield (
+            f"not the same live and of files: {len(self.live_alone):,} and {self.of_files_alone:,}; "
+            f"bodies that were skipped, as it said: {self.bodies_skipped:,}"
+        )
+        yield from self.live_alone[:1]
+        first, middle, last = self.thirds
+        yield f"memory of each third: {first:.0f}, {middle:.0f}, {last:.0f} MB; at most {max(self.memory_mb):.0f}"
+        yield "well" if self.is_well else "NOT WELL"
+
+
+def soak(directory: Path, minutes: float, rate: float) -> Soaked:
+    """Listen, work, break things, compare. Raises NoJarsError."""
+    fetched_jars()
+    captured = directory / "captured"
+    captured.mkdir()
+    for place in (directory, captured):  # for whoever root becomes
+        place.chmod(0o777)
+    shown_live = directory / "live.jsonl"
+    pipe = subprocess.PIPE
     with link() as one:
         broker = RealBroker(directory, 9092, 9093, "10.77.0.1", one.within(one.broker))
-        capture, lines = directory / "live.pcap", directory / "live.jsonl"
-        sniff = [*SNIFF, "-i", one.interface, "--json", "-w", str(capture), "-C", str(FILE_MB), "--user", "root"]
-        pipe = subprocess.PIPE
-        with lines.open("wb") as output:
+        sniff = [*SNIFF, "-i", one.interface, "--json", "-w", str(captured / "live.pcapng"), "-C", str(FILE_MB)]
+        with shown_live.open("wb") as output:
             watched = Watched(subprocess.Popen([*one.within(one.broker), *sniff], stdout=output, stderr=pipe))
-        watched.until_it_listens()
-        broker.start()
-        clients = subprocess.Popen(
-            [*one.within(one.clients), sys.executable, "-c", CLIENTS, broker.address, str(rate)], stdin=pipe
-        )
         try:
-            work(60 * minutes, watched, faults(one, broker, rate))
-            clients.communicate(timeout=PATIENCE_S)
+            watched.until_it_listens()
+            broker.start()
+            command = [*one.within(one.clients), sys.executable, "-c", CLIENTS, broker.address, str(rate)]
+            with subprocess.Popen(command, stdin=pipe) as clients:
+                work(60 * minutes, watched, faults(one, broker, rate))
+                clients.communicate(timeout=PATIENCE_S)
         finally:
-            clients.kill()
             broker.stop()
             watched.process.send_signal(signal.SIGINT)
             status = watched.wait()
-    files = sorted(map(str, directory.glob("live_*.pcap")))
-    shown = subprocess.Popen([*SNIFF, *(word for file in files for word in ("-r", file)), "--json"], stdout=pipe)
-    of_files = Counter(digest for _, digest in exchanges(shown.stdout or ()))
-    total, live = of_files.total(), list[str]()  # what no file has
-    with lines.open("rb") as shown_live:
-        for text, digest in exchanges(shown_live):
+    files = sorted(map(str, captured.iterdir()))
+    reading = subprocess.Popen([*SNIFF, *(word for file in files for word in ("-r", file)), "--json"], stdout=pipe)
+    of_files = Counter(digest for _, digest in exchanges(reading.stdout or ()))
+    total, live_alone = of_files.total(), list[str]()
+    with shown_live.open("rb") as lines:
+        for text, digest in exchanges(lines):
             of_files[digest] -= 1
             if of_files[digest] < 0:
-                live.append(text.decode())
+                live_alone.append(text.decode())
     skipped = re.findall(r"were skipped \(([\d,]+) in all\)", "".join(watched.remarks))
-    third = len(watched.memory_mb) // 3
-    return {
-        "minutes": minutes,
-        "status": status,
-        "status of files": shown.wait(),
-        "remarks": "".join(watched.remarks),
-        "bytes of capture": sum(os.path.getsize(file) for file in files),
-        "bodies skipped": int(skipped[-1].replace(",", "")) if skipped else 0,
-        "exchanges of files": total,
-        "of files alone": (+of_files).total(),
-        "live alone": len(live),
-        "the first of them": live[:1],
-        "memory MB, middle third": round(statistics.median(watched.memory_mb[third : 2 * third]), 1),
-        "memory MB, last third": round(statistics.median(watched.memory_mb[2 * third :]), 1),
-        "memory MB, at most": round(max(watched.memory_mb), 1),
-    }
+    return Soaked(
+        statuses=(status, reading.wait()),
+        capture_bytes=sum(os.path.getsize(file) for file in files),
+        exchanges=total,
+        of_files_alone=(+of_files).total(),
+        live_alone=live_alone,
+        bodies_skipped=int(skipped[-1].replace(",", "")) if skipped else 0,
+        memory_mb=watched.memory_mb,
+    )
 
 
 def main() -> int:
@@ -269,7 +303,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rate", type=float, default=2, help="megabytes a second")
     parser.add_argument(
-        "--directory", type=Path, help="where there is room for the capture; it and what was shown live are kept there"
+        "--directory", type=Path, help="an empty one, with room for the capture, where all of it is kept"
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -278,12 +312,8 @@ def main() -> int:
         except NoJarsError as error:
             print(error, file=sys.stderr)
             return 1
-    print(json.dumps(found, indent=2))
-    flat = float(str(found["memory MB, last third"])) <= 1.1 * float(str(found["memory MB, middle third"]))
-    same = found["of files alone"] == found["live alone"] == found["bodies skipped"]
-    return (
-        0 if flat and same and found["exchanges of files"] and found["status"] == found["status of files"] == 0 else 1
-    )
+    print("\n".join(found.lines()))
+    return 0 if found.is_well else 1
 
 
 if __name__ == "__main__":

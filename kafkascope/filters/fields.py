@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.decoders import schema
+from kafkascope.decoders import apis, schema
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.rows.exchange_table import OUTCOMES, SASL_TOKEN
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -209,7 +209,7 @@ def _column_kind(kind: pa.DataType) -> Kind:
 
 
 _WORDS: dict[str, Callable[[], Iterable[str]]] = {
-    "api": lambda: [*(api.name for api in schema.apis().values()), SASL_TOKEN],
+    "api": lambda: [*apis.names(), SASL_TOKEN],
     "error": lambda: [error.name for error in Error],
     "outcome": lambda: OUTCOMES,
     "decoded": lambda: ("full", "header", "none"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from kafkascope.decoders import apis
 from kafkascope.reports.columns.shown import shown_text
 
 NEAREST = 3
@@ -22,3 +23,8 @@ def near_ones(name: str, there: Iterable[str]) -> str:
     """``; near are A, B``, to end a sentence with; nothing if none is."""
     near = nearest(name, there)
     return f"; near are {', '.join(map(shown_text, near))}" if near else ""
+
+
+def no_such_api(name: str) -> str:
+    """What to say to who asked for an API that is none."""
+    return f"no API is called {name!r}{near_ones(name, apis.names())}; `kafkascope apis` lists them"

@@ -39,7 +39,7 @@ _TITLES = {
 }
 _NAMES = ("incidents", "settings", "seen")  # that are there or not, whatever chance does
 _TOLD = {Verdict.NEW: "only after", Verdict.GONE: "only before", Verdict.CHANGED: "changed"}
-_FOOT = (
+_RULES = (
     "More and less are told if they are so by a tenth, and by more than chance makes likely: three standard deviations "
     "of that many samples. That something differs does not say why. What only one capture shows may have been there, "
     "unseen, in the other one."
@@ -75,7 +75,7 @@ def text(before: Side, after: Side, found: Sequence[Change]) -> str:
             console.print(grid)
         if section.rest:
             console.print(Text(f"  {section.rest}"))
-    console.print(Text(f"\n{_FOOT}"))
+    console.print(Text(f"\n{_foot(before, after)}"))
     return "\n".join(line.rstrip() for line in to.getvalue().split("\n"))
 
 
@@ -88,7 +88,7 @@ def markdown(before: Side, after: Side, found: Sequence[Change]) -> str:
             lines += [f"| {' | '.join(_HEADS)} |", "|--" * len(_HEADS) + "|"]
             lines += [f"| {' | '.join(map(escaped, row))} |" for row in section.rows] + [""]
         lines.append(section.rest)
-    return "\n".join([*lines, "", _FOOT, ""])
+    return "\n".join([*lines, "", _foot(before, after), ""])
 
 
 def html(before: Side, after: Side, found: Sequence[Change]) -> str:
@@ -100,7 +100,7 @@ def html(before: Side, after: Side, found: Sequence[Change]) -> str:
         sides=_sides(before, after),
         sections=list(_sections(found)),
         heads=_HEADS,
-        footer=_FOOT,
+        footer=_foot(before, after),
         style=Markup(style),
         style_hash=source_hash(style),
     )
@@ -113,6 +113,13 @@ def json(before: Side, after: Side, found: Sequence[Change]) -> str:
     )
     rows = ",\n".join(to_json(row) for row in table(found).to_pylist())
     return f'{{{sides},\n"changes":[\n{rows}]}}\n'
+
+
+def _foot(before: Side, after: Side) -> str:
+    """What the comparison stands on."""
+    sides = (("before", before), ("after", after))
+    empty = [name for name, side in sides if not any(side.summary["exchanges"].values())]
+    return f"{' and '.join(empty)}: no Kafka was seen, so nothing can be compared." if empty else _RULES
 
 
 def _facts(side: Side) -> dict[str, Any]:

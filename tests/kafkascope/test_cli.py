@@ -213,7 +213,7 @@ def test_the_tree_shows_every_field(command: Command) -> None:
         (["sniff", "-r", __file__], 1, "this is text, not a capture"),
         (["kafkascope", "decode", "--api", "Nonsense", "--version", "1", "-"], 2, "no API is called 'Nonsense'"),
         (["kafkascope", "decode", "--api", "Fetch", "--version", "99", "-"], 2, "has versions"),
-        (["kafkascope", "apis", "Nonsense"], 2, "no API is called"),
+        (["kafkascope", "apis", "fetc"], 2, "no API is called 'fetc'; near are Fetch, FetchSnapshot, OffsetFetch;"),
         (["kafkascope", "analyze", "missing.pcap", "-o", "/nonexistent/out"], 1, "no such file"),
     ],
 )

@@ -12,6 +12,8 @@ from kafkascope import in_process
 from kafkascope.cli import app
 from kafkascope.reports.vocabulary.tables import CHANGES
 from tests.paths import PCAPS
+from tests.sniffer.sources.written_captures import capture_of
+from tests.sniffer.tcp_conversation import talk
 
 runner = CliRunner()
 CALM, STORM = (str(PCAPS / name / "capture.pcap") for name in ("eager-three-joins", "rebalance-storm"))
@@ -55,3 +57,12 @@ def test_what_cannot_be_read_or_written_is_told(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "missing.pcap" in done.stderr
     assert runner.invoke(app, ["diff", CALM, STORM, "--format", "pdf"]).exit_code == 2
+
+
+def test_without_kafka_it_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    file = tmp_path / "web.pcap"
+    file.write_bytes(capture_of(talk(b"GET / HTTP/1.1\r\n\r\n", port=80)))
+    both = kafkascope.compare(file, file)
+    assert "before and after: no Kafka was seen, so nothing can be compared." in str(both)
+    assert "after: no Kafka was seen" in kafkascope.compare(CALM, file).written("html")
+    assert "no Kafka was seen" not in kafkascope.compare(CALM, STORM).written("md")
