@@ -20,7 +20,7 @@ from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, deco
 from kafkascope.decoders.kernels import borrowing, copy_bytes, kernel
 from kafkascope.decoders.recompression import compress_to
 from kafkascope.decoders.record_columns import read_records, scan
-from kafkascope.decoders.records import BEFORE_LENGTH_BYTES, CODEC_BITS, CONTROL_BIT, LEAST_BYTES, UP_TO_MAGIC_BYTES
+from kafkascope.decoders.records import CODEC_BITS, CONTROL_BIT, LEAST_BYTES, UP_TO_MAGIC_BYTES, magic_and_size
 
 Bytes = NDArray[np.uint8]
 Integer: TypeAlias = Any  # in kernels: an int64
@@ -70,9 +70,8 @@ def blank_records(
     position = 0
     was_right = True  # the CRC of the batch before: so it ends where it says
     while len(data) - position >= UP_TO_MAGIC_BYTES:
-        magic = data[position + 16]
-        size = BEFORE_LENGTH_BYTES + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-        if magic >= len(LEAST_BYTES) or size < LEAST_BYTES[magic]:
+        magic, size = magic_and_size(data, position)
+        if not 0 <= magic < len(LEAST_BYTES) or size < LEAST_BYTES[magic]:
             break
         if size > len(data) - position:  # cut off by the broker: of such a batch nobody reads more than that it is one
             made[position + 8 : position + 12] = _LONGEST
@@ -177,9 +176,8 @@ def _messages_of(limit: int) -> Blank:
         made = bytearray(len(clear))
         position = 0
         while len(clear) - position > UP_TO_MAGIC_BYTES:
-            magic = clear[position + 16]
-            size = BEFORE_LENGTH_BYTES + int.from_bytes(clear[position + 8 : position + 12], "big", signed=True)
-            if magic > 1 or not LEAST_BYTES[magic] <= size <= len(clear) - position:
+            magic, size = magic_and_size(clear, position)
+            if magic not in (0, 1) or not LEAST_BYTES[magic] <= size <= len(clear) - position:
                 break
             message = clear[position : position + size]
             if not message[_MESSAGE_ATTRIBUTES_AT] & CODEC_BITS:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from kafkascope.decoders.interpreter import BytesReader, DecodeError
 from kafkascope.decoders.parts import Kind, Part
-from kafkascope.decoders.records import BEFORE_LENGTH_BYTES, CODEC_BITS, LEAST_BYTES, UP_TO_MAGIC_BYTES
+from kafkascope.decoders.records import CODEC_BITS, LEAST_BYTES, UP_TO_MAGIC_BYTES, magic_and_size
 
-BATCH_FIELDS = (
+_BATCH_FIELDS = (
     ("baseOffset", "int64"),
     ("batchLength", "int32"),
     ("partitionLeaderEpoch", "int32"),
@@ -26,14 +26,18 @@ BATCH_FIELDS = (
     ("baseSequence", "int32"),
     ("recordsCount", "int32"),
 )
-MESSAGE_FIELDS = (("offset", "int64"), ("messageSize", "int32"), ("crc", "uint32"), ("magic", "int8"))
+_MESSAGE_FIELDS = (
+    ("offset", "int64"),
+    ("messageSize", "int32"),
+    ("crc", "uint32"),
+    ("magic", "int8"),
+    ("attributes", "int8"),
+    ("timestamp", "int64"),  # magic 1 alone
+)
+_VARINT = "VARINT"
+
 RECORDS = "Records"
 """The type of the single records of a batch."""
-VARINT = "VARINT"
-ATTRIBUTES = ("attributes", "int8")
-TIMESTAMP = ("timestamp", "int64")  # of magic 1
-
-
 MOST_RECORDS = 20_000
 """Records of a message that are parts; those of a batch with more than what is left are one part."""
 MOST_HEADERS = 1000
@@ -58,8 +62,7 @@ def _batches(data: bytes, at: int, end: int, most_records: int) -> list[Part]:
     batches: list[Part] = []
     while at < end:
         reader = _RecordReader(data, at)
-        magic = data[at + UP_TO_MAGIC_BYTES - 1] if end - at >= UP_TO_MAGIC_BYTES else -1
-        size = BEFORE_LENGTH_BYTES + int.from_bytes(data[at + 8 : at + BEFORE_LENGTH_BYTES], "big", signed=True)
+        magic, size = magic_and_size(data, at) if end - at >= UP_TO_MAGIC_BYTES else (-1, 0)
         name = f"[{len(batches)}]"
         if not 0 <= magic < len(LEAST_BYTES) or not LEAST_BYTES[magic] <= size <= end - at:
             reader.end = end
@@ -80,7 +83,7 @@ class _RecordReader(BytesReader):
 
     def batch(self, name: str, most_records: int) -> Part:
         batch = Part(name, Kind.STRUCT, "RecordBatch", self.at)
-        batch.parts = [self.field(*one) for one in BATCH_FIELDS]
+        batch.parts = [self.field(*one) for one in _BATCH_FIELDS]
         values = {part.name: part.value for part in batch.parts}
         count, attributes, start = values["recordsCount"], values["attributes"], self.at
         assert isinstance(count, int)
@@ -101,7 +104,7 @@ class _RecordReader(BytesReader):
 
     def message(self, name: str, magic: int) -> Part:
         message = Part(name, Kind.STRUCT, f"Message v{magic}", self.at)
-        fields = (*MESSAGE_FIELDS, ATTRIBUTES, *((TIMESTAMP,) if magic else ()))
+        fields = _MESSAGE_FIELDS if magic else _MESSAGE_FIELDS[:-1]
         message.parts = [self.field(*one) for one in fields]
         try:
             for of in ("key", "value"):
@@ -118,11 +121,11 @@ class _RecordReader(BytesReader):
         record = Part(name, Kind.STRUCT, "Record", self.at)
         length, start = self.zigzag(), record.offset
         end = self.at + length
-        record.parts = [self.noted("length", VARINT, start, length), self.field("attributes", "int8")]
+        record.parts = [self.noted("length", _VARINT, start, length), self.field("attributes", "int8")]
         record.parts += [self.varint("timestampDelta", 64), self.varint("offsetDelta")]
         record.parts += [self.sized("key"), self.sized("value")]
         start, count = self.at, self.zigzag()
-        record.parts.append(self.noted("headersCount", VARINT, start, count))
+        record.parts.append(self.noted("headersCount", _VARINT, start, count))
         if count > MOST_HEADERS:
             raise self.error("fewer headers", start)
         for number in range(count):
@@ -148,7 +151,7 @@ class _RecordReader(BytesReader):
 
     def varint(self, name: str, bits: int = 32) -> Part:
         start = self.at
-        return self.noted(name, VARINT if bits == 32 else "VARLONG", start, self.zigzag(bits))
+        return self.noted(name, _VARINT if bits == 32 else "VARLONG", start, self.zigzag(bits))
 
     def sized(self, name: str) -> Part:
         """Bytes behind their length, -1 for null."""

@@ -56,6 +56,12 @@ Record = dict[str, Any]
 Batch = dict[str, Any]
 
 
+def magic_and_size(data: bytes, at: int) -> tuple[int, int]:
+    """Magic of the batch or message at an offset, and how many bytes it claims; `UP_TO_MAGIC_BYTES` are there."""
+    length = int.from_bytes(data[at + 8 : at + BEFORE_LENGTH_BYTES], "big", signed=True)
+    return int.from_bytes(data[at + 16 : at + UP_TO_MAGIC_BYTES], "big", signed=True), BEFORE_LENGTH_BYTES + length
+
+
 class _DamageError(Exception):
     """What is wrong with a batch, before it is known which batch of the field it is."""
 
@@ -88,8 +94,7 @@ def decode_records(data: bytes, *, limit: int = OUTPUT_LIMIT) -> list[Batch]:
     damage: list[DecodeError] = []
     position = 0
     while len(data) - position >= UP_TO_MAGIC_BYTES:
-        size = BEFORE_LENGTH_BYTES + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-        magic = int.from_bytes(data[position + 16 : position + 17], "big", signed=True)
+        magic, size = magic_and_size(data, position)
         path = f"batches[{len(batches)}]"
         if not 0 <= magic < len(LEAST_BYTES):
             damage.append(DecodeError(f"{path}.magic", position + 16, f"magic 0, 1 or 2, not {magic}", batches))

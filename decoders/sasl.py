@@ -16,6 +16,9 @@ from typing import Any
 
 from kafkascope.decoders.limits import DEFAULT, Limits
 
+KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
+"""The object identifier of Kerberos 5 in DER, which is in the head of a GSS-API token (RFC 2743, 3.1; RFC 4121)."""
+
 REDACTED = "[redacted]"
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
@@ -39,8 +42,6 @@ _SCRAM_MESSAGES: Mapping[bool, tuple[tuple[str, str], ...]] = {  # by from_clien
     True: (("c=", "client-final"),),
     False: (("r=", "server-first"), ("v=", "server-final"), ("e=", "server-final")),
 }
-# The object identifier of Kerberos 5 in DER, which is in the head of a GSS-API token (RFC 2743, 3.1; RFC 4121).
-_KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
 _LONGEST_JSON = 524_288  # characters: a broker takes no token of more bytes (default of sasl.server.max.receive.size)
 _JSON_MARKS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[\]{}]', re.DOTALL)  # strings, and what opens and closes
 _GS2_HEADER = re.compile(r"(?P<binding>n|y|p=[^,]*),(?:a=(?P<authorization_id>[^,]*))?,")
@@ -71,7 +72,7 @@ def decode_token(
             if not reveal_secrets:
                 shown = _without_secrets(shown)
             return {"mechanism": name, **shown}
-    if mechanism is None and token[:1] == b"\x60" and _KERBEROS in token[:24]:
+    if mechanism is None and token[:1] == b"\x60" and KERBEROS in token[:24]:
         mechanism = GSSAPI
     return {"mechanism": mechanism, "opaque": token if reveal_secrets else f"{len(token)} bytes"}
 

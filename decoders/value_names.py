@@ -122,6 +122,4 @@ def attributes_of_batch(attributes: int) -> str:
         (CONTROL_BIT, "control"),
         (DELETE_HORIZON_BIT, "delete horizon"),
     )
-    codec = attributes & CODEC_BITS
-    words = [CODECS[codec] if codec < len(CODECS) else f"codec {codec}"]
-    return ", ".join(words + [word for bit, word in bits if attributes & bit])
+    return ", ".join([CODECS[attributes & CODEC_BITS], *(word for bit, word in bits if attributes & bit)])

@@ -99,6 +99,7 @@ class Runs:
     length: I64
     number: I64  # packet that brought the bytes
     at: I64
+    turn: I64  # orders the rows of both directions: what waited behind lost bytes has its turn when it waits no more
     acked: I64  # offset in the other stream (a FIN counts one) that the sender had acknowledged by then; -1: not known
     acked_at: I64  # when it first said so; ``NO_TIME``: not known
     round_trip: I64  # from data of the other side to the sender's acknowledgement, the least in `health.SPAN`

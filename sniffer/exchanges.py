@@ -506,7 +506,9 @@ class Conversations:
             )
 
     def _exchanges(self, arena: U8, used: int, out: I64) -> Exchanges:
-        order = np.lexsort((out[:, pairing.OUT_NUMBER], self._ids[out[:, pairing.OUT_SLOT]], out[:, pairing.OUT_KEY]))
+        order = np.lexsort(
+            (out[:, pairing.OUT_NUMBER], self._ids[out[:, pairing.OUT_SLOT]], out[:, pairing.OUT_PACKET])
+        )
         out = out[order]
         for side in (pairing.OUT_REQUEST, pairing.OUT_RESPONSE):
             held = np.flatnonzero((out[:, side + pairing.NODE_HELD] == 1) & (out[:, side + pairing.NODE_LENGTH] >= 0))

@@ -23,7 +23,7 @@ from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs
     ROW_NUMBER,  # packet
     ROW_AT,
     ROW_OFFSET,  # place in the stream
-    ROW_KEY,  # orders the rows of both directions: the highest packet number of the stream so far
+    ROW_TURN,  # as in Runs
     ROW_HEAD,  # 1: the first byte is the packet's first
     ROW_ACKED,  # the next four as in Runs
     ROW_ACKED_AT,
@@ -46,7 +46,7 @@ TABLE_COLUMNS = 1 + 2 * TABLE_SIDE
     STREAM_AVAILABLE,  # arena position behind the last byte that has arrived
     STREAM_ROW,  # a row at or before the one that holds STREAM_BEGIN
     STREAM_LAST,  # the last row that has arrived
-    STREAM_KEY,  # highest packet number so far
+    STREAM_NUMBER,  # highest packet number so far
     STREAM_CUT,  # bytes of the current frame before the gap in it; 0: no gap
     STREAM_LEFT,  # bytes of the frame behind a gap that are still to pass
     STREAM_CUT_AT,  # latest time of those that passed
@@ -108,15 +108,6 @@ class Batch:
     used: int
     rows: I64  # [n, ROW_COLUMNS]
     connections: I64  # [c, TABLE_COLUMNS]
-
-
-@kernel
-def _keys(streams: I64, numbers: I64, state: I64, keys: I64) -> None:
-    for row in range(streams.shape[0]):
-        stream = streams[row]
-        if numbers[row] > state[stream, STREAM_KEY]:
-            state[stream, STREAM_KEY] = numbers[row]
-        keys[row] = state[stream, STREAM_KEY]
 
 
 @kernel
@@ -205,9 +196,8 @@ class Streams:
         rows[:, ROW_ACKED_AT] = runs.acked_at
         rows[:, ROW_ROUND_TRIP] = runs.round_trip
         rows[:, ROW_LEAST_ROUND_TRIP] = runs.least_round_trip
-        keys = np.empty(streams.shape[0], np.int64)
-        _keys(streams, rows[:, ROW_NUMBER].copy(), self.state, keys)
-        rows[:, ROW_KEY] = keys
+        rows[:, ROW_TURN] = runs.turn
+        np.maximum.at(self.state[:, STREAM_NUMBER], streams, runs.number)
         starts = np.ascontiguousarray(runs.start)
         if np.any(streams[1:] < streams[:-1]):
             order = np.argsort(streams, kind="stable")
@@ -219,9 +209,7 @@ class Streams:
         streams = np.array([2 * slot + direction for slot in slots for direction in (0, 1)], np.int64)
         rows = np.zeros((streams.shape[0], ROW_COLUMNS), np.int64)
         rows[:, ROW_KIND] = END
-        key = self.state[streams, STREAM_KEY].reshape(-1, 2).max(axis=1)
-        rows[:, ROW_KEY] = np.repeat(key, 2)
-        rows[:, ROW_NUMBER] = rows[:, ROW_KEY]
+        rows[:, ROW_NUMBER] = np.repeat(self.state[streams, STREAM_NUMBER].reshape(-1, 2).max(axis=1), 2)
         nothing = np.full(streams.shape[0], -1, np.int64)
         return self._lay_out(np.empty(0, np.uint8), nothing, rows, streams, room)
 

@@ -1558,6 +1558,7 @@ def absorb(
 def arrange(
     rows: Records,
     count: Integer,
+    before: Integer,
     order: I64,
     by_id: I64,
     connection: I64,
@@ -1571,10 +1572,12 @@ def arrange(
     acked_at: I64,
     round_trip: I64,
     least_round_trip: I64,
+    turn: I64,
 ) -> None:
     """Write rows as columns, by connection and direction, each stream's in the order in which they were made.
 
-    ``by_id`` has the ordinals of the batch's connections in the order of their ids.
+    ``by_id`` has the ordinals of the batch's connections in the order of their ids; ``before`` is how many rows there
+    were in batches before.
     """
     streams = 2 * by_id.shape[0]
     heads = np.zeros(streams + 1, np.int64)
@@ -1601,6 +1604,7 @@ def arrange(
         acked_at[place] = row.acked_at
         round_trip[place] = row.round_trip
         least_round_trip[place] = row.least_round_trip
+        turn[place] = before + i
 
 
 @kernel

@@ -19,6 +19,7 @@ from kafkascope.decoders.kernels import allocating, borrowing, kernel
 from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
 from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
+from kafkascope.decoders.sasl import KERBEROS
 from kafkascope.decoders.tape import Status, text_step, try_layouts, unsigned_varint
 from kafkascope.sniffer.columns import I32, I64, U8, Bool, Runs
 
@@ -172,10 +173,6 @@ def is_text(data: U8, start: int, end: int) -> Any:
             return False
         position += step
     return True
-
-
-KERBEROS = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
-"""The object identifier of Kerberos 5, near the beginning of a client's first GSS-API token."""
 
 
 class Verdict(IntEnum):

@@ -138,6 +138,7 @@ class Connections:
         self._limits = limits
         self._ended: list[TcpConnection] = []
         self._told: list[Spans] = [np.empty(0, health.ROW)]
+        self._rows_before = 0
         self._held = np.empty(0, np.uint8)
         self._filled = 0
         self._kept = np.empty(0, np.uint8)  # first copies, of which some may be repeated
@@ -359,11 +360,13 @@ class Connections:
             acked_at=np.empty(count, np.int64),
             round_trip=np.empty(count, np.int64),
             least_round_trip=np.empty(count, np.int64),
+            turn=np.empty(count, np.int64),
         )
         by_id = np.argsort(state.order[:ordinals], kind="stable")
         reassembly.arrange(
             state.rows,
             count,
+            self._rows_before,
             state.order,
             by_id,
             runs.connection,
@@ -377,7 +380,9 @@ class Connections:
             runs.acked_at,
             runs.round_trip,
             runs.least_round_trip,
+            runs.turn,
         )
+        self._rows_before += count
         runs = self._with_held_bytes(runs)
         self._hold(data)
         self._keep_firsts(data)

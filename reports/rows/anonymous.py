@@ -23,6 +23,7 @@ from kafkascope.decoders.interpreter import DecodeError
 from kafkascope.decoders.payloads import Payload
 from kafkascope.decoders.program import KIND_BYTES, KIND_RECORDS, KIND_STRING, KIND_UNKNOWN_TAG, UNKNOWN_TAG, Programs
 from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.decoders.sasl import KERBEROS
 from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.bodies import Bodies, BodyDecoder
@@ -30,7 +31,6 @@ from kafkascope.reports.rows.partitions import TopicCodes, read_partitions
 from kafkascope.reports.rows.roles import SLOT_RECORDS
 from kafkascope.reports.vocabulary.tables import RECORDS
 from kafkascope.sniffer.columns import I16, I64, U8, Bool, ConnectionRow, Exchanges, Kind, Segments
-from kafkascope.sniffer.recognise import KERBEROS
 
 # Fields that hold words of the protocol, or of the program that speaks it.
 _WORDS = frozenset(

@@ -18,9 +18,9 @@ from kafkascope.sniffer.pairing.state import (
     AT_DIRECTION,
     AT_DIRECTIONS,
     AT_EVENT,
-    AT_KEY,
     AT_NEXT_ROW,
     AT_NODES,
+    AT_NUMBER,
     AT_OUT,
     AT_ROW,
     CLIENT,
@@ -88,7 +88,7 @@ def converse(state: State) -> Integer:
 
 @borrowing
 def _next_row(state: State) -> Integer:
-    """Take the next row: of both directions of a connection in the order of ROW_KEY. False behind the last one."""
+    """Take the next row: of both directions of a connection in the order of ROW_TURN. False behind the last one."""
     at, rows = state.at, state.rows
     while at[AT_CONNECTION] < state.table.shape[0]:
         entry = state.table[at[AT_CONNECTION]]
@@ -99,7 +99,7 @@ def _next_row(state: State) -> Integer:
         more_of_other = other < entry[frames.TABLE_SIDE + frames.TABLE_BEHIND]
         if more or more_of_other:
             side = np.int64(0)
-            if more_of_other and (not more or rows[row, frames.ROW_KEY] > rows[other, frames.ROW_KEY]):
+            if more_of_other and (not more or rows[row, frames.ROW_TURN] > rows[other, frames.ROW_TURN]):
                 side, row = np.int64(1), other
             at[AT_NEXT_ROW + side] += 1
             _take_row(state, entry[frames.TABLE_SLOT], side, row)
@@ -112,6 +112,7 @@ def _next_row(state: State) -> Integer:
 @borrowing
 def _enter(state: State, entry: I64) -> None:
     """Begin with a connection: point both of its streams to where the batch has their bytes."""
+    state.at[AT_NUMBER] = 0
     for side in range(2):
         columns = entry[frames.TABLE_SIDE * side :]
         first, new = columns[frames.TABLE_FIRST], columns[frames.TABLE_NEW]
@@ -136,7 +137,7 @@ def _take_row(state: State, slot: Integer, side: Integer, row: Integer) -> None:
     at, rows, stream = state.at, state.rows, state.streams[2 * slot + side]
     at[AT_ROW] = row
     at[AT_DIRECTION] = side
-    at[AT_KEY] = rows[row, frames.ROW_KEY]
+    at[AT_NUMBER] = max(at[AT_NUMBER], rows[row, frames.ROW_NUMBER])
     at[AT_DIRECTIONS] = 1 << side
     stream[frames.STREAM_LAST] = row
     stream[frames.STREAM_NEED] = 0

@@ -57,7 +57,7 @@ HEAD, TAIL, COUNT, HELD_BYTES = range(4)
 ) = range(23)
 
 # Columns of an exchange: these, then those of the request's node, then those of the response's.
-OUT_SLOT, OUT_NUMBER, OUT_KEY, OUT_OUTCOME, OUT_RESPONSE_VERSION, OUT_REQUEST = range(6)
+OUT_SLOT, OUT_NUMBER, OUT_PACKET, OUT_OUTCOME, OUT_RESPONSE_VERSION, OUT_REQUEST = range(6)
 OUT_RESPONSE = OUT_REQUEST + NODE_COLUMNS
 OUT_COLUMNS = OUT_RESPONSE + NODE_COLUMNS
 
@@ -87,7 +87,7 @@ TAKEN = -1  # in place of an event's kind: the frame is a request or response
     AT_BREAK,  # 1: AT_ROW is a gap or an end, to be dealt with when the streams cannot go on
     AT_ROW,
     AT_DIRECTION,  # of AT_ROW
-    AT_KEY,  # ROW_KEY of AT_ROW
+    AT_NUMBER,  # highest packet number of the connection in this batch
     AT_FREE,  # first of the free nodes; 0: none
     AT_NODES,  # nodes that were ever used; node 0 is none
     AT_OUT,  # exchanges written
@@ -235,7 +235,7 @@ def complete(
     state.connections[slot, NUMBER] += 1
     out[OUT_SLOT] = slot
     out[OUT_NUMBER] = state.connections[slot, NUMBER]
-    out[OUT_KEY] = state.at[AT_KEY]
+    out[OUT_PACKET] = state.at[AT_NUMBER]
     out[OUT_OUTCOME] = outcome
     out[OUT_RESPONSE_VERSION] = response_version
     # Node 0 is never used: its length is -1, which is how an absent side is known.

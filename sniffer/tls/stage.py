@@ -99,7 +99,7 @@ class TlsStage:
         if self._has_begun(connection):
             return True
         other = np.flatnonzero((runs.connection == connection) & (runs.direction == 0))
-        return bool(other.shape[0]) and bool(runs.number[other[0]] < runs.number[row])
+        return bool(other.shape[0]) and bool(runs.turn[other[0]] < runs.turn[row])
 
     def _of_one(self, connection: int, runs: Runs, is_ending: bool) -> list[Runs]:
         """Plain bytes of one connection; all it has said, if that turns out to be no TLS."""
@@ -199,6 +199,7 @@ def _plain_runs(connection: int, direction: int, plain: Sequence[Plain]) -> Runs
         acked_at=rows[:, tls.ACKED_AT].copy(),
         round_trip=rows[:, tls.ROUND_TRIP].copy(),
         least_round_trip=rows[:, tls.LEAST_ROUND_TRIP].copy(),
+        turn=np.maximum.accumulate(rows[:, tls.NUMBER]),
     )
 
 

@@ -224,7 +224,8 @@ def test_answers_without_requests_take_no_python_each() -> None:
         data, connections = np.frombuffer(frames, np.uint8), np.ones(count, np.int64)
         directions, lengths = np.ones(count, np.int8), np.full(count, 16)
         unknown = np.full(count, NO_TIME)
-        runs = Runs(data, connections, directions, starts, starts, lengths, numbers, numbers, *[unknown] * 4)
+        columns = (connections, directions, starts, starts, lengths, numbers, numbers, numbers)
+        runs = Runs(data, *columns, *[unknown] * 4)
         found = steps(lambda: (conversations.feed(runs), conversations.end([1])))
         assert conversations.count(1) == count
         return found

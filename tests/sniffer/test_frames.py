@@ -90,7 +90,7 @@ def test_bytes_wait_in_order_with_the_packets_that_brought_them(seed: int, slots
                 assert left < max(needed[stream], 1) or not any(2 * s + d == stream for s, d, _, _ in pieces)
                 continue
             assert batch.rows[first:behind, frames.ROW_BYTES].sum() == left
-            assert (np.diff(batch.rows[first:behind, frames.ROW_KEY]) >= 0).all()
+            assert (np.diff(batch.rows[first:behind, frames.ROW_TURN]) >= 0).all()
             found[stream] += take(streams, batch, stream, chance.choice((0, left, chance.randint(0, left))))
             needed[stream] = chance.choice((0, 0, 50))
             streams.state[stream, frames.STREAM_NEED] = needed[stream]
@@ -143,16 +143,17 @@ def test_the_end_wakes_a_stream() -> None:
     streams, _ = waiting_stream(1000)
     batch = streams.ends([0], 0)
     assert batch.rows[:, frames.ROW_KIND].tolist() == [frames.BYTES, frames.END, frames.END]
-    assert batch.rows[:, frames.ROW_KEY].tolist() == [1, 1, 1]
+    assert batch.rows[:, frames.ROW_NUMBER].tolist() == [1, 1, 1]
     assert batch.arena.tobytes() == b"abcd"
 
 
-def test_packets_that_arrive_late_are_keyed_by_the_highest_before_them() -> None:
+def test_a_stream_ends_at_its_highest_packet() -> None:
     streams, offsets = Streams(), dict[int, int]()
     streams.reset(0)
-    batch = streams.gather(*batch_of([(0, 0, b"a", 7), (0, 0, b"b", 5), (0, 0, b"c", 9)], offsets), 0)
-    assert batch.rows[:, frames.ROW_KEY].tolist() == [7, 7, 9]
-    assert batch.rows[:, frames.ROW_NUMBER].tolist() == [7, 5, 9]
+    batch = streams.gather(*batch_of([(0, 0, b"a", 7), (0, 0, b"b", 9), (0, 0, b"c", 5)], offsets), 0)
+    assert batch.rows[:, frames.ROW_NUMBER].tolist() == [7, 9, 5]
+    streams.gather(*batch_of([(0, 0, b"d", 6), (0, 1, b"e", 8)], offsets), 0)
+    assert streams.ends([0], 0).rows[:, frames.ROW_NUMBER].tolist() == [9, 9]
 
 
 def test_a_slot_that_is_used_again_begins_with_nothing() -> None:

@@ -12,6 +12,7 @@ from kafkascope.decoders.limits import Limits
 from kafkascope.sniffer.columns import Outcome, Segments
 from kafkascope.sniffer.exchanges import KEPT_BYTES, RELIEF
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.pairing import state as pairing
 from kafkascope.sniffer.session import Session, SessionOptions
 from tests.decoders.written_messages import request, response
 from tests.sniffer.capture_segments import exchanges_of, in_batches, plain, segments_of
@@ -36,9 +37,10 @@ def merged(*conversations: list[Packet]) -> list[Packet]:
 def held(session: Session) -> tuple[int, int]:
     """Bytes behind lost ones, and those of messages that wait."""
     conversations = session._conversations
-    nodes = conversations._nodes[: int(conversations._at[9])]
+    nodes = conversations._nodes[: int(conversations._at[pairing.AT_NODES])]
+    lengths = nodes[:, pairing.NODE_LENGTH]
     waiting = sum(one.size for one in conversations._streams.held.values())
-    return int(session._tcp._state.totals["piece_bytes"][0]), waiting + int(nodes[nodes[:, 13] > 0, 13].sum())
+    return int(session._tcp._state.totals["piece_bytes"][0]), waiting + int(lengths[lengths > 0].sum())
 
 
 def flood(count: int, first: int, at: int) -> Segments:
@@ -171,7 +173,7 @@ def test_messages_that_wait_are_cut_where_all_together_are_too_large(parts: int)
         assert KEPT_BYTES - 4 <= len(kept) <= KEPT_BYTES
 
 
-LOW = {"connections": 4, "stream_bytes": 1500, "held_bytes": LEAST, "frame_bytes": 20_000}
+LOW = {"connections": 4, "stream_bytes": 1500, "held_bytes": LEAST, "frame_bytes": 20_000, "waiting_bytes": 1000}
 
 
 @pytest.mark.no_cover

@@ -35,6 +35,7 @@ def runs(written: Iterable[Run]) -> Runs:
         np.array([run.part if isinstance(run.part, int) else len(run.part) for run in rows], np.int64),
         numbers,
         numbers * 1000,
+        numbers,
         np.full(len(rows), -1),
         *[np.full(len(rows), NO_TIME)] * 3,
     )
