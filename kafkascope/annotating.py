@@ -21,7 +21,8 @@ from kafkascope.matching import CARRIED, Matching
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.show.packet_comments import MOST_AT_ONE, PacketComments, host_names, packet_comments
+from kafkascope.reports.show.host_names import host_names
+from kafkascope.reports.show.packet_comments import MOST_AT_ONE, PacketComments, packet_comments
 from kafkascope.rewriting import files_to_rewrite, written_anew
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.sources.capture_writer import names_blocks, secrets_block

@@ -74,7 +74,7 @@ class _Client:
         lasted = 0 if first is None or last is None else last - first
         requests, batches = self.apis.total(), self.sums["batches"]
         return {
-            **{name: of.most_common(1)[0][0] if of else None for name, of in self.values.items()},
+            **{name: _ranked(of)[0][0] if of else None for name, of in self.values.items()},
             "varied": [f"{name}: {_numbered(of)}" for name, of in self.values.items() if len(of) > 1],
             "groups": sorted(self.groups),
             "topics": sorted(self.topics),
@@ -175,22 +175,27 @@ def _exchanges(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.
 
 
 def _settings(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
-    for apis, settings in _SETTINGS.items():
-        asked = pc.field("api").isin(apis) & pc.field("request").is_valid()
-        for rows in beside(tables.get("exchanges"), ["request"], ends, ["who"], asked):
-            head = pc.utf8_slice_codeunits(rows["request"], 0, _HEAD)
+    asking = sorted({api for apis in _SETTINGS for api in apis})
+    asked = pc.field("api").isin(asking) & pc.field("request").is_valid()
+    columns = {"api": pc.field("api"), "head": pc.utf8_slice_codeunits(pc.field("request"), 0, _HEAD)}
+    for rows in beside(tables.get("exchanges"), columns, ends, ["who"], asked):
+        for apis, settings in _SETTINGS.items():
+            of_apis = rows.filter(pc.is_in(rows["api"], pa.array(apis)))
             for setting, name in settings.items():
                 # Quotes inside of texts are escaped, so this is a field; of a repeated one it is the first.
-                said = pc.extract_regex(head, rf'"{name}": (?P<value>-?[0-9]{{1,18}})[,}}]')
-                values = pa.table({"who": rows["who"], "value": pc.struct_field(said, "value")})
-                counted = values.group_by(["who", "value"]).aggregate([("who", "count")])
-                for row in counted.to_pylist():
-                    value: int | str | None = None if row["value"] is None else int(row["value"])
-                    if value == -1 and setting != "acks":
-                        continue
-                    if setting == "isolation_level":
-                        value = _ISOLATION.get(value)
-                    _count(found[row["who"]].values[setting], value, row["who_count"])
+                said = pc.extract_regex(of_apis["head"], rf'"{name}": (?P<value>-?[0-9]{{1,18}})[,}}]')
+                _count_values(found, setting, of_apis["who"], pc.struct_field(said, "value"))
+
+
+def _count_values(found: list[_Client], setting: str, who: pa.ChunkedArray, values: pa.ChunkedArray) -> None:
+    counted = pa.table({"who": who, "value": values}).group_by(["who", "value"]).aggregate([("who", "count")])
+    for row in counted.to_pylist():
+        value: int | str | None = None if row["value"] is None else int(row["value"])
+        if value == -1 and setting != "acks":
+            continue
+        if setting == "isolation_level":
+            value = _ISOLATION.get(value)
+        _count(found[row["who"]].values[setting], value, row["who_count"])
 
 
 def _batches(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,17 +35,23 @@ def spoken(table: ds.Dataset, columns: Sequence[str] = ()) -> pa.Table:
 
 def beside(
     table: ds.Dataset | None,
-    columns: Sequence[str],
+    columns: Sequence[str] | Mapping[str, pc.Expression],
     ends: pa.Table,
     of_ends: Sequence[str],
     where: pc.Expression | None = None,
 ) -> Iterator[pa.Table]:
-    """Columns of a table, in parts, with columns of the rows' connections beside them; rows of no such are left out."""
+    """Columns of a table, in parts, with columns of the rows' connections beside them; rows of no such are left out.
+
+    Columns are names, or what is made of them by name as they are read: of long texts no more than is needed.
+    """
+    made = columns if isinstance(columns, Mapping) else {name: pc.field(name) for name in columns}
+    wanted = {"connection": pc.field("connection"), **made}
     connections = ends["connection"].combine_chunks()
-    for batch in table.to_batches(columns=["connection", *columns], filter=where) if table is not None else ():
+    for batch in table.to_batches(columns=wanted, filter=where) if table is not None else ():
         rows = pa.Table.from_batches([batch])
         place = pc.index_in(rows["connection"], connections)
-        rows, place = rows.filter(pc.is_valid(place)), place.drop_null()
+        if place.null_count:
+            rows, place = rows.filter(pc.is_valid(place)), place.drop_null()
         for name in of_ends:
             rows = rows.append_column(name, ends[name].take(place))
         if rows.num_rows:

@@ -115,53 +115,49 @@ class Summary:
     def result(self) -> dict[str, Any]:
         """Everything as plain values, largest first, ready for JSON; of a window only where one was asked for."""
         window = {"window": {"asked_for": self.window, "left_out": self.left_out}} if self.window else {}
-        return (
-            window
-            | {
-                "schema_version": SCHEMA_VERSION,
-                "run": None,  # in the directory of an analysis it has a name
-                "captures": self.captures[:_KEPT],
-                "files": [asdict(file) for file in self.files],
-                "first": iso_time(self._first),
-                "last": iso_time(self._last),
-                "packets": self.packets,
-                "copies": self.copies,
-                "clocks": self.clocks,
-                "connections": _most_first(self._counts["protocol"]),
-                "tls_ports": _most_first(
-                    {str(port): n for (port, name), n in self._connections.items() if name == "tls"}
-                ),
-                "not_taken_for_kafka": not_taken(self._connections, self.ports),
-                "exchanges": _most_first(self._counts["outcome"]),
-                "decoded": _most_first(self._counts["decoded"]),
-                "apis": [
-                    {
-                        "api": name,
-                        "exchanges": api.exchanges,
-                        "versions": sorted(api.versions),
-                        "request_bytes": api.request_bytes,
-                        "response_bytes": api.response_bytes,
-                        "errors": api.errors,
-                        "latency_ms": {
-                            "p50": api.latency.percentile(0.5),
-                            "p90": api.latency.percentile(0.9),
-                            "p99": api.latency.percentile(0.99),
-                            "max": round(api.latency.highest_ms, 4) if api.latency.counts.any() else None,
-                        },
-                    }
-                    for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))
-                ],
-                "errors": dict(sorted(self._counts["error"].items(), key=lambda item: (-item[1], item[0]))),
-                "clients": dict(sorted(self._counts["client_id"].items(), key=lambda item: (-item[1], item[0]))),
-                "topics": [
-                    {"topic": topic, "direction": direction, "records": records, "bytes": size, "batches": batches}
-                    for (topic, direction), (records, size, batches) in sorted(
-                        self._topics.items(), key=lambda item: (-item[1][1], item[0])
-                    )
-                ],
-                "issues": dict(sorted(self._counts["issue"].items(), key=lambda item: (-item[1], item[0]))),
-            }
-        )
+        return {
+            **window,
+            "schema_version": SCHEMA_VERSION,
+            "run": None,  # in the directory of an analysis it has a name
+            "captures": self.captures[:_KEPT],
+            "files": [asdict(file) for file in self.files],
+            "first": iso_time(self._first),
+            "last": iso_time(self._last),
+            "packets": self.packets,
+            "copies": self.copies,
+            "clocks": self.clocks,
+            "connections": _most_first(self._counts["protocol"]),
+            "tls_ports": _most_first({str(port): n for (port, name), n in self._connections.items() if name == "tls"}),
+            "not_taken_for_kafka": not_taken(self._connections, self.ports),
+            "exchanges": _most_first(self._counts["outcome"]),
+            "decoded": _most_first(self._counts["decoded"]),
+            "apis": [
+                {
+                    "api": name,
+                    "exchanges": api.exchanges,
+                    "versions": sorted(api.versions),
+                    "request_bytes": api.request_bytes,
+                    "response_bytes": api.response_bytes,
+                    "errors": api.errors,
+                    "latency_ms": {
+                        "p50": api.latency.percentile(0.5),
+                        "p90": api.latency.percentile(0.9),
+                        "p99": api.latency.percentile(0.99),
+                        "max": round(api.latency.highest_ms, 4) if api.latency.counts.any() else None,
+                    },
+                }
+                for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))
+            ],
+            "errors": dict(sorted(self._counts["error"].items(), key=lambda item: (-item[1], item[0]))),
+            "clients": dict(sorted(self._counts["client_id"].items(), key=lambda item: (-item[1], item[0]))),
+            "topics": [
+                {"topic": topic, "direction": direction, "records": records, "bytes": size, "batches": batches}
+                for (topic, direction), (records, size, batches) in sorted(
+                    self._topics.items(), key=lambda item: (-item[1][1], item[0])
+                )
+            ],
+            "issues": dict(sorted(self._counts["issue"].items(), key=lambda item: (-item[1], item[0]))),
+        }
 
     def _observe_exchanges(self, exchanges: pa.Table) -> None:
         if not len(exchanges):

@@ -1,16 +1,16 @@
 """Exchanges with pseudonyms in the place of names, so that nothing behind them knows the names.
 
 Strings are replaced where they stand, unless they are words of the protocol (`_WORDS`): a field that a release adds is
-replaced. Bytes become zeros, but for what members of groups tell each other, whose strings are replaced. Of a body that
-was not read to its end the rest becomes zeros, and so does a body of no known layout. Records stay: keys and values are
-replaced in their table.
+replaced. Bytes become zeros, but for what members of groups tell each other, whose strings are replaced. What was not
+read of a body is overwritten, so that it cannot be read then either. Records stay, unless the caller replaces them:
+keys and values are replaced in their table.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def anonymous(
         ):
             _replace_strings(tape, data, replace)
             _replace_bytes(tape, data, replace)
-            _blank_unknown_tags(tape, data)
+            blank(tape, data, [KIND_UNKNOWN_TAG])  # of a release to come: their bytes may be anything
             if of_records is not None:
                 _replace_records(tape, data, of_records, metadata)
             _blank_unread(tape, data, body, end, is_flexible)
@@ -239,29 +239,19 @@ def _metadata_records(bodies: Bodies) -> frozenset[int]:
     return frozenset(told.place(SLOT_RECORDS)[pc.is_in(told.topic, names).to_numpy(zero_copy_only=False)].tolist())
 
 
-def unknown_tag_bytes(tape: Tape) -> I64:
-    """Of each frame the bytes of tagged fields that are not known."""
-    rows = np.flatnonzero(tape.field == UNKNOWN_TAG)
-    found = np.zeros(len(tape), np.int64)
-    np.add.at(found, tape.frame_of(rows), tape.value[rows] & 0xFFFFFFFF)
-    return found
-
-
-def blank_content(tape: Tape, data: U8, frames: Bool) -> None:
-    """Let texts, bytes, records and unknown tagged fields of some frames be zeros, where they stand."""
-    kinds = (KIND_STRING, KIND_BYTES, KIND_RECORDS, KIND_UNKNOWN_TAG)
-    rows = np.flatnonzero(np.isin(tape.programs.fields.kind[tape.field], kinds) & (tape.value > 0))
-    rows = rows[frames[tape.frame_of(rows)]]
-    lengths = np.where(tape.field[rows] == UNKNOWN_TAG, tape.value[rows] & 0xFFFFFFFF, tape.value[rows])
-    for at, length in zip(tape.at[rows].tolist(), lengths.tolist(), strict=True):
+def blank(tape: Tape, data: U8, kinds: Iterable[int], frames: Bool | None = None) -> None:
+    """Let fields of some kinds be zeros where they stand; frames: in which (None: in all)."""
+    rows = np.flatnonzero(np.isin(tape.programs.fields.kind[tape.field], list(kinds)))
+    if frames is not None:
+        rows = rows[frames[tape.frame_of(rows)]]
+    for at, length in zip(tape.at[rows].tolist(), content_bytes(tape, rows).tolist(), strict=True):
         data[at : at + length] = 0
 
 
-def _blank_unknown_tags(tape: Tape, data: U8) -> None:
-    """Tagged fields that a release to come may have: their bytes may be anything."""
-    rows = np.flatnonzero(tape.field == UNKNOWN_TAG)
-    for at, size in zip(tape.at[rows].tolist(), (tape.value[rows] & 0xFFFFFFFF).tolist(), strict=True):
-        data[at : at + size] = 0
+def content_bytes(tape: Tape, rows: I64) -> I64:
+    """How long the content of rows is that are text, bytes, records, or tagged fields that no schema knows; null: 0."""
+    value = tape.value[rows]
+    return np.where(tape.field[rows] == UNKNOWN_TAG, value & 0xFFFFFFFF, np.maximum(value, 0))
 
 
 def _of_member(content: bytes, replace: Callable[[bytes], bytes]) -> bytes:
@@ -286,12 +276,7 @@ _PROTOCOLS = (("consumer", "stream"), ("consumer", "sticky"), ("consumer", "coop
 
 def _read(content: bytes) -> Payload | None:
     """As the protocol that consumes it exactly: nothing beside says which it is."""
-    for kind, name in (
-        ("consumer", "stream"),
-        ("consumer", "sticky"),
-        ("consumer", "cooperative-sticky"),
-        ("connect", ""),
-    ):
+    for kind, name in _PROTOCOLS:
         for decode in (decode_member_metadata, decode_member_assignment):
             try:
                 read = decode(content, kind, name)

@@ -9,19 +9,21 @@ import numpy as np
 from kafkascope.decoders.blanking import Blanked, blank_records
 from kafkascope.decoders.interpreter import DecodeError
 from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC, decode_typed_value
+from kafkascope.decoders.program import KIND_BYTES, KIND_RECORDS, KIND_STRING, KIND_UNKNOWN_TAG, UNKNOWN_TAG
 from kafkascope.decoders.pseudonyms import Pseudonyms
-from kafkascope.decoders.tape import Status
-from kafkascope.reports.rows.anonymous import anonymous, blank_content, unknown_tag_bytes
+from kafkascope.decoders.tape import Status, Tape
+from kafkascope.reports.rows.anonymous import anonymous, blank, content_bytes
 from kafkascope.reports.rows.bodies import BodyDecoder
 from kafkascope.reports.rows.metadata_log import TOPIC_RECORD
 from kafkascope.sniffer import recognise
-from kafkascope.sniffer.columns import U8, Exchanges, Kind
+from kafkascope.sniffer.columns import I64, U8, Exchanges, Kind
 from kafkascope.sniffer.exchanges import LARGEST_TRIAL
 from kafkascope.sniffer.frames import copy_runs
 from kafkascope.sniffer.stream_content import Frames
 
 _BEHIND_NAME_BYTES = 16 + 1  # of a TopicRecord: the id, no tagged fields
 _SIZE_BYTES = 4  # of the prefix of a frame
+_CONTENT = (KIND_STRING, KIND_BYTES, KIND_RECORDS, KIND_UNKNOWN_TAG)  # kinds of fields that may hold anything
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Exchanges) if field.name != "data")
 
 
@@ -75,12 +77,12 @@ class FrameBlanker:
         read_so = dataclasses.replace(exchanges, **columns | {"response_body": bodies})
         tapes = [decoded.responses for decoded in self._decoder.decode(read_so)]
         # A reading that knows a tagged field tells more of it than one for which its bytes may be anything.
-        unknown = np.concatenate([unknown_tag_bytes(tape) for tape in tapes])
+        unknown = np.concatenate([_unknown_tag_bytes(tape) for tape in tapes])
         least = np.full(len(exchanges.number), np.iinfo(np.int64).max)
         np.minimum.at(least, rows, unknown)
         parts = np.split(unknown == least[rows], np.cumsum([len(tape) for tape in tapes])[:-1])
         for tape, wanted in zip(tapes, parts, strict=True):
-            blank_content(tape, data, wanted)
+            blank(tape, data, _CONTENT, wanted)
         status = np.concatenate([tape.status for tape in tapes])
         for row in np.unique(rows[status != Status.OK]).tolist():  # there may be content that was not read
             data[exchanges.response_body[row] : exchanges.response_end[row]] = 0
@@ -103,3 +105,11 @@ class FrameBlanker:
         if not name or told.rest or len(behind) != _BEHIND_NAME_BYTES:
             return None
         return before + self._pseudonyms.text(name) + behind
+
+
+def _unknown_tag_bytes(tape: Tape) -> I64:
+    """Of each frame the bytes of tagged fields that are not known."""
+    rows = np.flatnonzero(tape.field == UNKNOWN_TAG)
+    found = np.zeros(len(tape), np.int64)
+    np.add.at(found, tape.frame_of(rows), content_bytes(tape, rows))
+    return found

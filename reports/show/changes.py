@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +21,7 @@ from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.chance import Verdict
 from kafkascope.reports.show.markdown import escaped
-from kafkascope.reports.show.page.page import own, rendered, source_hash
+from kafkascope.reports.show.page.page import rendered
 from kafkascope.reports.vocabulary.tables import CHANGES
 
 _ROWS = 30  # of a section
@@ -93,7 +92,6 @@ def markdown(before: Side, after: Side, found: Sequence[Change]) -> str:
 
 def html(before: Side, after: Side, found: Sequence[Change]) -> str:
     """One document that needs nothing else. Text of the captures in it is escaped."""
-    style = own("report.css")
     return rendered(
         "changes.html.j2",
         title="What changed – kafkascope",
@@ -101,8 +99,6 @@ def html(before: Side, after: Side, found: Sequence[Change]) -> str:
         sections=list(_sections(found)),
         heads=_HEADS,
         footer=_foot(before, after),
-        style=Markup(style),
-        style_hash=source_hash(style),
     )
 
 

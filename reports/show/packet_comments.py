@@ -6,11 +6,8 @@ then on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from itertools import groupby
 
 import pyarrow.compute as pc
@@ -19,17 +16,13 @@ from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.incident import incident_of
-from kafkascope.reports.incidents.signs import Row, Signs, without_port
+from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 MOST_COMMENTED = 100_000  # packets, and moments
 MOST_AT_ONE = 20  # comments of one packet; as many again are of moments
-LONGEST_HOST_NAME = 63  # characters; Wireshark shows no more
-NAMES_OF_A_HOST = 3
 
 _ABOUT = ("api", "error", "topic", "partition", "group_id", "member_id", "broker", "client_id")  # of errors
-_BROKERS_OWN = re.compile(r"broker-\d+-|raft-client-\d+$|\d+$")
-"""Client ids of brokers: of Kafka's ReplicaFetcherThread, RaftManager and NodeToControllerChannelManager."""
 
 
 @dataclass(slots=True)
@@ -67,34 +60,6 @@ def packet_comments(signs: Signs) -> PacketComments:
     _errors(signs, comments)
     comments.of_times.sort(key=lambda one: one[0])
     return comments
-
-
-def host_names(signs: Signs) -> dict[str, str]:
-    """Names by address: ``broker-2``, client ids, or both, in letters that names of hosts may have."""
-    brokers: dict[str, set[str]] = {host: set() for host in signs.brokers}
-    for row in signs.events:
-        if row["event"] in ("broker_listed", "broker_moved") and row["host"] and row["node_id"] is not None:
-            brokers.setdefault(without_port(row["host"]), set()).add(f"broker-{row['node_id']}")
-    clients: dict[str, set[str]] = {}
-    for client_id, hosts in signs.hosts_of.items():
-        for host in hosts:
-            if host not in brokers or not _BROKERS_OWN.match(client_id):
-                clients.setdefault(host, set()).add(client_id)
-    found = {}
-    for host in sorted({*brokers, *clients}):
-        of_broker = sorted(brokers.get(host, ())) or ["broker"] * (host in brokers)
-        name = _host_name([*of_broker, *sorted(clients.get(host, ()))])
-        with suppress(ValueError):  # brokers are told by names too
-            ip_address(host)
-            found[host] = name
-    return found
-
-
-def _host_name(names: list[str]) -> str:
-    """One name out of several; where there are too many, it says of how many."""
-    parts = [re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "unnamed" for name in names]
-    more = f"_and-{len(parts) - NAMES_OF_A_HOST}-more" if len(parts) > NAMES_OF_A_HOST else ""
-    return "_".join(parts[:NAMES_OF_A_HOST])[: LONGEST_HOST_NAME - len(more)] + more
 
 
 def _said(text: str) -> str:

@@ -29,7 +29,7 @@ def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = 
     It is called after the capture and its time; place: what to call a capture whose files are not known. With answers
     of earlier runs, the reader chooses among them.
     """
-    script, style = own("report.js"), own("report.css")
+    script = _own("report.js")
     return rendered(
         "page.html.j2",
         title=shown_text(f"{coverage.title(answers.summary, place)} – kafkascope"),
@@ -37,16 +37,15 @@ def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = 
         answers=[Markup(embedded(page_data(one))) for one in (*earlier, answers)],
         runs=[shown_text(coverage.title(one.summary, place)) for one in (*earlier, answers)],
         script=Markup(script),
-        style=Markup(style),
-        script_hash=source_hash(script),
-        style_hash=source_hash(style),
+        script_hash=_hash(script),
     )
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A template that lies beside this file, with its values; text among these is escaped."""
+    """A template that lies beside this file, with our style and its values; text among these is escaped."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string(own(template)).render(**values)
+    style = _own("report.css")
+    return environment.from_string(_own(template)).render(style=Markup(style), style_hash=_hash(style), **values)
 
 
 def embedded(value: Any) -> str:
@@ -58,11 +57,10 @@ def embedded(value: Any) -> str:
 
 
 @cache
-def own(name: str) -> str:
-    """A file that lies beside this one."""
+def _own(name: str) -> str:
     return (files("kafkascope.reports.show.page") / name).read_text(encoding="utf-8")
 
 
-def source_hash(content: str) -> str:
+def _hash(content: str) -> str:
     """A source expression of the content security policy: only this script and this style may run."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -16,6 +16,7 @@ from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.incidents.rules import conclusions
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 
 SECOND = 1_000_000_000
@@ -181,6 +182,11 @@ def row(table: str, **given: Any) -> Row:
 def dataset(name: str, rows: Sequence[Mapping[str, Any]]) -> ds.Dataset:
     """A table as rules get it."""
     return ds.dataset(pa.Table.from_pylist(list(rows), schema=ALL_SCHEMAS[name]))
+
+
+def signs(**tables: Sequence[Mapping[str, Any]]) -> Signs:
+    """Tables as rules look at them."""
+    return Signs({name: dataset(name, rows) for name, rows in tables.items()})
 
 
 def found(**tables: Sequence[Mapping[str, Any]]) -> list[Incident]:

@@ -87,3 +87,12 @@ def test_a_response_that_could_be_several_is_still_one_of_them() -> None:
     (response,) = frames(nameless)
     assert SECRET[:4] not in response
     assert len(response) == known.response_bytes[0] - 4
+
+
+def test_tagged_fields_of_any_number_are_blank_in_what_could_be_several() -> None:
+    """A number of 32 bits makes the value on the tape negative."""
+    tagged = b"\1" + uvarint(1 << 31) + uvarint(len(SECRET)) + SECRET
+    known = exchanges(Written(apis.HEARTBEAT, 4, None, bytes(6) + tagged))
+    nameless = dataclasses.replace(known, api_key=np.array([-1], np.int16), response_body=known.response_start + 5)
+    (response,) = frames(nameless)
+    assert SECRET[:4] not in response

@@ -1,0 +1,42 @@
+"""What addresses are to be called, in other tools that show packets: after the brokers and clients that are there."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from ipaddress import ip_address
+
+from kafkascope.reports.incidents.signs import Signs, without_port
+
+_LONGEST = 63  # characters; Wireshark shows no more
+_NAMES = 3  # of one host
+_BROKERS_OWN = re.compile(r"broker-\d+-|raft-client-\d+$|\d+$")
+"""Client ids of brokers: of Kafka's ReplicaFetcherThread, RaftManager and NodeToControllerChannelManager."""
+
+
+def host_names(signs: Signs) -> dict[str, str]:
+    """Names by address: ``broker-2``, client ids, or both, in letters that names of hosts may have."""
+    brokers: dict[str, set[str]] = {host: set() for host in signs.brokers}
+    for row in signs.events:
+        if row["event"] in ("broker_listed", "broker_moved") and row["host"] and row["node_id"] is not None:
+            brokers.setdefault(without_port(row["host"]), set()).add(f"broker-{row['node_id']}")
+    clients: dict[str, set[str]] = {}
+    for client_id, hosts in signs.hosts_of.items():
+        for host in hosts:
+            if host not in brokers or not _BROKERS_OWN.match(client_id):
+                clients.setdefault(host, set()).add(client_id)
+    found = {}
+    for host in sorted({*brokers, *clients}):
+        of_broker = sorted(brokers.get(host, ())) or ["broker"] * (host in brokers)
+        name = _host_name([*of_broker, *sorted(clients.get(host, ()))])
+        with suppress(ValueError):  # brokers are told by names too
+            ip_address(host)
+            found[host] = name
+    return found
+
+
+def _host_name(names: list[str]) -> str:
+    """One name out of several; where there are too many, it says of how many."""
+    parts = [re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "unnamed" for name in names]
+    more = f"_and-{len(parts) - _NAMES}-more" if len(parts) > _NAMES else ""
+    return "_".join(parts[:_NAMES])[: _LONGEST - len(more)] + more
