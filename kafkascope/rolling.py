@@ -9,36 +9,23 @@ closed, and another one follows in the same OUT: what is still open then is amon
 from __future__ import annotations
 
 import copy
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.in_process import InThisProcess
-from kafkascope.out.output import (
-    WATCHED,
-    WITH_SECRETS,
-    Output,
-    OutputError,
-    Part,
-    PartWriter,
-    WriteError,
-    link_part,
-    new_run,
-    staging_of,
-)
-from kafkascope.out.ownership import HeldError, lock, this_run, unlock
+from kafkascope.out.output import Output, OutputError, Part, WriteError
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
+from kafkascope.out.renewal import Hold, KeptRows
 from kafkascope.reading import Batch, Listening
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.places import is_uri
-from kafkascope.temporary import TemporaryDirectory
 
 SHARE = 4
 """Between renewals lie so many times as long as the last one took, or more."""
@@ -78,25 +65,16 @@ class Rolling:
             raise OutputError(f"{out}: tables of an interface go to a local directory only")
         self._source, self._out, self._every_s, self._remark, self._clock = source, out, every_s, remark, clock
         self._renewal: Future[Analysis] | None = None
-        self._over: Callable[[], Analysis] | None = (
-            None  # what puts a run into OUT that has no more rows, and is not yet
-        )
+        # Puts a run into OUT that has no more rows, as long as it is not there.
+        self._over: Callable[[], Analysis] | None = None
         self._renewed: list[Analysis] = []
         self._tells = source.incidents is None  # of incidents: nobody else does
         self._before = 0  # packets of runs that are closed
         Output(out, append=True)
-        existed = os.path.isdir(out)
-        self._place = os.path.join(out, WATCHED)
-        try:
-            self._held = lock(self._place, this_run())
-        except HeldError as error:
-            raise OutputError(f"{out} is being renewed by somebody else ({error}); give another directory") from None
-        except OSError as error:
-            raise OutputError(f"{out} cannot be written: {error.strerror or error}") from None
-        self._is_new = not existed
-        self._begun = self._due = clock()
-        self._due += every_s
+        self._begun = clock()
+        self._due = self._begun + every_s
         self._run = Run(source.options)
+        self._hold = Hold(out)
 
     def observe(self, batch: Batch) -> None:
         """Take in rows; begin to renew OUT if that is due."""
@@ -123,11 +101,7 @@ class Rolling:
         """Wait for what is being renewed, and let go of OUT."""
         if self._renewal is not None:
             self._take()
-        if self._held is not None:
-            unlock(self._place, self._held)
-        if self._is_new:
-            with suppress(OSError):  # it is not empty
-                os.rmdir(self._out)
+        self._hold.close()
 
     def _take(self) -> None:
         """Wait for the renewal. One that failed is made up for by the next, or by the last, which raises."""
@@ -184,24 +158,14 @@ class Rolling:
         return renew
 
 
-class Run:
-    """Rows on disk, as parts."""
+class Run(KeptRows):
+    """A run, whose part in hand takes in rows."""
 
     def __init__(self, options: EngineOptions) -> None:
+        super().__init__(options)
         self.options = options
-        self.name = new_run()
-        self.parts: list[Part] = []
-        self.summary = Summary()
         self._bytes = 0
-        self._directory = TemporaryDirectory()
-        tables = options.tables | {*options.results} | options.views
-        self.staging = staging_of(str(self._directory.path), self.name, tables)
-        self._private = WITH_SECRETS if options.reveal_secrets else frozenset()
-        self._writer = self.part_writer(self.staging)
-
-    def part_writer(self, staging: str) -> PartWriter:
-        """What writes the next part."""
-        return PartWriter(staging, len(self.parts), self._private)
+        self._writer = self.next_part()
 
     def write(self, tables: Tables) -> None:
         """Take in rows."""
@@ -210,10 +174,9 @@ class Run:
 
     def end_part(self, packets: int) -> None:
         """Close the part in hand; packets: of the run so far."""
-        self.parts += self._writer.finish()
-        self.summary.merge(self._writer.summary)
+        self.keep(self._writer)
         self.summary.packets = packets
-        self._writer = self.part_writer(self.staging)
+        self._writer = self.next_part()
 
     @property
     def is_full(self) -> bool:
@@ -242,9 +205,8 @@ class _Renewal(InThisProcess):
 
     def decode(self, summary: Summary) -> Iterator[Written]:
         """The parts that are there, and the rows of what is still open."""
-        for part in self._parts:
-            link_part(part, self._run.staging, self.staging)
-        with self._run.part_writer(self.staging) as writer:
+        self._run.link(self._parts, self.staging)
+        with self._run.next_part(self.staging) as writer:
             for tables in self._still_open:
                 writer.write(tables)
             of_open = writer.finish()
