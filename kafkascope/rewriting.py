@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Protocol
 
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
+from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files, is_stream
 from kafkascope.sniffer.sources.live_options import Rotation
+
+
+class Rewritten(Protocol):
+    """What became of captures."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a file could not be read, or not to its end."""
+
+    @property
+    def remarks(self) -> Iterable[str]:
+        """What people should know of it."""
+
+    def lines(self, out: str) -> Iterable[str]:
+        """What was written to OUT."""
+
+
+def run(rewrite: Callable[[], Rewritten], out: str, remark: Callable[[str], None]) -> int:
+    """Rewrite captures and say what became of them; returns the exit status.
+
+    rewrite may raise SourceError if nothing can be read, and ValueError if it cannot be done for these files.
+    """
+    try:
+        done = rewrite()
+    except SourceError as error:
+        remark(str(error))
+        return 1
+    except ValueError as error:
+        remark(str(error))
+        return 2
+    for line in done.lines(out):
+        print(line)
+    for text in done.remarks:
+        remark(text)
+    return 1 if done.is_partial else 0
 
 
 def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "one at a time") -> list[str]:
