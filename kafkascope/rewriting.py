@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Protocol
 
+from kafkascope.program import INCOMPLETE, WRONG_USE
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.errors import SourceError
@@ -38,15 +39,15 @@ def run(rewrite: Callable[[], Rewritten], out: str, remark: Callable[[str], None
         done = rewrite()
     except SourceError as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     except ValueError as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     for line in done.lines(out):
         print(line)
     for text in done.remarks:
         remark(text)
-    return 1 if done.is_partial else 0
+    return INCOMPLETE if done.is_partial else 0
 
 
 def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "one at a time") -> list[str]:

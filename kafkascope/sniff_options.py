@@ -77,7 +77,6 @@ class Filters:
     packet: OnePacket | None = None  # that is part of them
     errors: bool = False
     slower_than_ms: float | None = None
-
     where: Expression | None = None
 
     @property
