@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import dataclass
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions, Tables
@@ -65,8 +66,7 @@ class Rolling:
             raise OutputError(f"{out}: tables of an interface go to a local directory only")
         self._source, self._out, self._every_s, self._remark, self._clock = source, out, every_s, remark, clock
         self._renewal: Future[Analysis] | None = None
-        # Puts a run into OUT that has no more rows, as long as it is not there.
-        self._over: Callable[[], Analysis] | None = None
+        self._over: State | None = None  # of a run that has no more rows, as long as OUT has it not
         self._renewed: list[Analysis] = []
         self._tells = source.incidents is None  # of incidents: nobody else does
         self._before = 0  # packets of runs that are closed
@@ -82,15 +82,15 @@ class Rolling:
         if self._renewal is not None and self._renewal.done():
             self._take()
         if self._renewal is None and (self._clock() >= self._due or (self._run.is_full and self._over is None)):
-            self._renew(is_over=self._run.is_full)
+            self._renew()
 
     def finish(self) -> None:
         """Put all into OUT when all rows have come. Raises AnalysisError, OutputError, WriteError."""
         if self._renewal is not None:
             self._take()
-        for work in [self._over, self._work(is_over=True)]:
-            if work is not None:
-                self._put(work(), is_over=True)
+        for state in (self._over, self._state(is_over=True)):
+            if state is not None:
+                self._put(state.put_into(self._out), is_over=True)
 
     def renewed(self) -> list[Analysis]:
         """What was put into OUT since this was asked."""
@@ -122,40 +122,35 @@ class Rolling:
             found = answers.incidents.shown
             self._source.tell(found, [one for one in found if one.ended is None])
 
-    def _renew(self, *, is_over: bool) -> None:
-        work, future = self._over or self._work(is_over=is_over), Future[Analysis]()
-        if is_over:
-            self._over = work
+    def _renew(self) -> None:
+        state, future = self._over or self._state(is_over=self._run.is_full), Future[Analysis]()
+        if state.is_over:
+            self._over = state
 
         def beside() -> None:
             try:
-                future.set_result(work())
+                future.set_result(state.put_into(self._out))
             except BaseException as error:
                 future.set_exception(error)
 
         self._begun, self._renewal = self._clock(), future
         threading.Thread(target=beside, name="kafkascope-tables", daemon=True).start()
 
-    def _work(self, *, is_over: bool) -> Callable[[], Analysis]:
-        """What renews OUT with the rows so far; is_over: the run has no more, and another one begins."""
+    def _state(self, *, is_over: bool) -> State:
+        """The run with the rows so far; is_over: it has no more, and another one begins."""
         source, run = self._source, self._run
         run.end_part(source.packets - self._before)
-        still_open = iter(()) if is_over else source.so_far()
-        issues, names = list(source.issues()), dict(source.topic_names.learned())
-        parts, summary = list(run.parts), copy.deepcopy(run.summary)
         if is_over:
             self._before, self._run = source.packets, Run(source.options)
-
-        def renew() -> Analysis:
-            output = Output(self._out, append=True, run=run.name, instead_of={run.name})
-
-            def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-                renewal = _Renewal(staging, output, run, parts, summary, still_open, issues, names)
-                return renewal.run(self._out), renewal.parts
-
-            return fill(output, run.options, produce, report=True, stop=threading.Event())
-
-        return renew
+        return State(
+            run,
+            is_over,
+            parts=tuple(run.parts),
+            summary=copy.deepcopy(run.summary),
+            still_open=iter(()) if is_over else source.so_far(),
+            issues=source.issues(),
+            names=dict(source.topic_names.learned()),
+        )
 
 
 class Run(KeptRows):
@@ -184,39 +179,52 @@ class Run(KeptRows):
         return self._bytes >= MOST_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is known of a run at one time; more may come meanwhile."""
+
+    run: Run
+    is_over: bool  # the run has no more rows
+    parts: Sequence[Part]
+    summary: Summary  # of these
+    still_open: Iterator[Tables]  # their rows as if it ended now
+    issues: Sequence[Issue]  # outside of connections
+    names: dict[str, str]  # of topics
+
+    def put_into(self, out: str) -> Analysis:
+        """Let OUT have this instead of what it has of the run. Raises AnalysisError, OutputError, WriteError."""
+        output = Output(out, append=True, run=self.run.name, instead_of={self.run.name})
+
+        def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+            renewal = _Renewal(staging, output, self)
+            return renewal.run(out), renewal.parts
+
+        return fill(output, self.run.options, produce, report=True, stop=threading.Event())
+
+
 class _Renewal(InThisProcess):
     """All rows of a run, and those of what is still open."""
 
-    def __init__(
-        self,
-        staging: str,
-        output: Output,
-        run: Run,
-        parts: list[Part],
-        summary: Summary,
-        still_open: Iterator[Tables],
-        issues: list[Issue],
-        names: dict[str, str],
-    ) -> None:
+    def __init__(self, staging: str, output: Output, state: State) -> None:
         never = threading.Event()
-        super().__init__(staging, run.options, never, microseconds=output.microseconds, by_hour=output.by_hour)
-        self._run, self._parts, self._summary, self._still_open = run, parts, summary, still_open
-        self._issues, self._names = issues, names
+        super().__init__(staging, state.run.options, never, microseconds=output.microseconds, by_hour=output.by_hour)
+        self._state = state
 
     def decode(self, summary: Summary) -> Iterator[Written]:
         """The parts that are there, and the rows of what is still open."""
-        self._run.link(self._parts, self.staging)
-        with self._run.next_part(self.staging) as writer:
-            for tables in self._still_open:
+        state = self._state
+        state.run.link(state.parts, self.staging)
+        with state.run.next_part(self.staging) as writer:
+            for tables in state.still_open:
                 writer.write(tables)
             of_open = writer.finish()
         summary.captures = list(self.options.origins.names)
-        yield Written([*self._parts, *of_open], self._names, self._summary)
+        yield Written([*state.parts, *of_open], state.names, state.summary)
         yield Written(summary=writer.summary)
 
     def late_issues(self) -> Iterable[Issue]:
         """What was met outside of connections."""
-        return IssueLog(self._issues)
+        return IssueLog(self._state.issues)
 
     def unreadable(self) -> Iterable[str]:
         """Nothing: an interface is no file."""
