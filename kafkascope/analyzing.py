@@ -17,6 +17,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import OutputError
 from kafkascope.out.pipeline import Analysis, AnalysisError
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
@@ -24,7 +25,6 @@ from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files
 from kafkascope.spark.sessions import SparkUnavailableError
 
-Remark = Callable[[str], None]
 Work = Callable[[threading.Event], Analysis]
 
 SMALL_BYTES = 64 << 20
@@ -78,14 +78,14 @@ def run(
         return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     except OutputError as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     _print(analysis, out, remark)
     if spark == SparkOptions() and _are_small(captures):
         remark("so small a capture is through sooner with --in-process: the same, without Spark")
-    return 1 if analysis.unreadable else 0
+    return INCOMPLETE if analysis.unreadable else 0
 
 
 def _on_spark(

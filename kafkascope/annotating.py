@@ -6,7 +6,7 @@ The files are read twice: first they are understood, then their packets are writ
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,7 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.filters.expressions import Expression
 from kafkascope.matching import CARRIED, Matching
+from kafkascope.program import Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.signs import Signs
@@ -29,8 +30,6 @@ from kafkascope.sniffer.sources.capture_writer import names_blocks, secrets_bloc
 from kafkascope.sniffer.sources.files import CaptureFile, open_capture, running_maximum
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.sources.pcapng import NOTES
-
-Remark = Callable[[str], None]
 
 
 @dataclass(slots=True)

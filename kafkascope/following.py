@@ -23,6 +23,7 @@ from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import Output, OutputError, Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
 from kafkascope.out.renewal import Hold, KeptRows
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.rotation import Next, Rotation, Seen, gone, lack_names, listing, named
@@ -38,8 +39,6 @@ from kafkascope.sniffer.sources.places import is_uri, origin_name
 BETWEEN_LOOKS_S = 1
 BETWEEN_RENEWALS_S = 60
 """While closed files wait to be taken, OUT is renewed no more often than this; and always when none is left."""
-
-Remark = Callable[[str], None]
 
 
 class Watch:
@@ -324,19 +323,19 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
         return 128 + signal.number
     except OutputError as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     except (AnalysisError, SourceError) as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     except OSError as error:
         remark(f"{error.filename or directory}: {error.strerror or error}")
-        return 1
+        return INCOMPLETE
     if analysis is None:
         remark(f"{directory}: nothing was taken: no closed capture with packets is there that {out} has not")
-        return 1 if once else 0
+        return INCOMPLETE if once else 0
     for text in analysis.remarks():
         remark(text)
-    return 1 if analysis.unreadable else 0
+    return INCOMPLETE if analysis.unreadable else 0
 
 
 def _show(analysis: Analysis) -> None:

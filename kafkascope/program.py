@@ -15,6 +15,9 @@ from typing import Any
 INCOMPLETE, WRONG_USE, INTERFACE_GONE, INTERRUPTED = 1, 2, 3, 130
 """Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away; Ctrl-C."""
 
+Remark = Callable[[str], None]
+"""Says something that is not a result, as `remark` does."""
+
 
 def remark(text: str) -> None:
     """Say something that is not a result: on stderr. What it quotes of captures and files' names cannot steer it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Protocol
 
-from kafkascope.program import INCOMPLETE, WRONG_USE
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.errors import SourceError
@@ -30,7 +30,7 @@ class Rewritten(Protocol):
         """What was written to OUT."""
 
 
-def run(rewrite: Callable[[], Rewritten], out: str, remark: Callable[[str], None]) -> int:
+def run(rewrite: Callable[[], Rewritten], out: str, remark: Remark) -> int:
     """Rewrite captures and say what became of them; returns the exit status.
 
     rewrite may raise SourceError if nothing can be read, and ValueError if it cannot be done for these files.

@@ -22,6 +22,7 @@ from kafkascope.in_process import InThisProcess
 from kafkascope.out.output import Output, OutputError, Part, WriteError
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
 from kafkascope.out.renewal import Hold, KeptRows
+from kafkascope.program import Remark
 from kafkascope.reading import Batch, Listening
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary
@@ -38,7 +39,7 @@ def renewals(
     source: Listening,
     out: str,
     every_s: float,
-    remark: Callable[[str], None],
+    remark: Remark,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[str]]:
     """What OUT has, as a line, whenever it was renewed. Raises OSError if it cannot be written, at first or at last."""
@@ -58,9 +59,7 @@ def renewals(
 class Rolling:
     """OUT, and what is to come into it."""
 
-    def __init__(
-        self, source: Listening, out: str, every_s: float, remark: Callable[[str], None], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, source: Listening, out: str, every_s: float, remark: Remark, clock: Callable[[], float]) -> None:
         """Raises OutputError if there is something in OUT that is not to stay, or somebody else renews it."""
         if is_uri(out):
             raise OutputError(f"{out}: tables of an interface go to a local directory only")

@@ -7,7 +7,7 @@ written with their headers and that. Whatever is in a packet and was not underst
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from kafkascope.ahead import ahead
 from kafkascope.decoders.blanking import Blanked
 from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.program import Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.remarks import unreadable_remark
 from kafkascope.reports.columns.text import counted
@@ -32,8 +33,6 @@ from kafkascope.sniffer.sources.files import Capture, open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.stream_content import StreamContent
 from kafkascope.temporary import TemporaryDirectory
-
-Remark = Callable[[str], None]
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
-from kafkascope.program import INCOMPLETE, INTERFACE_GONE, WRONG_USE
+from kafkascope.program import INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from kafkascope.exchange_trees import Trees
     from kafkascope.no_match import NoMatch
 
-Remark = Callable[[str], None]
 Write = Callable[[Writable, int], int]
 """Writes at most so many entries; returns how many there were."""
 
