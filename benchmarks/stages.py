@@ -28,7 +28,8 @@ WATCHED: dict[str, dict[str, Any]] = {
             "numba.core.caching:Cache.load_overload": "kernels loaded and linked",
             "kafkascope.decoders.program:compile_layouts": "layouts of all messages",
         },
-        "call": "from kafkascope.cli import sniff_main as main, _leave_pandas_out; _leave_pandas_out(); "
+        "call": "from kafkascope.cli import sniff_main as main; "
+        "from kafkascope.without_pandas import leave_pandas_out; leave_pandas_out(); "
         "sys.argv = ['sniff', '-r', sys.argv[1], '-c', '1']",
     },
     "analyze --in-process": {

@@ -13,22 +13,18 @@ from rich.console import Console
 
 from kafkascope import in_process
 from kafkascope.decoders.characters import safe_text
-from kafkascope.decoders.limits import Limits
-from kafkascope.decoders.pseudonyms import Pseudonyms
-from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.engine import EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import OutputError
 from kafkascope.out.pipeline import Analysis, AnalysisError
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
-from kafkascope.sniffer.packet_window import PacketWindow
-from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files
 from kafkascope.spark.sessions import SparkUnavailableError
 
-Remark = Callable[[str], None]
 Work = Callable[[threading.Event], Analysis]
 
 SMALL_BYTES = 64 << 20
@@ -59,29 +55,12 @@ class SparkOptions:
 def run(
     captures: Sequence[str],
     out: str,
-    *,
-    records: bool,
+    options: EngineOptions,
     writing: OutOptions,
     spark: SparkOptions | None,
-    ports: frozenset[int],
-    decode_as: frozenset[int],
-    key_logs: tuple[str, ...],
-    reveal_secrets: bool,
-    secret_names: tuple[str, ...],
-    pseudonyms: Pseudonyms | None,
-    limits: Limits,
-    window: PacketWindow,
     remark: Remark,
 ) -> int:
     """Analyze captures into out and print the summary; returns the exit status. Without spark, in this process."""
-    options = EngineOptions(
-        tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=SessionOptions(ports=ports, decode_as=decode_as, key_logs=key_logs, limits=limits),
-        reveal_secrets=reveal_secrets,
-        secret_names=secret_names,
-        pseudonyms=pseudonyms,
-        window=window,
-    )
 
     def here(stop: threading.Event) -> Analysis:
         return in_process.analyze(captures, out, options=options, stop=stop, **asdict(writing))
@@ -99,14 +78,14 @@ def run(
         return 128 + signal.number
     except (SourceError, AnalysisError, SparkUnavailableError) as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     except OutputError as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     _print(analysis, out, remark)
     if spark == SparkOptions() and _are_small(captures):
         remark("so small a capture is through sooner with --in-process: the same, without Spark")
-    return 1 if analysis.unreadable else 0
+    return INCOMPLETE if analysis.unreadable else 0
 
 
 def _on_spark(

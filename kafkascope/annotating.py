@@ -6,18 +6,20 @@ The files are read twice: first they are understood, then their packets are writ
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from pyarrow import dataset as ds
 
+from kafkascope import rewriting
 from kafkascope.ahead import ahead
 from kafkascope.capture import Capture, read_here
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.filters.expressions import Expression
 from kafkascope.matching import CARRIED, Matching
+from kafkascope.program import Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.signs import Signs
@@ -26,12 +28,9 @@ from kafkascope.reports.show.packet_comments import MOST_AT_ONE, PacketComments,
 from kafkascope.rewriting import files_to_rewrite, written_anew
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.sources.capture_writer import names_blocks, secrets_block
-from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import CaptureFile, open_capture, running_maximum
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.sources.pcapng import NOTES
-
-Remark = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -44,6 +43,12 @@ class Annotated:
     hosts: int = 0
     remarks: tuple[str, ...] = ()  # what people should know of it
     is_partial: bool = False  # whether a file could not be read
+
+    def lines(self, out: str) -> Iterator[str]:
+        """What was written to OUT."""
+        some = f"{self.packets:,} of " if self.packets < self.of else ""
+        told = [f"{some}{counted(self.of, 'packet')}", counted(self.comments, "comment")]
+        yield f"{safe_text(out)}: {', '.join(told)}, names of {counted(self.hosts, 'host')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +162,4 @@ def _not_kept(files: Iterable[CaptureFile]) -> Iterator[str]:
 
 def run(captures: Sequence[str], out: str, options: EngineOptions, remark: Remark, wanted: Wanted = Wanted()) -> int:
     """Annotate captures and say what became of them; returns the exit status."""
-    try:
-        done = annotate(captures, out, options, wanted)
-    except SourceError as error:
-        remark(str(error))
-        return 1
-    except ValueError as error:
-        remark(str(error))
-        return 2
-    some = f"{done.packets:,} of " if done.packets < done.of else ""
-    told = [f"{some}{counted(done.of, 'packet')}", counted(done.comments, "comment")]
-    print(f"{safe_text(out)}: {', '.join(told)}, names of {counted(done.hosts, 'host')}")
-    for text in done.remarks:
-        remark(text)
-    return 1 if done.is_partial else 0
+    return rewriting.run(lambda: annotate(captures, out, options, wanted), out, remark)

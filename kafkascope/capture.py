@@ -27,7 +27,8 @@ from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.figures import Answer
 from kafkascope.filters.expressions import Expression, columns
-from kafkascope.filters.of_captures import ENDS, passing_of, with_ends
+from kafkascope.filters.fields import ENDS
+from kafkascope.filters.of_captures import passing_of, with_ends
 from kafkascope.out.output import OutputError
 from kafkascope.out.stored import Stored, is_analysis, stored
 from kafkascope.packets import NoSuchPacketError, OnePacket, find_packet
@@ -99,11 +100,13 @@ class Capture(Answering):
     one as it is.
     """
 
-    def __init__(self, summary: dict[str, Any], source: str) -> None:
-        """source: what was read."""
+    def __init__(
+        self, summary: dict[str, Any], source: str, find_packet: Callable[[int], OnePacket] | None = None
+    ) -> None:
+        """source: what was read. find_packet: as `packets` has it, where the files can be read again."""
         super().__init__(summary, source)
         self._frames: dict[str, Answer] = {}
-        self._find_packet: Callable[[int], OnePacket] | None = None  # as `packets` has it, of files to be read again
+        self._find_packet = find_packet
 
     @property
     @abstractmethod
@@ -268,13 +271,9 @@ class SpooledCapture(Capture):
         source: str,
         find_packet: Callable[[int], OnePacket] | None = None,
     ) -> None:
-        """spool: the rows of the tables, and of the views of which answers are made.
-
-        find_packet: as `packets` has it, where the files can be read again.
-        """
-        super().__init__(summary.result(), source)
+        """spool: the rows of the tables, and of the views of which answers are made."""
+        super().__init__(summary.result(), source, find_packet)
         self._spool = spool
-        self._find_packet = find_packet
         self._names = names
         self._views = options.views
         self._wanted = options.tables | {*options.results}
@@ -346,7 +345,7 @@ class StoredCapture(Capture):
     """What an analysis left in its directory."""
 
     def __init__(self, analysis: Stored) -> None:
-        """Analysis: of one run."""
+        """analysis: of one run."""
         super().__init__(dict(analysis.summary), analysis.place)
         self._stored = analysis.tables
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import codecs
-import errno
 import os
-import re
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib.util import find_spec
-from io import TextIOWrapper
-from tempfile import gettempdir
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kafkascope import __version__
+from kafkascope import parameters, program
 from kafkascope.other_sniffers import SniffCommand
-
-if TYPE_CHECKING:
-    from kafkascope.decoders.limits import Limits
-    from kafkascope.decoders.pseudonyms import Pseudonyms
-    from kafkascope.filters.expressions import Expression
-    from kafkascope.metrics import Place
-    from kafkascope.sniffer.packet_window import PacketWindow
-    from kafkascope.sniffer.sources.live_options import Rotation
-
-NOTHING_READ, WRONG_USE, INTERRUPTED = 1, 2, 130  # exit statuses
+from kafkascope.parameters import (
+    AnonymizeOption,
+    CapturesArgument,
+    DebugOption,
+    DecodeAsOption,
+    HexOption,
+    JsonLinesOption,
+    KeyLogOption,
+    LimitOption,
+    PacketsOption,
+    PortOption,
+    RecordsTableOption,
+    SecretNamesOption,
+    SecretsOption,
+    SinceOption,
+    UntilOption,
+)
+from kafkascope.program import remark
+from kafkascope.without_pandas import leave_pandas_out
 
 LEAST_SNAP = 96  # bytes that headers may take
 
@@ -50,311 +50,6 @@ sniff_app = typer.Typer(
 )
 
 
-def remark(text: str) -> None:
-    """Say something that is not a result: on stderr. What it quotes of captures and files' names cannot steer it."""
-    from kafkascope.decoders.characters import safe_text
-
-    print("\n".join(map(safe_text, f"kafkascope: {text}".split("\n"))), file=sys.stderr)
-
-
-def _ports(values: list[str] | None) -> frozenset[int]:
-    ports = set()
-    for value in ",".join(values or []).split(","):
-        if not value:
-            continue
-        if not value.isdecimal() or not 0 < int(value) < 65536:
-            raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
-        ports.add(int(value))
-    return frozenset(ports)
-
-
-_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def _seconds(value: str | None, option: str) -> float | None:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value or "")
-    if value is None:
-        return None
-    if found is None or not float(found[1]):
-        raise typer.BadParameter(f"{option} {value}: give a time such as 30s, 10m or 2h")
-    return float(found[1]) * _UNITS_S[found[2]]
-
-
-def _metrics_place(text: str | None) -> Place | None:
-    if text is None:
-        return None
-    try:
-        from kafkascope.metrics import Place
-    except ImportError:
-        raise typer.BadParameter("--metrics needs prometheus-client: pip install 'kafkascope[metrics]'") from None
-    try:
-        return Place.of(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"--metrics: {error}") from None
-
-
-def _top(wanted: bool, debug: bool) -> bool:
-    if wanted and find_spec("textual") is None:
-        raise typer.BadParameter("--top needs textual: pip install 'kafkascope[top]'")
-    if wanted and debug:
-        raise typer.BadParameter("--debug writes lines where --top shows a screen: give one of them")
-    return wanted
-
-
-def _list_interfaces(ctx: typer.Context, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:  # by a shell that completes a line
-        from kafkascope.sniffer.sources.ring import interfaces
-
-        print(*interfaces(), sep="\n")
-        raise typer.Exit
-
-
-def _topic_names(file: str | None, broker: str | None) -> dict[str, str]:
-    if file is None and broker is None:
-        return {}
-    from kafkascope import topic_ids
-
-    try:
-        told = {} if file is None else topic_ids.of_file(file)
-        return told if broker is None else told | topic_ids.of_broker(broker)
-    except (OSError, topic_ids.NoNamesError) as error:
-        remark(str(error))
-        raise typer.Exit(NOTHING_READ) from None
-
-
-def _namespace(name: str | None, process: int | None) -> str | None:
-    if name is None and process is None:
-        return None
-    if name is not None and process is not None:
-        raise typer.BadParameter("give --netns or --pid, not both")
-    from kafkascope.sniffer.sources.namespaces import namespace_path
-
-    return namespace_path(name, process)
-
-
-def _alerts(targets: list[str] | None) -> tuple[str, ...]:
-    if targets:
-        from kafkascope.alerts import way_to
-
-        for target in targets:
-            try:
-                way_to(target)
-            except ValueError as error:
-                raise typer.BadParameter(f"--alert {target}: {error}") from None
-    return tuple(targets or ())
-
-
-def _rotation(size_mb: int | None, time: str | None, count: int | None, ring: Sequence[str]) -> Rotation:
-    """What -C, -G and -W say, or -b in the words of dumpcap(1), whose kB are 1,000 bytes."""
-    from kafkascope.sniffer.sources.live_options import Rotation
-
-    said: dict[str, float] = {}
-    if size_mb is not None:
-        said["filesize"] = size_mb * 1000
-    if (seconds := _seconds(time, "-G")) is not None:
-        said["duration"] = seconds
-    if count is not None:
-        said["files"] = count
-    for word in ring:
-        name, _, number = word.partition(":")
-        whole = name in ("filesize", "files")
-        if not (whole or name == "duration") or not re.fullmatch(r"\d+" if whole else r"\d+(\.\d+)?", number):
-            raise typer.BadParameter(f"-b {word}: give filesize:KB, duration:SECONDS or files:N")
-        if not float(number):
-            raise typer.BadParameter(f"-b {word}: give a number above 0")
-        if name in said:
-            raise typer.BadParameter(f"-b {word}: that is said already")
-        said[name] = float(number)
-    size, files = said.get("filesize"), said.get("files")
-    return Rotation(
-        most_bytes=None if size is None else int(size * 1000),
-        most_seconds=said.get("duration"),
-        files=None if files is None else int(files),
-    )
-
-
-def _form(form: str | None, columns: list[str] | None) -> tuple[bool, str | None]:
-    from kafkascope.other_sniffers import asked_form
-
-    try:
-        return asked_form(form, columns or ())
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def _secret_names(values: list[str] | None) -> tuple[str, ...]:
-    from kafkascope.decoders.redaction import checked_names
-
-    try:
-        return checked_names(values or [])
-    except ValueError as error:
-        raise typer.BadParameter(f"--secret-name {error}") from error
-
-
-def _window(since: str | None, until: str | None, packets: str | None) -> PacketWindow:
-    from kafkascope.sniffer.packet_window import PacketWindow
-
-    try:
-        return PacketWindow.of(since, until, packets)
-    except ValueError as error:
-        raise typer.BadParameter(f"--{error}") from None
-
-
-def _expression(text: str | None) -> Expression | None:
-    if text is None:
-        return None
-    from kafkascope.filters.language import FilterError, parsed
-
-    try:
-        return parsed(text)
-    except FilterError as error:
-        remark(f"--filter: {error}")
-        raise typer.Exit(WRONG_USE) from None
-
-
-def _pseudonyms(key: str | None) -> Pseudonyms | None:
-    if key is None:
-        return None
-    if not key:
-        raise typer.BadParameter("--anonymize: give a KEY; whoever has it can find out names by trying them")
-    from kafkascope.decoders.pseudonyms import Pseudonyms
-
-    return Pseudonyms(key)
-
-
-def _show_limits(values: list[str] | None) -> list[str] | None:
-    if "help" in (values or ()):
-        from kafkascope.decoders.limits import table
-
-        for name, default, meaning in table():
-            print(f"{name}={default}\n    {meaning}")
-        raise typer.Exit
-    return values
-
-
-def _limits(values: list[str] | None) -> Limits:
-    from kafkascope.decoders.limits import Limits
-
-    try:
-        return Limits.of(values or ())
-    except ValueError as error:
-        raise typer.BadParameter(f"--limit {error}") from None
-
-
-def _names(column: str) -> Callable[[typer.Context], list[str]]:
-    """What a shell offers for an option: names that the captures on the line have in a column."""
-
-    def offered(ctx: typer.Context) -> list[str]:
-        _leave_pandas_out()
-        from kafkascope import completing
-
-        places = [*(ctx.params["read"] or ()), *ctx.args]  # FILE is no parameter yet while an option has no value
-        return completing.names(column, [os.path.expanduser(place) for place in places])
-
-    return offered
-
-
-def _api_names() -> list[str]:
-    from kafkascope.filters.fields import COLUMNS
-
-    return list(COLUMNS["api"].words)
-
-
-def _column_names(incomplete: str) -> list[str]:
-    from kafkascope import completing, sniff_options
-
-    return completing.columns(incomplete, sniff_options.KNOWN_COLUMNS)
-
-
-PortOption = Annotated[
-    list[str] | None,
-    typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
-]
-DecodeAsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
-    ),
-]
-KeyLogOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tls-keylog",
-        metavar="FILE",
-        help="Read TLS with the secrets in this file (SSLKEYLOGFILE), which may grow meanwhile; may be repeated. "
-        "Those in pcapng files are used anyway.",
-    ),
-]
-SecretsOption = Annotated[
-    bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
-]
-
-SecretNamesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--secret-name",
-        metavar="REGEX",
-        help="Hide the values of configurations with such names too; may be repeated. Case does not matter.",
-    ),
-]
-
-AnonymizeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--anonymize",
-        metavar="KEY",
-        help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
-        "They have the length of what they stand for.",
-    ),
-]
-
-LimitOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="NAME=VALUE",
-        callback=_show_limits,
-        is_eager=True,
-        help="How much is held, read or shown at most (held_bytes=2GB); may be repeated. `--limit help` lists all.",
-    ),
-]
-
-HexOption = Annotated[
-    bool,
-    typer.Option(
-        "-x",
-        help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
-    ),
-]
-
-DebugOption = Annotated[
-    bool,
-    typer.Option(
-        "--debug",
-        help="Say on standard error, with packet numbers, what was decided and by what: protocols of connections, "
-        "resynchronisation, requests without an answer, and, with --groups, readings of rebalances.",
-    ),
-]
-
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
-        "day on which the capture begins, or +30s from its first packet.",
-    ),
-]
-UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
-]
-PacketsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
-    ),
-]
-
 SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
 
 Examples:
@@ -365,7 +60,6 @@ Examples:
 - `sniff --iface eth0 --port 9092 -v` : this machine, live, with key fields
 - `sniff --iface eth0 --top` : who does how much, how fast, how wrong, on a full screen
 - `sniff --iface eth0 --groups` : why groups rebalance, as it happens
-
 - `sniff --iface eth0 --incidents` : what breaks, what it costs, what to do, as soon as it is sure
 - `sniff -r capture.pcap --json --records | jq .` : everything, one object a line
 - `sniff -r capture.pcap --errors -w errors.pcapng` : connections with errors, for Wireshark, with comments
@@ -390,14 +84,14 @@ def sniff(
         bool, typer.Option("-V", help="Show the whole of both messages: every field, with offset, length and type.")
     ] = False,
     as_hex: HexOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: JsonLinesOption = False,
     fields: Annotated[
         str | None,
         typer.Option(
             "--fields",
             metavar="A,B,C",
             help="These columns of the exchanges table, tabs between; safe in spreadsheets.",
-            autocompletion=_column_names,
+            autocompletion=parameters.column_names,
         ),
     ] = None,
     form: Annotated[
@@ -415,7 +109,7 @@ def sniff(
             "-e",
             metavar="COLUMN",
             help="With -T fields: a column; may be repeated.",
-            autocompletion=_column_names,
+            autocompletion=parameters.column_names,
         ),
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Show the records that exchanges carry.")] = False,
@@ -465,7 +159,9 @@ def sniff(
     ] = True,
     api: Annotated[
         list[str] | None,
-        typer.Option("--api", metavar="NAME", help="Only this API; may be repeated.", autocompletion=_api_names),
+        typer.Option(
+            "--api", metavar="NAME", help="Only this API; may be repeated.", autocompletion=parameters.api_names
+        ),
     ] = None,
     topic: Annotated[
         list[str] | None,
@@ -473,12 +169,17 @@ def sniff(
             "--topic",
             metavar="NAME",
             help="Only what names this topic; may be repeated.",
-            autocompletion=_names("topic"),
+            autocompletion=parameters.offered_names("topic"),
         ),
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="ID", help="Only this group; may be repeated.", autocompletion=_names("group")),
+        typer.Option(
+            "--group",
+            metavar="ID",
+            help="Only this group; may be repeated.",
+            autocompletion=parameters.offered_names("group"),
+        ),
     ] = None,
     client_id: Annotated[
         list[str] | None,
@@ -486,7 +187,7 @@ def sniff(
             "--client-id",
             metavar="ID",
             help="Only this client id; may be repeated.",
-            autocompletion=_names("client_id"),
+            autocompletion=parameters.offered_names("client_id"),
         ),
     ] = None,
     host: Annotated[
@@ -495,7 +196,7 @@ def sniff(
             "--host",
             metavar="ADDRESS",
             help="Only connections of this host; may be repeated.",
-            autocompletion=_names("host"),
+            autocompletion=parameters.offered_names("host"),
         ),
     ] = None,
     connection: Annotated[
@@ -603,7 +304,7 @@ def sniff(
     decode_as: DecodeAsOption = None,
     tls_keylog: KeyLogOption = None,
     interfaces: Annotated[
-        bool, typer.Option("-D", callback=_list_interfaces, is_eager=True, help="List interfaces and exit.")
+        bool, typer.Option("-D", callback=parameters.list_interfaces, is_eager=True, help="List interfaces and exit.")
     ] = False,
     as_it_is: Annotated[
         bool, typer.Option("-l", "-n", "-U", help="As it is anyway: lines at once, addresses without names.")
@@ -620,7 +321,7 @@ def sniff(
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
     of_tables = incidents or tables or ((metrics or top) and iface) or (write and not iface)
     if not of_tables:  # these are made as in notebooks
-        _leave_pandas_out()
+        leave_pandas_out()
     from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 
@@ -647,14 +348,14 @@ def sniff(
         raise typer.BadParameter("--write-only says what -w FILE writes of the files that are read (-r FILE)")
     if every is not None and (tables is None or not iface):
         raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
-    rotation = _rotation(file_size, file_time, file_count, ring or ())
+    rotation = parameters.rotation(file_size, file_time, file_count, ring or ())
     if write is None and rotation != Rotation():
         raise typer.BadParameter("-C, -G, -W and -b say when -w FILE begins a new file, and how many are kept")
     if rotation.files and not rotation.is_wanted:
         raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
-    json_asked, fields_asked = _form(form, column)
+    json_asked, fields_asked = parameters.form(form, column)
     as_json, fields = as_json or json_asked, fields or fields_asked
     whole = tree or (packet is not None and not verbose and write is None)
     asked = sniff_options.SniffOptions(
@@ -662,8 +363,8 @@ def sniff(
         interfaces=tuple(iface or ()),
         live=LiveOptions(
             buffer_bytes=buffer << 20,
-            duration_s=_seconds(duration, "--duration"),
-            namespace=_namespace(netns, pid),
+            duration_s=parameters.seconds(duration, "--duration"),
+            namespace=parameters.namespace(netns, pid),
             expression=expression or "",
             snap_bytes=snap or None,
             write_to=write,
@@ -677,16 +378,16 @@ def sniff(
             fields=tuple(fields.split(",")) if fields else (),
             records=records,
             payload=payload,
-            colour=_colour(colour),
+            colour=parameters.colour(colour),
             limit=count,
             groups=groups,
             incidents=incidents,
-            alerts=_alerts(alert),
-            stats_s=_seconds(stats and stats.rpartition(",")[2], "--stats"),
+            alerts=parameters.alerts(alert),
+            stats_s=parameters.seconds(stats and stats.rpartition(",")[2], "--stats"),
             stats_by=(stats or "").rpartition(",")[0] or "api",
             tables=tables,
-            every_s=_seconds(every, "--every") or sniff_options.EVERY_S,
-            top=_top(top, debug),
+            every_s=parameters.seconds(every, "--every") or sniff_options.EVERY_S,
+            top=parameters.top(top, debug),
         ),
         filters=sniff_options.Filters(
             apis=frozenset(api or ()),
@@ -697,31 +398,31 @@ def sniff(
             connections=frozenset(connection or ()),
             errors=errors,
             slower_than_ms=slower_than,
-            where=_expression(where),
+            where=parameters.expression(where),
         ),
-        window=_window(since, until, packets),
+        window=parameters.window(since, until, packets),
         packet=packet,
         alone=write_only,
-        ports=_ports(port),
-        decode_as=_ports(decode_as),
+        ports=parameters.ports(port),
+        decode_as=parameters.ports(decode_as),
         key_logs=tuple(tls_keylog or ()),
         show_secrets=show_secrets,
-        secret_names=_secret_names(secret_name),
-        metrics=_metrics_place(metrics),
-        topic_names=_topic_names(names, ask),
-        pseudonyms=_pseudonyms(anonymize),
-        limits=_limits(limit),
+        secret_names=parameters.secret_names(secret_name),
+        metrics=parameters.metrics_place(metrics),
+        topic_names=parameters.topic_names(names, ask),
+        pseudonyms=parameters.pseudonyms(anonymize),
+        limits=parameters.limits(limit),
     )
     raise typer.Exit(sniffing.run(asked, remark))
 
 
 @app.command()
 def analyze(
-    captures: Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")],
+    captures: CapturesArgument,
     out: Annotated[
         str, typer.Option("-o", "--out", metavar="OUT", help="Directory to make; tables go to OUT/tables/NAME/.")
     ],
-    records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
+    records: RecordsTableOption = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
     append: Annotated[
         bool, typer.Option("--append", help="Add the rows to OUT, if it is there, as a run of their own.")
@@ -781,6 +482,7 @@ def analyze(
     - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
     """
     from kafkascope import analyzing
+    from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 
     if append and overwrite:
         raise typer.BadParameter("--append keeps what is in OUT, --overwrite replaces it: give one of them")
@@ -797,24 +499,16 @@ def analyze(
         raise typer.BadParameter(
             "--in-process works without Spark: --master, --conf, --split-bytes and --partitions do not go with it"
         )
-    raise typer.Exit(
-        analyzing.run(
-            captures,
-            out,
-            records=records,
-            writing=analyzing.OutOptions(overwrite, append, force, microseconds, by_hour),
-            spark=None if in_process else spark,
-            ports=_ports(port),
-            decode_as=_ports(decode_as),
-            key_logs=tuple(tls_keylog or ()),
-            reveal_secrets=show_secrets,
-            secret_names=_secret_names(secret_name),
-            pseudonyms=_pseudonyms(anonymize),
-            limits=_limits(limit),
-            window=_window(since, until, packets),
-            remark=remark,
-        )
+    options = EngineOptions(
+        tables=ALL_TABLES if records else WITHOUT_RECORDS,
+        session=parameters.session(port, decode_as, tls_keylog, limit),
+        reveal_secrets=show_secrets,
+        secret_names=parameters.secret_names(secret_name),
+        pseudonyms=parameters.pseudonyms(anonymize),
+        window=parameters.window(since, until, packets),
     )
+    writing = analyzing.OutOptions(overwrite, append, force, microseconds, by_hour)
+    raise typer.Exit(analyzing.run(captures, out, options, writing, None if in_process else spark, remark))
 
 
 @app.command()
@@ -826,7 +520,7 @@ def watch(
         str, typer.Option("-o", "--out", metavar="OUT", help="Directory to make, or that a watch made; as of analyze.")
     ],
     once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
-    records: Annotated[bool, typer.Option("--records", help="Write the records table too.")] = False,
+    records: RecordsTableOption = False,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
     show_secrets: SecretsOption = False,
@@ -848,13 +542,12 @@ def watch(
     """
     from kafkascope import following
     from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
-    from kafkascope.sniffer.session import SessionOptions
 
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=SessionOptions(ports=_ports(port), decode_as=_ports(decode_as), limits=_limits(limit)),
+        session=parameters.session(port, decode_as, limit=limit),
         reveal_secrets=show_secrets,
-        secret_names=_secret_names(secret_name),
+        secret_names=parameters.secret_names(secret_name),
     )
     raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark))
 
@@ -895,16 +588,14 @@ def report(
     """
     from kafkascope import reporting
     from kafkascope.engine import WITHOUT_RECORDS, EngineOptions
-    from kafkascope.sniffer.session import SessionOptions
 
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
-    session = SessionOptions(key_logs=tuple(tls_keylog or ()), limits=_limits(limit))
     options = EngineOptions(
         tables=WITHOUT_RECORDS,
-        session=session,
-        pseudonyms=_pseudonyms(anonymize),
-        window=_window(since, until, packets),
+        session=parameters.session(tls_keylog=tls_keylog, limit=limit),
+        pseudonyms=parameters.pseudonyms(anonymize),
+        window=parameters.window(since, until, packets),
     )
     raise typer.Exit(reporting.run(out, form, file, remark, options))
 
@@ -936,14 +627,14 @@ def diff(
 
     if form not in comparing.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(comparing.FORMATS)}")
-    _pseudonyms(anonymize)
+    parameters.pseudonyms(anonymize)
     options = {"tls_keylog": tls_keylog or (), "anonymize": anonymize}
     raise typer.Exit(comparing.run(before, after, form, file, remark, **options))
 
 
 @app.command()
 def scrub(
-    captures: Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")],
+    captures: CapturesArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng).")],
     anonymize: AnonymizeOption = None,
     decode_as: DecodeAsOption = None,
@@ -965,8 +656,8 @@ def scrub(
     from kafkascope import scrubbing
     from kafkascope.decoders.pseudonyms import Pseudonyms
 
-    pseudonyms = _pseudonyms(anonymize) or Pseudonyms(token_hex())
-    raise typer.Exit(scrubbing.run(captures, out, pseudonyms, _ports(decode_as), remark))
+    pseudonyms = parameters.pseudonyms(anonymize) or Pseudonyms(token_hex())
+    raise typer.Exit(scrubbing.run(captures, out, pseudonyms, parameters.ports(decode_as), remark))
 
 
 @app.command()
@@ -999,7 +690,6 @@ def annotate(
     """
     from kafkascope import annotating
     from kafkascope.engine import EngineOptions
-    from kafkascope.sniffer.session import SessionOptions
 
     if out is None:
         *captures, out = captures
@@ -1007,8 +697,8 @@ def annotate(
             raise typer.BadParameter(f"{out} is read, but where to write? Give another name behind it")
         if os.path.exists(out):
             raise typer.BadParameter(f"{out} is there already; -o {out} replaces it")
-    session = SessionOptions(ports=_ports(port), decode_as=_ports(decode_as), key_logs=tuple(tls_keylog or ()))
-    raise typer.Exit(annotating.run(captures, out, EngineOptions(session=session), remark))
+    options = EngineOptions(session=parameters.session(port, decode_as, tls_keylog))
+    raise typer.Exit(annotating.run(captures, out, options, remark))
 
 
 @app.command()
@@ -1027,7 +717,7 @@ def doctor(
     interface: Annotated[
         str | None, typer.Option("--iface", "-i", metavar="NAME", help="This interface (default: all that are up).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Say what would work on this machine and what not, and how to mend it.
 
@@ -1048,7 +738,7 @@ def decode(
             "--api",
             metavar="NAME|KEY",
             help="Name or key of the API, if it is a body alone.",
-            autocompletion=_api_names,
+            autocompletion=parameters.api_names,
         ),
     ] = None,
     version: Annotated[int | None, typer.Option("--version", metavar="N", help="Version of the API.")] = None,
@@ -1086,7 +776,7 @@ def decode(
         as_json=as_json,
         as_hex=as_hex,
         show_secrets=show_secrets,
-        secret_names=_secret_names(secret_name),
+        secret_names=parameters.secret_names(secret_name),
     )
     raise typer.Exit(messages.decode(options, remark))
 
@@ -1095,7 +785,9 @@ def decode(
 def apis(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|KEY]", help="One API, with its messages as trees.", autocompletion=_api_names),
+        typer.Argument(
+            metavar="[NAME|KEY]", help="One API, with its messages as trees.", autocompletion=parameters.api_names
+        ),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
@@ -1130,111 +822,21 @@ def apis(
     raise typer.Exit(protocol.show(name, version, diff, as_json, remark))
 
 
-def _show_version(ctx: typer.Context, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        print(f"kafkascope {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option("--version", callback=parameters.show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     """Network sniffer and analyzer for the Apache Kafka protocol."""
 
 
-class _NoPandas:
-    """Finder of modules that says pandas is not installed."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """None: others are to look for it."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-def _leave_pandas_out() -> None:
-    """Keep pyarrow from importing pandas when it is given its first list: that takes as long as to decode a megabyte.
-
-    Lines need no data frames. A process that has pyarrow already belongs to somebody else.
-    """
-    if "pyarrow" in sys.modules:
-        return
-    sys.meta_path.insert(0, _NoPandas)
-    import pyarrow as pa
-
-    pa.array([0])  # it looks for pandas now, and never again
-    sys.meta_path.remove(_NoPandas)
-
-
-def _colour(wanted: bool | None) -> bool:
-    if wanted is not None:
-        return wanted
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-
-def _run(command: Callable[..., Any]) -> None:
-    """Run a command; a closed pipe and Ctrl-C end it quietly, what cannot be written or read with one line."""
-    _open_standard_streams()
-    try:
-        try:
-            command()
-        except SystemExit as end:
-            if end.code == INTERRUPTED:  # what was half made then may complain when it is removed
-                sys.unraisablehook = _say_nothing
-            raise
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()  # the reader has gone (`| head`)
-    except OSError as error:
-        _discard_output()
-        with suppress(OSError):
-            remark(_failure(error))
-        sys.exit(NOTHING_READ)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-
-
-def _say_nothing(_: object) -> None:
-    pass
-
-
-def _open_standard_streams() -> None:
-    """Make of the three what the commands count on: open, and able to show a text in any script. Or end the program.
-
-    One that is closed (`2>&-`) is None in Python, and the next file to be opened would take its place.
-    """
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115 (it stays open)
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open)
-    if sys.stdout is None:
-        remark("standard output is closed; give it a place to go to, such as > /dev/null")
-        sys.exit(NOTHING_READ)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _discard_output() -> None:
-    """Let nothing be written to standard output at exit either: it would fail once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _failure(error: OSError) -> str:
-    if error.errno == errno.ENOSPC and error.filename is None:
-        return f"{error.strerror}: standard output, or temporary files in {gettempdir()} (TMPDIR names another place)"
-    return str(error)
-
-
 def main() -> None:
     """Entry point of ``kafkascope``."""
-    _run(app)
+    program.run(app)
 
 
 def sniff_main() -> None:
     """Entry point of ``sniff``."""
-    _run(sniff_app)
+    program.run(sniff_app)

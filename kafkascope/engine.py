@@ -59,6 +59,11 @@ class EngineOptions:
     pseudonyms: Pseudonyms | None = None  # in the place of names, addresses and contents
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
+    def with_more(self, tables: frozenset[str], columns: frozenset[str], views: frozenset[str]) -> EngineOptions:
+        """The same, with these tables, columns of exchanges, and rows of views too."""
+        columns_too = None if self.exchange_columns is None else self.exchange_columns | columns
+        return replace(self, tables=self.tables | tables, exchange_columns=columns_too, views=self.views | views)
+
     @property
     def results(self) -> tuple[str, ...]:
         """The tables that can be made of the views' rows, and of all tables when they are there."""

@@ -9,31 +9,21 @@ has it, the run stays as it is and what came since is a run of its own. No file 
 from __future__ import annotations
 
 import copy
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
-from kafkascope.out.output import (
-    WATCHED,
-    WITH_SECRETS,
-    Output,
-    OutputError,
-    Part,
-    PartWriter,
-    link_part,
-    new_run,
-    staging_of,
-)
-from kafkascope.out.ownership import HeldError, lock, this_run, unlock
+from kafkascope.out.output import Output, OutputError, Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
+from kafkascope.out.renewal import Hold, KeptRows
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.rotation import Next, Rotation, Seen, gone, lack_names, listing, named
@@ -45,13 +35,10 @@ from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import FileReader, captured_file, changed, digest
 from kafkascope.sniffer.sources.key_log import Secrets
 from kafkascope.sniffer.sources.places import is_uri, origin_name
-from kafkascope.temporary import TemporaryDirectory
 
 BETWEEN_LOOKS_S = 1
 BETWEEN_RENEWALS_S = 60
 """While closed files wait to be taken, OUT is renewed no more often than this; and always when none is left."""
-
-Remark = Callable[[str], None]
 
 
 class Watch:
@@ -82,21 +69,11 @@ class Watch:
         self._renewed_at = clock()
         self._is_renewed = True
         entries = list_files(directory)
-        existed = os.path.isdir(out)
-        self._place = os.path.join(out, WATCHED)
-        try:
-            self._held = lock(self._place, this_run())
-        except HeldError as error:
-            raise OutputError(f"{out} is being renewed by another watch ({error}); give another directory") from None
-        except OSError as error:
-            raise OutputError(f"{out} cannot be written: {error}") from error
+        self._hold = Hold(out)
         try:
             self._begin(entries)
         except BaseException:
-            self._unlock()
-            if not existed:
-                with suppress(OSError):  # it is not empty
-                    os.rmdir(out)
+            self._hold.close()
             raise
 
     def step(self, *, at_end: bool = False) -> bool:
@@ -126,12 +103,13 @@ class Watch:
         """Put into OUT what is known now, if it has less."""
         if self._is_renewed or self._due:
             return
-        output = Output(self._out, append=True, run=self._run, instead_of={*self._instead_of, self._run})
         taken = self._taken
+        run = taken.rows.name
+        output = Output(self._out, append=True, run=run, instead_of={*self._instead_of, run})
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-            run = _Renewal(staging, taken, microseconds=output.microseconds, by_hour=output.by_hour)
-            return run.run(self._out), run.parts
+            renewal = _Renewal(staging, taken, microseconds=output.microseconds, by_hour=output.by_hour)
+            return renewal.run(self._out), renewal.parts
 
         # It is not stopped in the midst: a signal ends the watch when OUT has what was taken.
         self.analysis = fill(output, taken.options, produce, report=True, stop=threading.Event())
@@ -141,14 +119,7 @@ class Watch:
     def close(self) -> None:
         """Remove what was kept for the next renewal."""
         self._taken.close()
-        self._unlock()
-        with suppress(OSError):  # it is not empty
-            os.rmdir(self._out)
-
-    def _unlock(self) -> None:
-        if self._held is not None:
-            unlock(self._place, self._held)
-            self._held = None
+        self._hold.close()
 
     def _begin(self, entries: Sequence[Seen]) -> None:
         """Begin an analysis, which goes on from what is in OUT."""
@@ -171,8 +142,7 @@ class Watch:
                 self._instead_of, self._due = {last}, files.pop(last)
         for file in (file for of_run in files.values() for file in of_run):
             self._rotation.know(file)
-        self._run = new_run()
-        self._taken = Taken(self._options, self._run)
+        self._taken = Taken(self._options)
         self._is_renewed = True
 
     def _take(self, found: Next) -> None:
@@ -209,15 +179,10 @@ class Watch:
 class Taken:
     """The engine that goes on from file to file, and the rows that are complete, as parts on disk."""
 
-    def __init__(self, options: EngineOptions, run: str) -> None:
-        """run: the name that the parts have."""
-        self._directory = TemporaryDirectory()
-        tables = options.tables | {*options.results} | options.views
-        self.staging = staging_of(str(self._directory.path), run, tables)
+    def __init__(self, options: EngineOptions) -> None:
+        self.rows = KeptRows(options)
         self.origins = Origins((), ())
         self.options = replace(options, origins=self.origins)
-        self.parts: list[Part] = []
-        self.summary = Summary()  # of the parts
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
         self.files: list[CapturedFile] = []
         self.paths: list[str] = []  # of the same
@@ -248,8 +213,7 @@ class Taken:
                 self._issues.add(issue)
             self.origins.begin(self._next, origin_name(path))
         engine = self._begun(reader)
-        private = WITH_SECRETS if self.options.reveal_secrets else frozenset()
-        with PartWriter(self.staging, len(self.files), private) as writer:
+        with self.rows.next_part() as writer:
             for packets in reader:
                 dissected = dissect(_from(packets, self._next))
                 self.other.update(dissected.other)
@@ -262,8 +226,7 @@ class Taken:
             captured = captured_file(path, reader.first_number, reader.packets, reader.size)
             if captured.digest != content:
                 raise changed(path, reader.size or 0)
-            self.parts += writer.finish()
-        self.summary.merge(writer.summary)
+            self.rows.keep(writer)
         self._next = reader.first_number + reader.packets
         self.latest = max(self.latest, reader.last_time or NO_TIME)
         self._of_last = list(reader.issues)
@@ -286,7 +249,7 @@ class Taken:
 
     def close(self) -> None:
         """Remove the parts."""
-        self._directory.remove()
+        self.rows.close()
 
     def _begun(self, reader: FileReader) -> Engine:
         if self._engine is None:
@@ -309,11 +272,10 @@ class _Renewal(InThisProcess):
     def decode(self, summary: Summary) -> Iterator[Written]:
         """The parts that are there, and the rows of what is still open."""
         taken, engine = self._taken, self._engine
-        for part in taken.parts:
-            link_part(part, taken.staging, self.staging)
-        yield Written(list(taken.parts), summary=copy.deepcopy(taken.summary), other=Counter(taken.other))
-        private = WITH_SECRETS if self.options.reveal_secrets else frozenset()
-        with PartWriter(self.staging, len(taken.files), private) as writer:
+        rows = taken.rows
+        rows.link(rows.parts, self.staging)
+        yield Written(list(rows.parts), summary=copy.deepcopy(rows.summary), other=Counter(taken.other))
+        with rows.next_part(self.staging) as writer:
             for tables in engine.finish():
                 writer.write(tables)
             parts = writer.finish()
@@ -361,19 +323,19 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
         return 128 + signal.number
     except OutputError as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     except (AnalysisError, SourceError) as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     except OSError as error:
         remark(f"{error.filename or directory}: {error.strerror or error}")
-        return 1
+        return INCOMPLETE
     if analysis is None:
         remark(f"{directory}: nothing was taken: no closed capture with packets is there that {out} has not")
-        return 1 if once else 0
+        return INCOMPLETE if once else 0
     for text in analysis.remarks():
         remark(text)
-    return 1 if analysis.unreadable else 0
+    return INCOMPLETE if analysis.unreadable else 0
 
 
 def _show(analysis: Analysis) -> None:

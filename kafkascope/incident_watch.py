@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -124,8 +124,7 @@ def alarming(news: Iterable[News]) -> list[News]:
 def with_needed(options: EngineOptions) -> EngineOptions:
     """The options with all that is looked at."""
     whole = EngineOptions()
-    columns = None if options.exchange_columns is None else options.exchange_columns | frozenset(EXCHANGES.names)
-    return replace(options, tables=options.tables | whole.tables, exchange_columns=columns, views=whole.views)
+    return options.with_more(whole.tables, frozenset(EXCHANGES.names), whole.views)
 
 
 def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.decoding import Message
 from kafkascope.engine import EngineOptions
@@ -79,7 +80,7 @@ def live(
         session=SessionOptions(ports=ports, decode_as=frozenset(decode_as), key_logs=key_logs),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
-        pseudonyms=_pseudonyms(anonymize),
+        pseudonyms=Pseudonyms(anonymize) if anonymize else None,
         views=frozenset(),
     )
     for _ in _exchanges(Listening(Rehearsal(), replace(options, session=SessionOptions()))):
@@ -88,14 +89,6 @@ def live(
     exchanges = _exchanges(Listening(LiveSource(names, how), options))
     next(exchanges)
     return exchanges
-
-
-def _pseudonyms(key: str | None) -> Any:
-    if not key:
-        return None
-    from kafkascope.decoders.pseudonyms import Pseudonyms
-
-    return Pseudonyms(key)
 
 
 def _exchanges(listening: Listening) -> Generator[Any]:

@@ -34,10 +34,8 @@ class Matching:
 
     def __init__(self, exchanges: pa.Table, connections: pa.Table, *, alone: bool) -> None:
         """Exchanges that match, and all connections, as in the tables. alone: nothing but these exchanges."""
-        known = pc.is_in(
-            exchanges["connection"], connections["connection"].combine_chunks()
-        )  # all, unless disk was short
-        exchanges = exchanges.filter(known)
+        there = connections["connection"].combine_chunks()  # of all exchanges, unless disk was short
+        exchanges = exchanges.filter(pc.is_in(exchanges["connection"], there))
         numbers = pc.unique(exchanges["connection"])
         mine = connections.filter(pc.is_in(connections["connection"], numbers)).select(END_COLUMNS)
         alike = connections.select(["connection", *END_COLUMNS]).join(mine, list(END_COLUMNS), join_type="left semi")

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -106,8 +106,7 @@ _Labels = tuple[str, ...]
 
 def with_needed(options: EngineOptions) -> EngineOptions:
     """The options with what metrics look at, too."""
-    columns = None if options.exchange_columns is None else options.exchange_columns | _COLUMNS
-    return replace(options, tables=options.tables | _TABLES, exchange_columns=columns, views=options.views | _VIEWS)
+    return options.with_more(_TABLES, _COLUMNS, _VIEWS)
 
 
 class Metrics(Collector):

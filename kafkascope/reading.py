@@ -306,10 +306,8 @@ class Reading:
         """What the reader of results should know about how they were come by."""
         yield from map(unreadable_remark, self.capture.unreadable)
         for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
-            if issue.kind == "unreadable_file":
-                continue
-            times = f" ({issue.count} times)" if issue.count > 1 else ""
-            yield f"{self._place(issue)}{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
+            if issue.kind != "unreadable_file":
+                yield self._place(issue) + _issue_text(issue)
         if self.copies:
             yield f"{counted(self.copies, 'packet')} that several files have are counted once"
         yield from _unread(self._engine, self._options)
@@ -495,8 +493,7 @@ class Listening:
         yield from self._seen.lines()
         for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind != KERNEL_DROPS:
-                times = f" ({issue.count} times)" if issue.count > 1 else ""
-                yield f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
+                yield _issue_text(issue)
         yield from _unread(self._engine, self._options)
 
     def _batch(self, tables: Tables) -> Batch:
@@ -526,6 +523,11 @@ def _secrets(options: EngineOptions, are_embedded: bool, is_growing: bool) -> Se
     if is_growing:  # not when the first of its packets has come
         from kafkascope.sniffer.tls import protection, stage  # noqa: F401
     return Secrets(options.session.key_logs, are_embedded, is_growing)
+
+
+def _issue_text(issue: Issue) -> str:
+    times = f" ({issue.count} times)" if issue.count > 1 else ""
+    return f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
 
 
 def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:

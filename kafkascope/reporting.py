@@ -19,6 +19,7 @@ from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import REPORT, OutputError
 from kafkascope.out.pipeline import AnalysisError
 from kafkascope.out.stored import Stored, open_text, report_place, stored
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show import as_json, markdown
@@ -27,8 +28,6 @@ from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT
 from kafkascope.sniffer.sources.places import is_file, name_of
 from kafkascope.temporary import TemporaryDirectory
-
-Remark = Callable[[str], None]
 
 
 def _html(analysis: Stored, stream: TextIO, limits: Limits) -> None:
@@ -63,7 +62,7 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
         if not is_capture and options is not None and _is_of_captures(options):
             advice = "give --tls-keylog, --anonymize, --since, --until and --packets to analyze, or a capture"
             remark(f"{place} is decoded already: {advice}")
-            return 2
+            return WRONG_USE
         with _analyzed(place, remark, options) if is_capture else nullcontext(stored(place)) as analysis:
             if file is None and form == "html":
                 file = f"{_name(analysis)}.{REPORT}" if is_capture else report_place(place)
@@ -73,14 +72,14 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
         return 128 + signal.number
     except (SourceError, AnalysisError) as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     except (OutputError, OSError, pa.ArrowException) as error:
         if isinstance(error, BrokenPipeError):
             raise
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         place = "standard output" if file in (None, "-") else file
         remark(f"{place} is not whole: {os.strerror(errno.ENOSPC)}" if full else str(error))
-        return 1
+        return INCOMPLETE
     if file not in (None, "-"):
         remark(f"written to {file}")
     return 0

@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Protocol
 
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
+from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files, is_stream
 from kafkascope.sniffer.sources.live_options import Rotation
+
+
+class Rewritten(Protocol):
+    """What became of captures."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a file could not be read, or not to its end."""
+
+    @property
+    def remarks(self) -> Iterable[str]:
+        """What people should know of it."""
+
+    def lines(self, out: str) -> Iterable[str]:
+        """What was written to OUT."""
+
+
+def run(rewrite: Callable[[], Rewritten], out: str, remark: Remark) -> int:
+    """Rewrite captures and say what became of them; returns the exit status.
+
+    rewrite may raise SourceError if nothing can be read, and ValueError if it cannot be done for these files.
+    """
+    try:
+        done = rewrite()
+    except SourceError as error:
+        remark(str(error))
+        return INCOMPLETE
+    except ValueError as error:
+        remark(str(error))
+        return WRONG_USE
+    for line in done.lines(out):
+        print(line)
+    for text in done.remarks:
+        remark(text)
+    return INCOMPLETE if done.is_partial else 0
 
 
 def files_to_rewrite(paths: Sequence[str], out: str, what: str, apart: str = "one at a time") -> list[str]:

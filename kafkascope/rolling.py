@@ -9,36 +9,25 @@ closed, and another one follows in the same OUT: what is still open then is amon
 from __future__ import annotations
 
 import copy
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
+from dataclasses import dataclass
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.in_process import InThisProcess
-from kafkascope.out.output import (
-    WATCHED,
-    WITH_SECRETS,
-    Output,
-    OutputError,
-    Part,
-    PartWriter,
-    WriteError,
-    link_part,
-    new_run,
-    staging_of,
-)
-from kafkascope.out.ownership import HeldError, lock, this_run, unlock
+from kafkascope.out.output import Output, OutputError, Part, WriteError
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
+from kafkascope.out.renewal import Hold, KeptRows
+from kafkascope.program import Remark
 from kafkascope.reading import Batch, Listening
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.places import is_uri
-from kafkascope.temporary import TemporaryDirectory
 
 SHARE = 4
 """Between renewals lie so many times as long as the last one took, or more."""
@@ -50,7 +39,7 @@ def renewals(
     source: Listening,
     out: str,
     every_s: float,
-    remark: Callable[[str], None],
+    remark: Remark,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[str]]:
     """What OUT has, as a line, whenever it was renewed. Raises OSError if it cannot be written, at first or at last."""
@@ -70,33 +59,21 @@ def renewals(
 class Rolling:
     """OUT, and what is to come into it."""
 
-    def __init__(
-        self, source: Listening, out: str, every_s: float, remark: Callable[[str], None], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, source: Listening, out: str, every_s: float, remark: Remark, clock: Callable[[], float]) -> None:
         """Raises OutputError if there is something in OUT that is not to stay, or somebody else renews it."""
         if is_uri(out):
             raise OutputError(f"{out}: tables of an interface go to a local directory only")
         self._source, self._out, self._every_s, self._remark, self._clock = source, out, every_s, remark, clock
         self._renewal: Future[Analysis] | None = None
-        self._over: Callable[[], Analysis] | None = (
-            None  # what puts a run into OUT that has no more rows, and is not yet
-        )
+        self._over: State | None = None  # of a run that has no more rows, as long as OUT has it not
         self._renewed: list[Analysis] = []
         self._tells = source.incidents is None  # of incidents: nobody else does
         self._before = 0  # packets of runs that are closed
         Output(out, append=True)
-        existed = os.path.isdir(out)
-        self._place = os.path.join(out, WATCHED)
-        try:
-            self._held = lock(self._place, this_run())
-        except HeldError as error:
-            raise OutputError(f"{out} is being renewed by somebody else ({error}); give another directory") from None
-        except OSError as error:
-            raise OutputError(f"{out} cannot be written: {error.strerror or error}") from None
-        self._is_new = not existed
-        self._begun = self._due = clock()
-        self._due += every_s
+        self._begun = clock()
+        self._due = self._begun + every_s
         self._run = Run(source.options)
+        self._hold = Hold(out)
 
     def observe(self, batch: Batch) -> None:
         """Take in rows; begin to renew OUT if that is due."""
@@ -104,15 +81,15 @@ class Rolling:
         if self._renewal is not None and self._renewal.done():
             self._take()
         if self._renewal is None and (self._clock() >= self._due or (self._run.is_full and self._over is None)):
-            self._renew(is_over=self._run.is_full)
+            self._renew()
 
     def finish(self) -> None:
         """Put all into OUT when all rows have come. Raises AnalysisError, OutputError, WriteError."""
         if self._renewal is not None:
             self._take()
-        for work in [self._over, self._work(is_over=True)]:
-            if work is not None:
-                self._put(work(), is_over=True)
+        for state in (self._over, self._state(is_over=True)):
+            if state is not None:
+                self._put(state.put_into(self._out), is_over=True)
 
     def renewed(self) -> list[Analysis]:
         """What was put into OUT since this was asked."""
@@ -123,11 +100,7 @@ class Rolling:
         """Wait for what is being renewed, and let go of OUT."""
         if self._renewal is not None:
             self._take()
-        if self._held is not None:
-            unlock(self._place, self._held)
-        if self._is_new:
-            with suppress(OSError):  # it is not empty
-                os.rmdir(self._out)
+        self._hold.close()
 
     def _take(self) -> None:
         """Wait for the renewal. One that failed is made up for by the next, or by the last, which raises."""
@@ -148,60 +121,45 @@ class Rolling:
             found = answers.incidents.shown
             self._source.tell(found, [one for one in found if one.ended is None])
 
-    def _renew(self, *, is_over: bool) -> None:
-        work, future = self._over or self._work(is_over=is_over), Future[Analysis]()
-        if is_over:
-            self._over = work
+    def _renew(self) -> None:
+        state, future = self._over or self._state(is_over=self._run.is_full), Future[Analysis]()
+        if state.is_over:
+            self._over = state
 
         def beside() -> None:
             try:
-                future.set_result(work())
+                future.set_result(state.put_into(self._out))
             except BaseException as error:
                 future.set_exception(error)
 
         self._begun, self._renewal = self._clock(), future
         threading.Thread(target=beside, name="kafkascope-tables", daemon=True).start()
 
-    def _work(self, *, is_over: bool) -> Callable[[], Analysis]:
-        """What renews OUT with the rows so far; is_over: the run has no more, and another one begins."""
+    def _state(self, *, is_over: bool) -> State:
+        """The run with the rows so far; is_over: it has no more, and another one begins."""
         source, run = self._source, self._run
         run.end_part(source.packets - self._before)
-        still_open = iter(()) if is_over else source.so_far()
-        issues, names = list(source.issues()), dict(source.topic_names.learned())
-        parts, summary = list(run.parts), copy.deepcopy(run.summary)
         if is_over:
             self._before, self._run = source.packets, Run(source.options)
-
-        def renew() -> Analysis:
-            output = Output(self._out, append=True, run=run.name, instead_of={run.name})
-
-            def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-                renewal = _Renewal(staging, output, run, parts, summary, still_open, issues, names)
-                return renewal.run(self._out), renewal.parts
-
-            return fill(output, run.options, produce, report=True, stop=threading.Event())
-
-        return renew
+        return State(
+            run,
+            is_over,
+            parts=tuple(run.parts),
+            summary=copy.deepcopy(run.summary),
+            still_open=iter(()) if is_over else source.so_far(),
+            issues=source.issues(),
+            names=dict(source.topic_names.learned()),
+        )
 
 
-class Run:
-    """Rows on disk, as parts."""
+class Run(KeptRows):
+    """A run, whose part in hand takes in rows."""
 
     def __init__(self, options: EngineOptions) -> None:
+        super().__init__(options)
         self.options = options
-        self.name = new_run()
-        self.parts: list[Part] = []
-        self.summary = Summary()
         self._bytes = 0
-        self._directory = TemporaryDirectory()
-        tables = options.tables | {*options.results} | options.views
-        self.staging = staging_of(str(self._directory.path), self.name, tables)
-        self._private = WITH_SECRETS if options.reveal_secrets else frozenset()
-        self._writer = self.part_writer(self.staging)
-
-    def part_writer(self, staging: str) -> PartWriter:
-        """What writes the next part."""
-        return PartWriter(staging, len(self.parts), self._private)
+        self._writer = self.next_part()
 
     def write(self, tables: Tables) -> None:
         """Take in rows."""
@@ -210,10 +168,9 @@ class Run:
 
     def end_part(self, packets: int) -> None:
         """Close the part in hand; packets: of the run so far."""
-        self.parts += self._writer.finish()
-        self.summary.merge(self._writer.summary)
+        self.keep(self._writer)
         self.summary.packets = packets
-        self._writer = self.part_writer(self.staging)
+        self._writer = self.next_part()
 
     @property
     def is_full(self) -> bool:
@@ -221,40 +178,52 @@ class Run:
         return self._bytes >= MOST_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is known of a run at one time; more may come meanwhile."""
+
+    run: Run
+    is_over: bool  # the run has no more rows
+    parts: Sequence[Part]
+    summary: Summary  # of these
+    still_open: Iterator[Tables]  # their rows as if it ended now
+    issues: Sequence[Issue]  # outside of connections
+    names: dict[str, str]  # of topics
+
+    def put_into(self, out: str) -> Analysis:
+        """Let OUT have this instead of what it has of the run. Raises AnalysisError, OutputError, WriteError."""
+        output = Output(out, append=True, run=self.run.name, instead_of={self.run.name})
+
+        def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
+            renewal = _Renewal(staging, output, self)
+            return renewal.run(out), renewal.parts
+
+        return fill(output, self.run.options, produce, report=True, stop=threading.Event())
+
+
 class _Renewal(InThisProcess):
     """All rows of a run, and those of what is still open."""
 
-    def __init__(
-        self,
-        staging: str,
-        output: Output,
-        run: Run,
-        parts: list[Part],
-        summary: Summary,
-        still_open: Iterator[Tables],
-        issues: list[Issue],
-        names: dict[str, str],
-    ) -> None:
+    def __init__(self, staging: str, output: Output, state: State) -> None:
         never = threading.Event()
-        super().__init__(staging, run.options, never, microseconds=output.microseconds, by_hour=output.by_hour)
-        self._run, self._parts, self._summary, self._still_open = run, parts, summary, still_open
-        self._issues, self._names = issues, names
+        super().__init__(staging, state.run.options, never, microseconds=output.microseconds, by_hour=output.by_hour)
+        self._state = state
 
     def decode(self, summary: Summary) -> Iterator[Written]:
         """The parts that are there, and the rows of what is still open."""
-        for part in self._parts:
-            link_part(part, self._run.staging, self.staging)
-        with self._run.part_writer(self.staging) as writer:
-            for tables in self._still_open:
+        state = self._state
+        state.run.link(state.parts, self.staging)
+        with state.run.next_part(self.staging) as writer:
+            for tables in state.still_open:
                 writer.write(tables)
             of_open = writer.finish()
         summary.captures = list(self.options.origins.names)
-        yield Written([*self._parts, *of_open], self._names, self._summary)
+        yield Written([*state.parts, *of_open], state.names, state.summary)
         yield Written(summary=writer.summary)
 
     def late_issues(self) -> Iterable[Issue]:
         """What was met outside of connections."""
-        return IssueLog(self._issues)
+        return IssueLog(self._state.issues)
 
     def unreadable(self) -> Iterable[str]:
         """Nothing: an interface is no file."""

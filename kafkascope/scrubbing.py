@@ -7,16 +7,18 @@ written with their headers and that. Whatever is in a packet and was not underst
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from kafkascope import rewriting
 from kafkascope.ahead import ahead
 from kafkascope.decoders.blanking import Blanked
 from kafkascope.decoders.characters import safe_text
 from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.program import Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.columns.remarks import unreadable_remark
 from kafkascope.reports.columns.text import counted
@@ -27,13 +29,10 @@ from kafkascope.sniffer.columns import Exchanges, Packets
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Session, SessionOptions
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
-from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import Capture, open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.stream_content import StreamContent
 from kafkascope.temporary import TemporaryDirectory
-
-Remark = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -48,6 +47,38 @@ class Scrubbed:
     batches: Blanked = field(default_factory=Blanked)
     protocols: Counter[str] = field(default_factory=Counter)  # of connections that are not read as Kafka
     unreadable: tuple[str, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a file could not be read, or not to its end."""
+        return bool(self.unreadable)
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What people should know of it."""
+        return map(unreadable_remark, self.unreadable)
+
+    def lines(self, out: str) -> Iterator[str]:
+        """What was written to OUT, and what of it is zeros."""
+        share = 100 * self.blanked_bytes / (self.payload_bytes or 1)
+        yield f"{safe_text(out)}: {counted(self.packets, 'packet')}, {counted(self.frames, 'Kafka frame')} scrubbed"
+        yield (
+            f"{self.blanked_bytes:,} of {counted(self.payload_bytes, 'byte')} of TCP payload ({share:.1f} %) are in no "
+            "frame that was understood: they are zeros"
+        )
+        if others := self.packets - self.segments:
+            yield f"of {counted(others, 'packet')} without TCP, or with damaged headers, what they carry is zeros"
+        if self.protocols:
+            shown = ", ".join(f"{name} ({count:,})" for name, count in self.protocols.most_common())
+            yield f"connections that are not read as Kafka, all of their payload zeros: {shown}"
+        if self.protocols["tls"]:
+            yield "TLS cannot be opened in what was written, whatever secrets one has"
+        yield f"{self.batches.batches:,} record batches without what their records hold"
+        if self.batches.lost:
+            yield (
+                f"{self.batches.lost:,} of these without records: they could not be decompressed, or what is left of "
+                "them does not fit where they were"
+            )
 
 
 def scrub(paths: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: frozenset[int] = frozenset()) -> Scrubbed:
@@ -131,38 +162,4 @@ def _as_they_came(packets: Packets, blanked: Packets) -> Packets:
 
 def run(captures: Sequence[str], out: str, pseudonyms: Pseudonyms, decode_as: frozenset[int], remark: Remark) -> int:
     """Scrub captures and say what became of them; returns the exit status."""
-    try:
-        done = scrub(captures, out, pseudonyms, decode_as)
-    except SourceError as error:
-        remark(str(error))
-        return 1
-    except ValueError as error:
-        remark(str(error))
-        return 2
-    for line in _lines(done, out):
-        print(line)
-    for detail in done.unreadable:
-        remark(unreadable_remark(detail))
-    return 1 if done.unreadable else 0
-
-
-def _lines(done: Scrubbed, out: str) -> Iterator[str]:
-    share = 100 * done.blanked_bytes / (done.payload_bytes or 1)
-    yield f"{safe_text(out)}: {counted(done.packets, 'packet')}, {counted(done.frames, 'Kafka frame')} scrubbed"
-    yield (
-        f"{done.blanked_bytes:,} of {counted(done.payload_bytes, 'byte')} of TCP payload ({share:.1f} %) are in no "
-        "frame that was understood: they are zeros"
-    )
-    if others := done.packets - done.segments:
-        yield f"of {counted(others, 'packet')} without TCP, or with damaged headers, what they carry is zeros"
-    if done.protocols:
-        shown = ", ".join(f"{name} ({count:,})" for name, count in done.protocols.most_common())
-        yield f"connections that are not read as Kafka, all of their payload zeros: {shown}"
-    if done.protocols["tls"]:
-        yield "TLS cannot be opened in what was written, whatever secrets one has"
-    yield f"{done.batches.batches:,} record batches without what their records hold"
-    if done.batches.lost:
-        yield (
-            f"{done.batches.lost:,} of these without records: they could not be decompressed, or what is left of them "
-            "does not fit where they were"
-        )
+    return rewriting.run(lambda: scrub(captures, out, pseudonyms, decode_as), out, remark)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkascope.decoders.limits import DEFAULT, Limits
-from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions, all_views
 from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
 from kafkascope.filters.fields import COLUMNS, Kind
 from kafkascope.reports.rows.frames import FRAMES
@@ -77,7 +77,6 @@ class Filters:
     packet: OnePacket | None = None  # that is part of them
     errors: bool = False
     slower_than_ms: float | None = None
-
     where: Expression | None = None
 
     @property
@@ -229,8 +228,7 @@ def _shown(options: SniffOptions) -> EngineOptions:
         if not options.interfaces:
             if replace(display, colour=False) != Display():
                 raise WrongUse("-w of files writes packets instead of lines: options that show do not go with it")
-            whole = EngineOptions()
-            return replace(least, tables=whole.tables, exchange_columns=whole.exchange_columns, views=whole.views)
+            return _whole(least)
     if display.alerts and not display.incidents:
         raise WrongUse("--alert tells of incidents: it goes with --incidents")
     if options.interfaces:  # what is told of them at the end
@@ -243,16 +241,13 @@ def _shown(options: SniffOptions) -> EngineOptions:
             raise WrongUse(
                 "--tables has all exchanges, as tables: of options that choose or show only --records goes with it"
             )
-        tables = ALL_TABLES if display.records else WITHOUT_RECORDS
-        whole = EngineOptions()
-        return replace(least, tables=tables, exchange_columns=whole.exchange_columns, views=whole.views)
+        return _whole(least, ALL_TABLES if display.records else WITHOUT_RECORDS)
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(
                 "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
             )
-        whole = EngineOptions()
-        return replace(least, tables=whole.tables, exchange_columns=whole.exchange_columns, views=whole.views)
+        return _whole(least)
     if display.groups:
         if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
             raise WrongUse(
@@ -302,3 +297,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
         tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
         exchange_columns=shown | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
     )
+
+
+def _whole(options: EngineOptions, tables: frozenset[str] = WITHOUT_RECORDS) -> EngineOptions:
+    """The same for all that can be known."""
+    return replace(options, tables=tables, exchange_columns=None, views=all_views())

@@ -22,6 +22,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
+from kafkascope.program import INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -36,12 +37,8 @@ if TYPE_CHECKING:
     from kafkascope.exchange_trees import Trees
     from kafkascope.no_match import NoMatch
 
-Remark = Callable[[str], None]
 Write = Callable[[Writable, int], int]
 """Writes at most so many entries; returns how many there were."""
-
-INCOMPLETE, WRONG_USE, INTERFACE_GONE = 1, 2, 3
-"""Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away."""
 
 _NAMELESS = (
     "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "

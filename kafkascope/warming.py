@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kafkascope import in_process
 from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.program import INCOMPLETE, Remark
 from kafkascope.progress import ProgressBar
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.scrubbing import scrub
@@ -26,7 +27,6 @@ from kafkascope.sniffing import rehearse
 from kafkascope.spark.sessions import JVM_OPTIONS, Java, SparkUnavailableError, find_java, kept_classes
 from kafkascope.temporary import TemporaryDirectory
 
-Remark = Callable[[str], None]
 Write = Callable[[Iterable[tuple[int, bytes]]], bytes]
 
 _DISPLAYS = (
@@ -62,7 +62,7 @@ def run(remark: Remark) -> int:
             failure = _keep(classes, java, capture)
     if failure:
         remark(f"Spark's classes could not be kept, which costs some seconds at each start: {failure}")
-        return 1
+        return INCOMPLETE
     remark(f"Spark's classes are kept in {classes} ({classes.stat().st_size >> 20} MB)")
     return 0
 

@@ -78,10 +78,10 @@ class Field:
         """Values of one kind; those of structures are true."""
         if self.path:
             return self._in_bodies(exchanges, kind)
-        if self.columns == _ENDS:
-            ends = pa.concat_arrays([_plain(exchanges[end]) for end in _ENDS])
+        if self.columns == ENDS:
+            ends = pa.concat_arrays([_plain(exchanges[end]) for end in ENDS])
             texts = pc.replace_substring_regex(ends, r":\d+$", "") if self.is_host else ends
-            return Values(texts, np.tile(np.arange(len(exchanges)), len(_ENDS)))
+            return Values(texts, np.tile(np.arange(len(exchanges)), len(ENDS)))
         column = _plain(exchanges[self.columns[0]])
         if pa.types.is_list(column.type):
             return Values(column.flatten(), pc.list_parent_indices(column).to_numpy())
@@ -215,14 +215,15 @@ _WORDS: dict[str, Callable[[], Iterable[str]]] = {
     "decoded": lambda: ("full", "header", "none"),
 }
 _NAMES = frozenset({"client_id", "group_id", TOPICS.name})
-_ENDS = ("client", "broker")
+ENDS = ("client", "broker")
+"""Columns of both ends, as address:port, which the table lacks."""
 _ALSO = {"client": "client", "broker": "broker", "topic": TOPICS.name, "topics": TOPICS.name}
 _ALSO |= {"group": "group_id", "member": "member_id"}
 
 COLUMNS: Mapping[str, Field] = MappingProxyType(
     {field.name: Field(field.name, (field.name,), frozenset({_column_kind(field.type)})) for field in EXCHANGES}
     | {name: Field(name, (column,), frozenset({Kind.TEXT})) for name, column in _ALSO.items()}
-    | {"host": Field("host", _ENDS, frozenset({Kind.TEXT}), is_host=True)}
-    | {"endpoint": Field("endpoint", _ENDS, frozenset({Kind.TEXT}))}
+    | {"host": Field("host", ENDS, frozenset({Kind.TEXT}), is_host=True)}
+    | {"endpoint": Field("endpoint", ENDS, frozenset({Kind.TEXT}))}
 )
 """Columns by name, and words for what some of them say."""

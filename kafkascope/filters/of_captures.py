@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.filters.expressions import Expression, columns, passing
-from kafkascope.filters.fields import fields_of_bodies, leaves
+from kafkascope.filters.fields import ENDS, fields_of_bodies, leaves
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX, NO_ID
 from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.sniffer.columns import Bool
 
-ENDS = ("client", "broker")
 END_COLUMNS = ("client", "client_port", "broker", "broker_port")
 """Of the table of connections."""
 

@@ -18,7 +18,8 @@ from pyarrow import fs
 from kafkascope.answering import Answering, why_not
 from kafkascope.engine import EngineOptions
 from kafkascope.filters.expressions import columns
-from kafkascope.filters.of_captures import END_COLUMNS, ENDS, passing_of, with_ends
+from kafkascope.filters.fields import ENDS
+from kafkascope.filters.of_captures import END_COLUMNS, passing_of, with_ends
 from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets

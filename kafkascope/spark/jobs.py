@@ -43,9 +43,7 @@ from kafkascope.temporary import TemporaryDirectory
 
 _SPLIT_BYTES = 64 << 20
 _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
-_MOST_TASKS = (
-    4_000  # each of one job leaves a block for each of the next: with more, blocks are too small to be fetched
-)
+_MOST_TASKS = 4_000  # each of one job leaves a block for each of the next: of more these are too small to be fetched
 _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
 _INDEXED_HERE_BYTES = 8 << 20  # of files on this machine: a job of their own would take longer

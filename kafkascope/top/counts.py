@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -439,8 +439,7 @@ class Counts:
 
 def with_needed(options: EngineOptions) -> EngineOptions:
     """The options with what is looked at here, too."""
-    columns = None if options.exchange_columns is None else options.exchange_columns | _COLUMNS
-    return replace(options, tables=options.tables | _TABLES, exchange_columns=columns, views=options.views | _VIEWS)
+    return options.with_more(_TABLES, _COLUMNS, _VIEWS)
 
 
 def follow(source: BatchSource, counts: Counts) -> None:

@@ -1,0 +1,85 @@
+"""An OUT that is renewed again and again, by `watch` or `sniff --tables`: whose it is, and what is kept in between.
+
+Rows that are complete wait as parts beside OUT. Each renewal puts them into OUT once more, with the rows of what is
+still open, as a run of the same name instead of the one before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from kafkascope.engine import EngineOptions
+from kafkascope.out.output import (
+    WATCHED,
+    WITH_SECRETS,
+    OutputError,
+    Part,
+    PartWriter,
+    link_part,
+    new_run,
+    staging_of,
+)
+from kafkascope.out.ownership import HeldError, lock, this_run, unlock
+from kafkascope.reports.measures.summary import Summary
+from kafkascope.temporary import TemporaryDirectory
+
+
+class Hold:
+    """A local OUT that nobody else renews until this is closed."""
+
+    def __init__(self, out: str) -> None:
+        """Make OUT if need be; raises OutputError if somebody else renews it, or it cannot be written."""
+        self._out, self._is_new = out, not os.path.isdir(out)
+        self._lock = os.path.join(out, WATCHED)
+        try:
+            self._held = lock(self._lock, this_run())
+        except HeldError as error:
+            raise OutputError(
+                f"{out} is being renewed by another watch, or sniff --tables ({error}); give another directory"
+            ) from None
+        except OSError as error:
+            raise OutputError(f"{out} cannot be written: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        """Let go of OUT; one that was made, and to which nothing came, is removed. Again is harmless."""
+        if self._held is not None:
+            unlock(self._lock, self._held)
+            self._held = None
+        if self._is_new:
+            with suppress(OSError):  # it is not empty
+                os.rmdir(self._out)
+
+
+class KeptRows:
+    """The rows of a run that are complete, as parts in a temporary directory."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        """options: of the engine that gives the rows."""
+        self.name = new_run()  # of the run
+        self.parts: list[Part] = []
+        self.summary = Summary()  # of the parts
+        self._directory = TemporaryDirectory()
+        self._staging = staging_of(
+            str(self._directory.path), self.name, options.tables | {*options.results} | options.views
+        )
+        self._private = WITH_SECRETS if options.reveal_secrets else frozenset()
+
+    def next_part(self, staging: str | None = None) -> PartWriter:
+        """What writes the next part: one that is to be kept, or one of a renewal, in its staging directory."""
+        return PartWriter(staging or self._staging, len(self.parts), self._private)
+
+    def keep(self, writer: PartWriter) -> None:
+        """End a part, and keep it."""
+        self.parts += writer.finish()
+        self.summary.merge(writer.summary)
+
+    def link(self, parts: Iterable[Part], staging: str) -> None:
+        """Let parts be in the staging directory of a renewal too."""
+        for part in parts:
+            link_part(part, self._staging, staging)
+
+    def close(self) -> None:
+        """Remove the parts."""
+        self._directory.remove()

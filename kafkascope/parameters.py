@@ -1,0 +1,368 @@
+"""Options that several commands have, and what the words of all options mean, or what is wrong with them.
+
+What is wrong is raised as typer.BadParameter, which ends the program with a status of wrong use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkascope import __version__
+from kafkascope.program import INCOMPLETE, WRONG_USE, remark
+from kafkascope.without_pandas import leave_pandas_out
+
+if TYPE_CHECKING:
+    from kafkascope.decoders.limits import Limits
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+    from kafkascope.filters.expressions import Expression
+    from kafkascope.metrics import Place
+    from kafkascope.sniffer.packet_window import PacketWindow
+    from kafkascope.sniffer.session import SessionOptions
+    from kafkascope.sniffer.sources.live_options import Rotation
+
+
+def _show_limits(values: list[str] | None) -> list[str] | None:
+    if "help" in (values or ()):
+        from kafkascope.decoders.limits import table
+
+        for name, default, meaning in table():
+            print(f"{name}={default}\n    {meaning}")
+        raise typer.Exit
+    return values
+
+
+CapturesArgument = Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")]
+PortOption = Annotated[
+    list[str] | None,
+    typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
+]
+DecodeAsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
+    ),
+]
+KeyLogOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tls-keylog",
+        metavar="FILE",
+        help="Read TLS with the secrets in this file (SSLKEYLOGFILE), which may grow meanwhile; may be repeated. "
+        "Those in pcapng files are used anyway.",
+    ),
+]
+SecretsOption = Annotated[
+    bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
+]
+SecretNamesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret-name",
+        metavar="REGEX",
+        help="Hide the values of configurations with such names too; may be repeated. Case does not matter.",
+    ),
+]
+AnonymizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--anonymize",
+        metavar="KEY",
+        help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
+        "They have the length of what they stand for.",
+    ),
+]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        callback=_show_limits,
+        is_eager=True,
+        help="How much is held, read or shown at most (held_bytes=2GB); may be repeated. `--limit help` lists all.",
+    ),
+]
+RecordsTableOption = Annotated[bool, typer.Option("--records", help="Write the records table too.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+HexOption = Annotated[
+    bool,
+    typer.Option(
+        "-x",
+        help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
+    ),
+]
+DebugOption = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Say on standard error, with packet numbers, what was decided and by what: protocols of connections, "
+        "resynchronisation, requests without an answer, and, with --groups, readings of rebalances.",
+    ),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
+        "day on which the capture begins, or +30s from its first packet.",
+    ),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
+]
+PacketsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
+    ),
+]
+
+
+def ports(values: list[str] | None) -> frozenset[int]:
+    """The ports that an option lists."""
+    ports = set()
+    for value in ",".join(values or []).split(","):
+        if not value:
+            continue
+        if not value.isdecimal() or not 0 < int(value) < 65536:
+            raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
+        ports.add(int(value))
+    return frozenset(ports)
+
+
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds(value: str | None, option: str) -> float | None:
+    """A time in words of an option (30s, 10m, 2h), in seconds."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{option} {value}: give a time such as 30s, 10m or 2h")
+    return float(found[1]) * _UNITS_S[found[2]]
+
+
+def metrics_place(text: str | None) -> Place | None:
+    """Where Prometheus may ask."""
+    if text is None:
+        return None
+    try:
+        from kafkascope.metrics import Place
+    except ImportError:
+        raise typer.BadParameter("--metrics needs prometheus-client: pip install 'kafkascope[metrics]'") from None
+    try:
+        return Place.of(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--metrics: {error}") from None
+
+
+def top(wanted: bool, debug: bool) -> bool:
+    """Whether there is to be a screen; with debug there cannot."""
+    if wanted and find_spec("textual") is None:
+        raise typer.BadParameter("--top needs textual: pip install 'kafkascope[top]'")
+    if wanted and debug:
+        raise typer.BadParameter("--debug writes lines where --top shows a screen: give one of them")
+    return wanted
+
+
+def list_interfaces(ctx: typer.Context, wanted: bool) -> None:
+    """Print the interfaces, and end."""
+    if wanted and not ctx.resilient_parsing:  # by a shell that completes a line
+        from kafkascope.sniffer.sources.ring import interfaces
+
+        print(*interfaces(), sep="\n")
+        raise typer.Exit
+
+
+def topic_names(file: str | None, broker: str | None) -> dict[str, str]:
+    """Names of topics by what stands for them, of a file and as a broker tells them."""
+    if file is None and broker is None:
+        return {}
+    from kafkascope import topic_ids
+
+    try:
+        told = {} if file is None else topic_ids.of_file(file)
+        return told if broker is None else told | topic_ids.of_broker(broker)
+    except (OSError, topic_ids.NoNamesError) as error:
+        remark(str(error))
+        raise typer.Exit(INCOMPLETE) from None
+
+
+def namespace(name: str | None, process: int | None) -> str | None:
+    """The file of a network namespace: one with a name, or that of a process."""
+    if name is None and process is None:
+        return None
+    if name is not None and process is not None:
+        raise typer.BadParameter("give --netns or --pid, not both")
+    from kafkascope.sniffer.sources.namespaces import namespace_path
+
+    return namespace_path(name, process)
+
+
+def alerts(targets: list[str] | None) -> tuple[str, ...]:
+    """Where incidents are told."""
+    if targets:
+        from kafkascope.alerts import way_to
+
+        for target in targets:
+            try:
+                way_to(target)
+            except ValueError as error:
+                raise typer.BadParameter(f"--alert {target}: {error}") from None
+    return tuple(targets or ())
+
+
+def rotation(size_mb: int | None, time: str | None, count: int | None, ring: Sequence[str]) -> Rotation:
+    """What -C, -G and -W say, or -b in the words of dumpcap(1), whose kB are 1,000 bytes."""
+    from kafkascope.sniffer.sources.live_options import Rotation
+
+    said: dict[str, float] = {}
+    if size_mb is not None:
+        said["filesize"] = size_mb * 1000
+    if (longest := seconds(time, "-G")) is not None:
+        said["duration"] = longest
+    if count is not None:
+        said["files"] = count
+    for word in ring:
+        name, _, number = word.partition(":")
+        whole = name in ("filesize", "files")
+        if not (whole or name == "duration") or not re.fullmatch(r"\d+" if whole else r"\d+(\.\d+)?", number):
+            raise typer.BadParameter(f"-b {word}: give filesize:KB, duration:SECONDS or files:N")
+        if not float(number):
+            raise typer.BadParameter(f"-b {word}: give a number above 0")
+        if name in said:
+            raise typer.BadParameter(f"-b {word}: that is said already")
+        said[name] = float(number)
+    size, files = said.get("filesize"), said.get("files")
+    return Rotation(
+        most_bytes=None if size is None else int(size * 1000),
+        most_seconds=said.get("duration"),
+        files=None if files is None else int(files),
+    )
+
+
+def form(form: str | None, columns: list[str] | None) -> tuple[bool, str | None]:
+    """Whether JSON is asked for, and which columns, in tshark's words."""
+    from kafkascope.other_sniffers import asked_form
+
+    try:
+        return asked_form(form, columns or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def secret_names(values: list[str] | None) -> tuple[str, ...]:
+    """Regular expressions for names of configurations."""
+    from kafkascope.decoders.redaction import checked_names
+
+    try:
+        return checked_names(values or [])
+    except ValueError as error:
+        raise typer.BadParameter(f"--secret-name {error}") from error
+
+
+def window(since: str | None, until: str | None, packets: str | None) -> PacketWindow:
+    """Which packets of files are looked at."""
+    from kafkascope.sniffer.packet_window import PacketWindow
+
+    try:
+        return PacketWindow.of(since, until, packets)
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
+
+
+def expression(text: str | None) -> Expression | None:
+    """The exchanges that a filter lets through; what is wrong with it is shown by its place, and ends the program."""
+    if text is None:
+        return None
+    from kafkascope.filters.language import FilterError, parsed
+
+    try:
+        return parsed(text)
+    except FilterError as error:
+        remark(f"--filter: {error}")
+        raise typer.Exit(WRONG_USE) from None
+
+
+def session(
+    port: list[str] | None = None,
+    decode_as: list[str] | None = None,
+    tls_keylog: list[str] | None = None,
+    limit: list[str] | None = None,
+) -> SessionOptions:
+    """How packets become exchanges."""
+    from kafkascope.sniffer.session import SessionOptions
+
+    return SessionOptions(
+        ports=ports(port), decode_as=ports(decode_as), key_logs=tuple(tls_keylog or ()), limits=limits(limit)
+    )
+
+
+def pseudonyms(key: str | None) -> Pseudonyms | None:
+    """Those of a key."""
+    if key is None:
+        return None
+    if not key:
+        raise typer.BadParameter("--anonymize: give a KEY; whoever has it can find out names by trying them")
+    from kafkascope.decoders.pseudonyms import Pseudonyms
+
+    return Pseudonyms(key)
+
+
+def limits(values: list[str] | None) -> Limits:
+    """The bounds that were moved, and all others."""
+    from kafkascope.decoders.limits import Limits
+
+    try:
+        return Limits.of(values or ())
+    except ValueError as error:
+        raise typer.BadParameter(f"--limit {error}") from None
+
+
+def offered_names(column: str) -> Callable[[typer.Context], list[str]]:
+    """What a shell offers for an option: names that the captures on the line have in a column."""
+
+    def offered(ctx: typer.Context) -> list[str]:
+        leave_pandas_out()
+        from kafkascope import completing
+
+        places = [*(ctx.params["read"] or ()), *ctx.args]  # FILE is no parameter yet while an option has no value
+        return completing.names(column, [os.path.expanduser(place) for place in places])
+
+    return offered
+
+
+def api_names() -> list[str]:
+    """What a shell offers for an API."""
+    from kafkascope.filters.fields import COLUMNS
+
+    return list(COLUMNS["api"].words)
+
+
+def column_names(incomplete: str) -> list[str]:
+    """What a shell offers for columns of exchanges."""
+    from kafkascope import completing, sniff_options
+
+    return completing.columns(incomplete, sniff_options.KNOWN_COLUMNS)
+
+
+def colour(wanted: bool | None) -> bool:
+    """Whether there is colour: as was asked for, else on a terminal whose user has nothing against it."""
+    if wanted is not None:
+        return wanted
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def show_version(ctx: typer.Context, wanted: bool) -> None:
+    """Print the version, and end."""
+    if wanted and not ctx.resilient_parsing:
+        print(f"kafkascope {__version__}")
+        raise typer.Exit

@@ -1,0 +1,81 @@
+"""What every command counts on: open streams, words on standard error, and an end without a traceback."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from io import TextIOWrapper
+from tempfile import gettempdir
+from typing import Any
+
+INCOMPLETE, WRONG_USE, INTERFACE_GONE, INTERRUPTED = 1, 2, 3, 130
+"""Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away; Ctrl-C."""
+
+Remark = Callable[[str], None]
+"""Says something that is not a result, as `remark` does."""
+
+
+def remark(text: str) -> None:
+    """Say something that is not a result: on stderr. What it quotes of captures and files' names cannot steer it."""
+    from kafkascope.decoders.characters import safe_text
+
+    print("\n".join(map(safe_text, f"kafkascope: {text}".split("\n"))), file=sys.stderr)
+
+
+def run(command: Callable[..., Any]) -> None:
+    """Run a command; a closed pipe and Ctrl-C end it quietly, what cannot be written or read with one line."""
+    _open_standard_streams()
+    try:
+        try:
+            command()
+        except SystemExit as end:
+            if end.code == INTERRUPTED:  # what was half made then may complain when it is removed
+                sys.unraisablehook = _say_nothing
+            raise
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()  # the reader has gone (`| head`)
+    except OSError as error:
+        _discard_output()
+        with suppress(OSError):
+            remark(_failure(error))
+        sys.exit(INCOMPLETE)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _say_nothing(_: object) -> None:
+    pass
+
+
+def _open_standard_streams() -> None:
+    """Make of the three what the commands count on: open, and able to show a text in any script. Or end the program.
+
+    One that is closed (`2>&-`) is None in Python, and the next file to be opened would take its place.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115 (it stays open)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open)
+    if sys.stdout is None:
+        remark("standard output is closed; give it a place to go to, such as > /dev/null")
+        sys.exit(INCOMPLETE)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Let nothing be written to standard output at exit either: it would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failure(error: OSError) -> str:
+    if error.errno == errno.ENOSPC and error.filename is None:
+        return f"{error.strerror}: standard output, or temporary files in {gettempdir()} (TMPDIR names another place)"
+    return str(error)
