@@ -5,12 +5,17 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
 from tempfile import gettempdir
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 INCOMPLETE, WRONG_USE, INTERFACE_GONE, INTERRUPTED = 1, 2, 3, 130
 """Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away; Ctrl-C."""
@@ -29,14 +34,16 @@ def remark(text: str) -> None:
 def run(command: Callable[..., Any]) -> None:
     """Run a command; a closed pipe and Ctrl-C end it quietly, what cannot be written or read with one line."""
     _open_standard_streams()
+    before, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         try:
             command()
         except SystemExit as end:
             if end.code == INTERRUPTED:  # what was half made then may complain when it is removed
-                sys.unraisablehook = _say_nothing
+                before = _say_nothing
             raise
         finally:
+            sys.unraisablehook = before
             sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()  # the reader has gone (`| head`)
@@ -47,6 +54,16 @@ def run(command: Callable[..., Any]) -> None:
         sys.exit(INCOMPLETE)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _interrupt_again(unraisable: UnraisableHookArgs) -> None:
+    """Ctrl-C while Python frees something is raised there, where nothing can come of it; so it comes a moment later."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        later = threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        later.daemon = True
+        later.start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _say_nothing(_: object) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope import program
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.stored import open_text
 from kafkascope.sniffer.columns import Packets
@@ -212,6 +213,22 @@ def test_an_interrupt_leaves_nothing_and_says_no_more_than_a_line(
     assert re.fullmatch(r"(kafkascope: SIGINT: stopping.*\n)?", done.stderr)
     assert not out.exists()
     assert list(temporary.iterdir()) == []
+
+
+class Freed:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_while_something_is_freed_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        Freed()
+        threading.Event().wait()
+
+    before = sys.unraisablehook
+    with pytest.raises(SystemExit) as end:
+        program.run(command)
+    assert (end.value.code, capfd.readouterr().err, sys.unraisablehook) == (130, "", before)
 
 
 def test_a_report_that_is_broken_off_while_it_is_written_is_not_there(tmp_path: Path) -> None:
