@@ -88,8 +88,8 @@ class Completed:
 class Engine:
     """Segments in, tables out. What comes out does not depend on how the segments were cut into batches.
 
-    It is two stages, which may work in a thread each: `take` and `last` reassemble, find messages and pair them,
-    `tables` decodes; `feed` and `finish` are both at once.
+    It is three stages, which may work in a thread each: `take` and `last` reassemble, find messages and pair them,
+    `decoded` makes tables, `viewed` asks the views; `feed` and `finish` are all at once.
 
     The rows come in pieces, so that few are held at once: first those of exchanges (`TableBuilder.observe`), then, once
     for each batch of segments, those of spans that are over and of connections that have ended. All pieces must be
@@ -122,7 +122,7 @@ class Engine:
             told = {identity: options.pseudonyms.name(name) for identity, name in told.items()}
         self.topic_names.merge(told)
 
-        self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in the tables given last
+        self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in what `feed` or `finish` gave last
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
         self.tls_talks: dict[int, TlsTalk] = {}  # of those with TLS that were not opened, by the broker's port
@@ -157,12 +157,12 @@ class Engine:
 
     def feed(self, segments: Segments, *, hurried: bool = False) -> Iterator[Tables]:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""
-        return self.tables(self.take(segments), hurried=hurried)
+        return self._tables(self.take(segments), hurried=hurried)
 
     def finish(self) -> Iterator[Tables]:
         """The rows of all that was still open, those of some connections at a time."""
         for completed in self.last():
-            yield from self.tables(completed)
+            yield from self._tables(completed)
         yield from self.late()
 
     def take(self, segments: Segments) -> Completed:
@@ -177,12 +177,10 @@ class Engine:
         """All that was still open, some connections at a time."""
         return map(self._completed, self._session.finish())
 
-    def tables(self, completed: Completed, *, hurried: bool = False) -> Iterator[Tables]:
-        """The rows of what was completed; hurried: see `TableBuilder.observe`."""
-        self.endpoints = completed.endpoints
+    def decoded(self, completed: Completed, *, hurried: bool = False) -> Iterator[Tables]:
+        """All rows of what was completed, for `viewed`; hurried: see `TableBuilder.observe`."""
         self.exchanges += len(completed.exchanges.number)
-        for tables in self._builder.observe(completed.exchanges, self.endpoints, hurried=hurried):
-            yield self._wanted_of(tables)
+        yield from self._builder.observe(completed.exchanges, completed.endpoints, hurried=hurried)
         tables = self._builder.end_spans(completed.spans)
         if completed.ended:
             self.connections.update((row.broker_port, row.protocol) for row in completed.ended)
@@ -190,7 +188,18 @@ class Engine:
                 if row.tls_requests:
                     self._take_talk(row)
             tables |= self._builder.end_connections(completed.ended, completed.issues)
-        yield self._wanted_of(tables)
+        yield tables
+
+    def viewed(self, tables: Tables, endpoints: Mapping[int, Endpoint]) -> Tables:
+        """Those of the tables that are wanted, and the rows that views make of them; endpoints as `Completed` has."""
+        found = {name: table for name, table in tables.items() if name in self._wanted}
+        for view in self._views:
+            rows_of_view, faults = observed(view, tables, endpoints)
+            for issue in faults:
+                self._faults_of_views.add(issue)
+            if rows_of_view:
+                found[view.name] = pa.concat_tables(rows_of_view)
+        return found
 
     def late(self) -> Iterator[Tables]:
         """What is known behind all tables: faults of views."""
@@ -200,6 +209,11 @@ class Engine:
     def so_far(self) -> Iterator[Tables]:
         """What `finish` would give now; the engine goes on as if this had not been asked."""
         return copy.deepcopy(self).finish()
+
+    def _tables(self, completed: Completed, *, hurried: bool = False) -> Iterator[Tables]:
+        self.endpoints = completed.endpoints
+        for tables in self.decoded(completed, hurried=hurried):
+            yield self.viewed(tables, completed.endpoints)
 
     def _completed(self, exchanges: Exchanges) -> Completed:
         session = self._session
@@ -219,17 +233,6 @@ class Engine:
             talk.span_ns += row.tls_last_answer - row.tls_first_request
         if row.tls_answer_ms is not None and len(talk.answers_ms) < MOST_TALKS:
             talk.answers_ms.append(row.tls_answer_ms)
-
-    def _wanted_of(self, tables: Tables) -> Tables:
-        """Those of the tables that are wanted, and the rows that views make of them."""
-        found = {name: table for name, table in tables.items() if name in self._wanted}
-        for view in self._views:
-            rows_of_view, faults = observed(view, tables, self.endpoints)
-            for issue in faults:
-                self._faults_of_views.add(issue)
-            if rows_of_view:
-                found[view.name] = pa.concat_tables(rows_of_view)
-        return found
 
 
 def _views(names: frozenset[str]) -> list[View]:

@@ -216,11 +216,18 @@ class Reading:
                 yield batch
 
     def _batches(self) -> Iterator[Batch]:
-        for completed in self._completed() if self._in_step else ahead(self._completed()):
-            yield from map(self._named, self._engine.tables(completed))
-        yield from map(self._named, self._engine.late())
+        has_much_to_view = self._options.views and not self._in_step and not self._names_ahead
+        for tables, endpoints in ahead(self._decoded()) if has_much_to_view else self._decoded():
+            yield Batch(self._with_names(self._engine.viewed(tables, endpoints)), endpoints)
+        for tables in self._engine.late():
+            yield Batch(tables, {})
         if "issues" in self._options.tables and (rows := self.issues()):
             yield Batch({"issues": issue_table(rows, self._options.origins)}, {})
+
+    def _decoded(self) -> Iterator[tuple[Tables, Mapping[int, Endpoint]]]:
+        for completed in self._completed() if self._in_step else ahead(self._completed()):
+            for tables in self._engine.decoded(completed):
+                yield tables, completed.endpoints
 
     def _completed(self) -> Iterator[Completed]:
         for dissected in ahead(map(dissect, self._in_window())):
@@ -335,9 +342,6 @@ class Reading:
         except KeyError:  # it lies behind the last packet that could be read
             return f"packet {issue.packet:,}: "
         return f"packet {number:,}: " if issue.detail.startswith(file) else f"{file}: packet {number:,}: "
-
-    def _named(self, tables: Tables) -> Batch:
-        return Batch(self._with_names(tables), self._engine.endpoints)
 
     def _with_names(self, tables: Tables) -> Tables:
         if not self._names_ahead or not any(map(_has_ids, tables.values())):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
+from kafkascope.reports.columns.arrow import Numbers, dictionary_codes, equal_columns, ranked
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import DAY_NS, SECOND_NS
 
@@ -69,13 +69,11 @@ def sorted_by(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def in_groups(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Table, I64]:
-    """Groups of rows that are sorted by those names, in that order, and the group of each row; one without names."""
-    begins = np.zeros(rows.num_rows, np.bool_)
-    begins[:1] = True
-    for name in names:
-        codes = dictionary_codes(rows[name])[0]
-        begins[1:] |= codes[1:] != codes[:-1]
-    return rows.select(names).take(pa.array(np.flatnonzero(begins))), np.cumsum(begins) - 1
+    """Groups of rows by those names, in ascending order (null last), and the group of each row; one without names."""
+    group = equal_columns(np.stack([np.zeros(rows.num_rows, np.int64), *(_null_last(rows[name]) for name in names)]))
+    one = np.empty(int(group.max(initial=-1)) + 1, np.int64)
+    one[group] = np.arange(rows.num_rows)
+    return rows.select(names).take(pa.array(one)), group
 
 
 def replaced(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
@@ -95,6 +93,11 @@ def without_the_smallest(rows: pa.Table, series: list[str], anonymous: Sequence[
         gathered = pc.if_else(pc.is_null(rows[name]), rows[name], pa.scalar(OTHERS))
         rows = replaced(rows, name, pc.if_else(pa.array(kept), rows[name], gathered))
     return rows
+
+
+def _null_last(column: pa.ChunkedArray) -> I64:
+    rank = ranked(column)
+    return np.where(rank < 0, rank.max(initial=-1) + 1, rank)
 
 
 def _places(rows: pa.Table, names: list[str], groups: pa.Table) -> I64:

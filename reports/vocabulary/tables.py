@@ -656,7 +656,17 @@ READY = pa.schema(
     ]
 )
 
-# Durations counted in buckets: rows of the view of latency, of which the table ``latency`` is made.
+# Durations counted in buckets: rows of the view of latency, of which the table ``latency`` is made. A row has a cell
+# for each part and bucket, so that there are few names, which take far more than counts do.
+LATENCY_CELL = pa.struct(
+    [
+        ("part", pa.int32()),  # its place among the sorted names of parts
+        ("bucket", pa.int32()),
+        ("count", pa.int64()),
+        ("sum_ns", pa.int64()),
+        ("max_ns", pa.int64()),
+    ]
+)
 LATENCY_COUNTS = pa.schema(
     [
         ("shard", pa.int32()),
@@ -668,11 +678,7 @@ LATENCY_COUNTS = pa.schema(
         ("topic", pa.string()),
         ("acks", pa.int16()),
         ("from", TIME),
-        ("part", pa.string()),
-        ("bucket", pa.int32()),
-        ("count", pa.int64()),
-        ("sum_ns", pa.int64()),
-        ("max_ns", pa.int64()),
+        ("cells", pa.list_(LATENCY_CELL)),
     ]
 )
 

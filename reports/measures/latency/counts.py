@@ -12,26 +12,26 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns
+from kafkascope.reports.columns.arrow import Numbers, changes, dictionary_codes, distinct_columns, equal_columns
 from kafkascope.reports.columns.series import (
     in_groups,
     replaced,
     shards,
-    sorted_by,
     spans,
     width_of,
     without_the_smallest,
 )
-from kafkascope.reports.measures.latency.histogram import buckets_of, percentiles
+from kafkascope.reports.measures.latency.histogram import BUCKETS, buckets_of, percentiles
 from kafkascope.reports.measures.latency.parts import PARTS, TOTAL
-from kafkascope.reports.vocabulary.tables import LATENCY, LATENCY_COUNTS, TIME
+from kafkascope.reports.vocabulary.tables import LATENCY, LATENCY_CELL, LATENCY_COUNTS, TIME
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 WHO = ("api", "api_version", "broker", "client_id", "client", "acks")
 _SERIES = ["api", "api_version", "broker", "client_id", "client", "topic", "acks"]
 _FRACTIONS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
-_SUMS = [("count", "sum"), ("sum_ns", "sum"), ("max_ns", "max")]
+_PARTS = sorted(PARTS)
+_PLACES = {part: place for place, part in enumerate(_PARTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,18 @@ class Spent:
     row: I64
     at: I64
     length: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Counts of durations by row (of whatever table), part and bucket, in ascending order, each once."""
+
+    row: I64
+    part: I64
+    bucket: I64
+    count: I64
+    sum_ns: I64
+    max_ns: I64
 
 
 def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
@@ -57,52 +69,43 @@ def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
         np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in spent)])
         for name in ("row", "at", "length")
     )
-    part = np.repeat(np.array([PARTS.index(one.part) for one in spent], np.int64), [len(one.row) for one in spent])
-    columns = {
-        "series": series[row],
-        "from": spans(at, span),
-        "part": part,
-        "bucket": buckets_of(length),
-        "length": length,
-    }
-    groups = pa.table({name: pa.array(column) for name, column in columns.items()}).group_by(
-        ["series", "from", "part", "bucket"], use_threads=False
-    )
-    counted = groups.aggregate([("length", "count"), ("length", "sum"), ("length", "max")])
-    named = who.take(pa.array(first)).append_column("shard", shards(who["client_id"].take(pa.array(first))))
-    named = named.take(counted["series"])
-    arrays: dict[str, pa.ChunkedArray] = {name: named[name] for name in ("shard", *_SERIES)}
+    part = np.repeat(np.array([_PLACES[one.part] for one in spent], np.int64), [len(one.row) for one in spent])
+    (of_series, begin), place = distinct_columns(np.stack([series[row], spans(at, span)]))
+    cells = _added(place, part, buckets_of(length), np.ones_like(length), length, length)
+    named = who.take(pa.array(first[of_series]))
+    arrays: dict[str, pa.Array] = {name: named[name] for name in _SERIES}
     arrays |= {
-        "from": counted["from"].cast(TIME),
-        "part": pa.array(PARTS).take(counted["part"]),
-        "bucket": counted["bucket"],
-        "count": counted["length_count"],
-        "sum_ns": counted["length_sum"],
-        "max_ns": counted["length_max"],
+        "shard": shards(named["client_id"]),
+        "from": pa.array(begin).cast(TIME),
+        "cells": _lists(cells, len(begin)),
     }
     return pa.table([arrays[name] for name in LATENCY_COUNTS.names], schema=LATENCY_COUNTS)
 
 
 def latency_table(rows: pa.Table) -> pa.Table:
     """The table ``latency`` of all counts of a shard."""
-    total = pc.if_else(pc.equal(rows["part"], TOTAL), rows["count"], 0).to_numpy()
+    lists = rows["cells"].combine_chunks()
+    row = np.repeat(np.arange(rows.num_rows), pc.list_value_length(lists).to_numpy())
+    part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
+    total = np.zeros(rows.num_rows, np.int64)
+    np.add.at(total, row, np.where(part == _PLACES[TOTAL], columns[1], 0))
     rows = without_the_smallest(rows, _SERIES, ("broker", "client_id", "client", "topic"), total)
     at = rows["from"].cast(pa.int64()).to_numpy()
     width = width_of(at)
-    rows = replaced(rows, "from", pa.array(spans(at, width)).cast(TIME))
-    names = [*_SERIES, "from", "part"]
-    rows = rows.group_by([*names, "bucket"], use_threads=False).aggregate(_SUMS)
-    rows = sorted_by(rows, [*names, "bucket"])
-    groups, group = in_groups(rows, names)
-    sizes = np.bincount(group, minlength=groups.num_rows)
-    offsets = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
-    arrays: dict[str, pa.Array] = {name: groups[name] for name in names}
-    arrays |= _measures(rows, group, int(group.max(initial=-1)) + 1)
+    series, of_row = in_groups(replaced(rows, "from", pa.array(spans(at, width)).cast(TIME)), [*_SERIES, "from"])
+    cells = _added(of_row[row], part, *columns)
+    begins = changes(np.stack([cells.row, cells.part]))
+    first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
+    names = series.take(pa.array(cells.row[first]))
+    offsets = pa.array(np.append(first, len(group)), pa.int32())
+    arrays: dict[str, pa.Array] = {name: names[name] for name in names.column_names}
+    arrays |= _measures(cells, group)
     arrays |= {
-        "width_ms": pa.array(np.full(groups.num_rows, width // MILLISECOND_NS, np.int64)),
+        "part": pa.array(_PARTS).take(pa.array(cells.part[first])),
+        "width_ms": pa.array(np.full(len(first), width // MILLISECOND_NS, np.int64)),
         "p999": arrays["p99.9"],
-        "bucket": pa.ListArray.from_arrays(offsets, rows["bucket"].combine_chunks()),
-        "counts": pa.ListArray.from_arrays(offsets, rows["count_sum"].combine_chunks()),
+        "bucket": pa.ListArray.from_arrays(offsets, pa.array(cells.bucket, pa.int32())),
+        "counts": pa.ListArray.from_arrays(offsets, pa.array(cells.count)),
     }
     return pa.table([arrays[name] for name in LATENCY.names], schema=LATENCY)
 
@@ -127,44 +130,65 @@ def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: st
     if "from" in names and table.num_rows:
         width = int(pc.max(table["width_ms"]).as_py()) * MILLISECOND_NS
         table = replaced(table, "from", pa.array(spans(table["from"].cast(pa.int64()).to_numpy(), width)).cast(TIME))
-    rows = _flat(table, names)
-    rows = rows.group_by([*names, "bucket"], use_threads=False).aggregate(_SUMS)
-    rows = sorted_by(rows, [*names, "bucket"])
-    groups, group = in_groups(rows, names)
-    measures = _measures(rows, group, int(group.max(initial=-1)) + 1)
+    groups, of_row = in_groups(table, names)
+    cells = _cells(table, of_row)
+    measures = _measures(cells, cells.row)
     order = ["count", "sum_ms", *_FRACTIONS, "max"]
     columns = [*(groups[name] for name in names), *(measures[name] for name in order)]
     frame: pd.DataFrame = pa.table(columns, names=[*names, *order]).to_pandas()
     return frame
 
 
-def _flat(table: pa.Table, names: list[str]) -> pa.Table:
-    """A row for each bucket of each row; sum and maximum, which belong to the row, stand at its first bucket."""
+def _cells(table: pa.Table, of_row: I64) -> Cells:
+    """Those of rows of the table ``latency``, put together whatever their parts; of_row says which rows together."""
     lists = table["bucket"].combine_chunks()
     sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     row = np.repeat(np.arange(table.num_rows), sizes)
-    first = np.zeros(len(row), np.bool_)
+    first = np.zeros(len(row), np.bool_)  # sum and maximum belong to the row: they stand at its first bucket
     first[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
     sum_ns = np.rint(table["sum_ms"].to_numpy() * MILLISECOND_NS).astype(np.int64)
     max_ns = np.rint(table["max"].to_numpy() * MILLISECOND_NS).astype(np.int64)
-    columns = {name: table[name].take(pa.array(row)) for name in names}
-    columns |= {
-        "bucket": lists.flatten(),
-        "count": table["counts"].combine_chunks().flatten(),
-        "sum_ns": pa.array(np.where(first, sum_ns[row], 0)),
-        "max_ns": pa.array(np.where(first, max_ns[row], 0)),
-    }
-    return pa.table(columns)
+    return _added(
+        of_row[row],
+        np.zeros_like(row),
+        lists.flatten().to_numpy(),
+        table["counts"].combine_chunks().flatten().to_numpy(),
+        np.where(first, sum_ns[row], 0),
+        np.where(first, max_ns[row], 0),
+    )
 
 
-def _measures(rows: pa.Table, group: I64, groups: int) -> dict[str, pa.Array]:
-    count, total, most = (rows[f"{name}_{how}"].to_numpy() for name, how in _SUMS)
-    counted, spent, highest = (np.zeros(groups, np.int64) for _ in range(3))
-    np.add.at(counted, group, count)
-    np.add.at(spent, group, total)
-    np.maximum.at(highest, group, most)
+def _added(row: I64, part: Numbers, bucket: Numbers, count: I64, sum_ns: I64, max_ns: I64) -> Cells:
+    """Counts with those of the same row, part and bucket added up."""
+    key = (row * len(PARTS) + part) * BUCKETS + bucket
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+    one = order[begins]
+    return Cells(
+        row[one],
+        part[one],
+        bucket[one],
+        np.add.reduceat(count[order], begins),
+        np.add.reduceat(sum_ns[order], begins),
+        np.maximum.reduceat(max_ns[order], begins),
+    )
+
+
+def _lists(cells: Cells, rows: int) -> pa.Array:
+    """The cells of each of so many rows."""
+    columns = [pa.array(getattr(cells, field.name), field.type) for field in LATENCY_CELL]
+    offsets = pa.array(np.searchsorted(cells.row, np.arange(rows + 1)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, fields=list(LATENCY_CELL)))
+
+
+def _measures(cells: Cells, group: I64) -> dict[str, pa.Array]:
+    """Of each group of cells, of which each has its number, ascending."""
+    counted, spent, highest = (np.zeros(int(group.max(initial=-1)) + 1, np.int64) for _ in range(3))
+    np.add.at(counted, group, cells.count)
+    np.add.at(spent, group, cells.sum_ns)
+    np.maximum.at(highest, group, cells.max_ns)
     highest_ms = highest / MILLISECOND_NS
-    found = percentiles(group, rows["bucket"].to_numpy(), count, highest_ms, list(_FRACTIONS.values()))
+    found = percentiles(group, cells.bucket, cells.count, highest_ms, list(_FRACTIONS.values()))
     measures = {"count": counted, "sum_ms": spent / MILLISECOND_NS, "max": highest_ms}
     measures |= dict(zip(_FRACTIONS, found, strict=True))
     return {name: pa.array(column) for name, column in measures.items()}

@@ -21,13 +21,13 @@ ERROR = 0.01
 
 _FINEST = 1_000  # nanoseconds: what a capture's clock tells at best
 _GROWTH = (1 + ERROR) / (1 - ERROR)
-_BUCKETS = 1 + math.ceil(math.log((2**63 - 1) / _FINEST, _GROWTH))
+BUCKETS = 1 + math.ceil(math.log((2**63 - 1) / _FINEST, _GROWTH))
 # Highest duration of each bucket. Looked up rather than computed: every machine then puts a duration into the same one.
 _HIGHEST: I64 = np.array(
-    [_FINEST, *(int(min(_GROWTH**bucket * _FINEST, 2**63 - 1)) for bucket in range(1, _BUCKETS))], np.int64
+    [_FINEST, *(int(min(_GROWTH**bucket * _FINEST, 2**63 - 1)) for bucket in range(1, BUCKETS))], np.int64
 )
 _VALUE_MS: NDArray[np.float64] = np.array(
-    [0.0, *(2 * _GROWTH**bucket / (1 + _GROWTH) * _FINEST / MILLISECOND_NS for bucket in range(1, _BUCKETS))]
+    [0.0, *(2 * _GROWTH**bucket / (1 + _GROWTH) * _FINEST / MILLISECOND_NS for bucket in range(1, BUCKETS))]
 )
 
 
@@ -37,7 +37,7 @@ def buckets_of(nanoseconds: I64) -> I32:
 
 
 def percentiles(
-    group: I64, bucket: I32, count: I64, highest_ms: NDArray[np.float64], fractions: Sequence[float]
+    group: I64, bucket: I32 | I64, count: I64, highest_ms: NDArray[np.float64], fractions: Sequence[float]
 ) -> NDArray[np.float64]:
     """Milliseconds at some fractions of several histograms at once, f64[fractions, groups].
 
@@ -62,14 +62,14 @@ def percentiles(
 class Histogram:
     """One histogram of durations, all of its buckets at hand."""
 
-    counts: I64 = field(default_factory=lambda: np.zeros(_BUCKETS, np.int64))
+    counts: I64 = field(default_factory=lambda: np.zeros(BUCKETS, np.int64))
     highest_ms: float = 0.0
 
     def add(self, milliseconds: NDArray[np.float64]) -> None:
         """Count durations."""
         if len(milliseconds):
             nanoseconds = np.rint(milliseconds * MILLISECOND_NS).astype(np.int64)
-            self.counts += np.bincount(buckets_of(nanoseconds), minlength=_BUCKETS)
+            self.counts += np.bincount(buckets_of(nanoseconds), minlength=BUCKETS)
             self.highest_ms = max(self.highest_ms, float(milliseconds.max()))
 
     def merge(self, other: Histogram) -> None:

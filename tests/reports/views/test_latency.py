@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -34,9 +35,17 @@ def of_capture(capture: str) -> pa.Table:
     return table_of(observed(LatencyView(), capture))
 
 
+def by_cells(rows: pa.Table) -> pd.DataFrame:
+    """A row for each cell, its part by name."""
+    cells = pd.json_normalize(rows["cells"].combine_chunks().flatten().to_pylist())
+    of_row = pc.list_parent_indices(rows["cells"].combine_chunks())
+    names: pd.DataFrame = rows.drop_columns("cells").take(of_row).to_pandas()
+    return names.join(cells).assign(part=[sorted(parts.PARTS)[part] for part in cells.part])
+
+
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase["name"])
 def test_each_phase_is_put_down_to_its_cause(phase: dict[str, Any]) -> None:
-    rows = observed(LatencyView(span=5 * MILLISECOND), "net_fetch_latency").to_pandas()
+    rows = by_cells(observed(LatencyView(span=5 * MILLISECOND), "net_fetch_latency"))
     at = rows["from"].astype("int64")
     mine = rows[
         (rows.client_id == phase["client_id"])

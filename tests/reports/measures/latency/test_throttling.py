@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kafkascope.decoders import apis
+from kafkascope.reports.measures.latency.parts import PARTS, THROTTLED
 from kafkascope.reports.rows.builder import TableBuilder
 from kafkascope.reports.views.latency import LatencyView
 from tests.joined import joined
@@ -23,7 +24,9 @@ def throttled(api_key: int, version: int, told_ms: int) -> list[tuple[int, int]]
     tables = joined(TableBuilder(view.needs).observe(made, {}))
     rows = view.observe(tables, {1: Ends()})
     assert isinstance(rows, pa.Table)
-    return [(row["count"], row["sum_ns"] // MILLISECOND) for row in rows.to_pylist() if row["part"] == "throttled"]
+    part = sorted(PARTS).index(THROTTLED)
+    cells = [cell for row in rows.to_pylist() for cell in row["cells"] if cell["part"] == part]
+    return [(cell["count"], cell["sum_ns"] // MILLISECOND) for cell in cells]
 
 
 @pytest.mark.parametrize(
