@@ -6,14 +6,15 @@ the order in which rows came.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import integers
+from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns, integers
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX
@@ -238,6 +239,10 @@ def _of_issues(issues: pa.Table) -> pa.Table:
 
 def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) -> pa.Table:
     """Rows of FACTS, one for each of those that are chosen; measure is what count, total, least and most are of."""
+    if chosen is not None:
+        some = pc.indices_nonzero(chosen)
+        base = {name: column.take(some) for name, column in base.items()}
+        measure = None if measure is None else measure.take(some)
     at = base["at"]
     count = len(at)
     measure = pa.nulls(count, pa.int64()) if measure is None else pc.cast(measure, pa.int64())
@@ -258,8 +263,7 @@ def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) 
         for field in FACTS
     ]
     table = pa.table(arrays, schema=FACTS)
-    table = table if chosen is None else table.filter(chosen)
-    return summed(table.filter(pc.is_valid(table["span"])))
+    return table.filter(pc.is_valid(table["span"]))
 
 
 def summed(table: pa.Table) -> pa.Table:
@@ -276,11 +280,22 @@ def summed(table: pa.Table) -> pa.Table:
 
 
 def _partition_names(rows: pa.Table) -> Any:
-    return pc.binary_join_element_wise(rows["topic"], pc.cast(rows["partition"], pa.string()), "-")
+    some, row = _distinct(rows, ("topic", "partition"))
+    return pc.binary_join_element_wise(some["topic"], pc.cast(some["partition"], pa.string()), "-").take(row)
 
 
 def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:
-    return _client_names(rows["client_id"], clients_and_brokers(integers(rows["connection"]), ends)[0])
+    some, row = _distinct(rows, ("client_id", "connection"))
+    address, _ = clients_and_brokers(integers(some["connection"]), ends)
+    return _client_names(some["client_id"], address).take(row)
+
+
+def _distinct(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Table, pa.Array]:
+    """Rows with all values that these columns have together, and for each row its place among them."""
+    row = equal_columns(np.stack([dictionary_codes(rows[name])[0] for name in names]))
+    one = np.empty(int(row.max(initial=-1)) + 1, np.int64)
+    one[row] = np.arange(len(row))
+    return rows.select(names).take(pa.array(one)), pa.array(row)
 
 
 def _client_names(client_id: Any, address: Any) -> Any:
