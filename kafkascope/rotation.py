@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.files import FileReader, digest, first_time
+from kafkascope.sniffer.sources.files import FileReader, digest, first_time, is_compressed
 from kafkascope.sniffer.sources.places import origin_name
 
 QUIET_S = 5
@@ -25,6 +25,7 @@ _NUMBERED = (
     re.compile(r"(?P<stem>.*)_(?P<number>\d{5,})_\d{14}(?P<form>\D*)"),
     re.compile(r"(?P<stem>.*\.p?cap(?:ng)?)(?P<number>\d*)(?P<form>(?:\.gz|\.zst)?)"),
 )
+_COMPRESSED = (".gz", ".zst")  # `tcpdump -z gzip` replaces a file that is closed
 _CUT = frozenset({"truncated_capture", "damaged_file"})
 _MOST_NAMED = 5
 
@@ -113,7 +114,12 @@ class Rotation:
         """
         self._forget(entries)
         self.said.clear()
-        waiting = [one for entry in entries if (one := self._untaken(entry)) is not None]
+        paths = {entry.path for entry in entries}
+        waiting = []
+        for entry in entries:
+            is_being_made = _uncompressed(entry.path) in paths and not at_end and self._quiet_s(entry, now_s) < QUIET_S
+            if not is_being_made and (one := self._untaken(entry)) is not None:
+                waiting.append(one)
         waiting.sort(key=lambda one: (one.first_time, one.seen.path))
         # What somebody still writes may become a capture; an empty file is no news.
         quiet = [one for one in self._unreadable if one.size and (at_end or self._quiet_s(one, now_s) >= QUIET_S)]
@@ -160,6 +166,9 @@ class Rotation:
                 return None
             if taken.file.bytes == seen.size and is_prefix(taken.file, seen):
                 self._done.add(seen)  # under another name
+                return None
+            if _uncompressed(name) == _name(taken.file.file) and _has_become(taken.file, seen):
+                self._done.add(seen)
                 return None
         time = self._first_time(seen)
         return None if time is None else Next(seen, time, goes_on=False)
@@ -220,6 +229,16 @@ def is_prefix(file: CapturedFile, seen: Seen) -> bool:
     if file.bytes is None or file.digest is None or seen.size < file.bytes:
         return False
     return digest(seen.path, file.bytes) == file.digest
+
+
+def _uncompressed(path: str) -> str | None:
+    """The name of the file that a compressed one is made of."""
+    return next((path.removesuffix(suffix) for suffix in _COMPRESSED if path.endswith(suffix)), None)
+
+
+def _has_become(file: CapturedFile, seen: Seen) -> bool:
+    """Whether this is a file that was taken, compressed."""
+    return file.bytes is not None and file.digest is not None and is_compressed(seen.path, file.bytes, file.digest)
 
 
 def gone(files: Iterable[CapturedFile], entries: Sequence[Seen]) -> list[CapturedFile]:

@@ -306,6 +306,19 @@ def digest(path: str, size: int) -> str | None:
     return None
 
 
+def is_compressed(path: str, size: int, of: str) -> bool:
+    """Whether a file is another one, of that size and digest, compressed. All of it is read."""
+    with suppress(SourceError, OSError), closing(open_file(path)) as file:
+        stream = decompressed(path, file)
+        read, begin, end = 0, b"", b""
+        while chunk := stream.read():
+            read += len(chunk)
+            begin += chunk[: DIGESTED_BYTES - len(begin)]
+            end = (end + chunk)[-DIGESTED_BYTES:]
+        return read == size and hashlib.sha256(begin + end).hexdigest()[:32] == of
+    return False
+
+
 def growth(path: str, size: int, now: int) -> list[Issue]:
     """What is to be said of a file that was read up to a size, and is larger now; nothing if it is not."""
     if now <= size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,31 @@ def test_a_file_that_was_renamed_is_not_taken_twice(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").rename(tmp_path / "a-old.pcap")
     assert rotation.next(listing(str(tmp_path)), NOW_S, at_end=True) is None
     assert not rotation.late
+
+
+def test_a_file_that_is_compressed_when_it_is_closed_is_not_taken_twice(tmp_path: Path) -> None:
+    """As `tcpdump -z gzip` does it: both are there for a while."""
+    content = pieces(JOINS, 3)
+    rotation = Rotation()
+    plain, packed = tmp_path / "a.pcap", tmp_path / "a.pcap.gz"
+    plain.write_bytes(content[0])
+    packed.write_bytes(gzip.compress(content[0])[:-100])
+    (tmp_path / "b.pcap").write_bytes(content[1])
+
+    def taken(now_s: float) -> str | None:
+        found = rotation.next(listing(str(tmp_path)), now_s)
+        return None if found is None else take(rotation, found)
+
+    assert taken(NOW_S) == "a.pcap"
+    assert taken(NOW_S) is None
+    packed.write_bytes(gzip.compress(content[0]))
+    plain.unlink()
+    assert taken(NOW_S + 1) is None
+    assert taken(NOW_S + QUIET_S) == "b.pcap"
+    assert not rotation.late
+    packed.write_bytes(gzip.compress(content[2]))  # another file of that name
+    assert taken(NOW_S + 10 * QUIET_S) is None
+    assert taken(NOW_S + 11 * QUIET_S) == "a.pcap.gz"
 
 
 def test_what_is_gone_is_told_by_content(tmp_path: Path) -> None:
