@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
-from kafkascope.dataframes import ordered, to_frame
+from kafkascope.dataframes import to_frame
 from kafkascope.decoders.characters import safe_text
 from kafkascope.figures import Answer, plotly_needed
 from kafkascope.groups import Group
@@ -25,6 +25,7 @@ from kafkascope.reports.answers.incident_timelines import IncidentTimeline, time
 from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.answers.topology import topology
 from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.shown import shown_html, shown_text
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.incidents.incident import Incident, incident_of

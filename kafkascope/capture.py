@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.answering import Answering, columns_told, why_not
-from kafkascope.dataframes import ordered, to_frame
+from kafkascope.dataframes import to_frame
 from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
@@ -34,6 +34,7 @@ from kafkascope.out.stored import Stored, is_analysis, stored
 from kafkascope.packets import NoSuchPacketError, OnePacket, find_packet
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
+from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.remarks import fault_remark
 from kafkascope.reports.columns.shown import shown_html
 from kafkascope.reports.columns.topics import TopicNames

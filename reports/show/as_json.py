@@ -10,11 +10,13 @@ from pyarrow import dataset as ds
 
 from kafkascope.decoders import to_json
 from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.vocabulary.tables import RESULTS
 
 TABLES = ("incidents", "findings", *(name for name in RESULTS if name != "findings"), "issues", "connections")
 """In the order in which they are written."""
+_ROWS_AT_ONCE = 10_000
 _LEFT_OUT = frozenset({"bucket", "counts"})  # histograms: their percentiles are told
 
 
@@ -30,7 +32,7 @@ def write(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], stream: 
         comma = "\n"
         table = tables[name]
         columns = [column for column in table.schema.names if column not in _LEFT_OUT]
-        for batch in table.to_batches(columns=columns):
+        for batch in ordered(name, table.to_table(columns=columns)).to_batches(_ROWS_AT_ONCE):
             for row in with_times(pa.Table.from_batches([batch])):
                 stream.write(comma + to_json(row))
                 comma = ",\n"

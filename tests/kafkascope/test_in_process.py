@@ -28,8 +28,15 @@ WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from kafkascope.cli 
 def test_it_says_what_spark_says(command: Command, tmp_path: Path) -> None:
     needs_java()
     out = str(tmp_path / "out")
+
+    def report() -> str:
+        run = json.loads(Path(out, "summary.json").read_text())["run"]
+        return command("kafkascope", "report", out, "--format", "json").stdout.replace(run, "")
+
     here = command("kafkascope", "analyze", str(JOINS), "-o", out, "--in-process")
+    report_here = report()
     there = command("kafkascope", "analyze", str(JOINS), "-o", out, "--overwrite")
+    assert report() == report_here
     assert (here.returncode, here.stderr) == (0, "")
     assert here.stdout == there.stdout
     assert HINT in there.stderr

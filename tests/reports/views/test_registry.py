@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkascope.reports.columns import circles
+from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS
@@ -51,6 +53,17 @@ def test_results_do_not_hang_on_batches_nor_on_the_order_of_rows(
     again = make().result(rows.take(pa.array(order)), Known())
     assert again.keys() == whole.keys()
     assert all(again[name].equals(whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize(("view", "capture"), [(view, capture) for view in VIEWS for capture in CAPTURES[view]])
+def test_tasks_that_have_some_keys_each_make_the_same_tables(view: str, capture: str) -> None:
+    make = VIEWS[view]
+    rows = observed(make(), capture)
+    task = dictionary_codes(rows[make().key])[0] % 3
+    of_tasks = [make().result(rows.filter(pa.array(task == number)), Known()) for number in (2, 0, 1)]
+    for name, whole in result_of(view, capture).items():
+        together = pa.concat_tables(made[name] for made in of_tasks if name in made)
+        assert ordered(name, together).equals(ordered(name, whole))
 
 
 @pytest.mark.parametrize(("view", "capture"), [(view, capture) for view in VIEWS for capture in CAPTURES[view]])
