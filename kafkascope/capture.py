@@ -52,6 +52,7 @@ from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
+from kafkascope.sniffer.sources.places import told
 from kafkascope.spool import Spool
 
 if TYPE_CHECKING:
@@ -374,11 +375,13 @@ class StoredCapture(Capture):
 
 def _opened(place: str, options: EngineOptions) -> StoredCapture:
     if replace(options, tables=WITHOUT_RECORDS) != EngineOptions(tables=WITHOUT_RECORDS):
-        raise OutputError(f"{place} is decoded already: give options to `kafkascope analyze`, or read the capture")
+        raise OutputError(
+            f"{told(place)} is decoded already: give options to `kafkascope analyze`, or read the capture"
+        )
     analysis = stored(place)
     if len(analysis.runs()) > 1:
         raise OutputError(
-            f"{place} has {len(analysis.runs())} runs: analyze each into a directory of its own to read it"
+            f"{told(place)} has {len(analysis.runs())} runs: analyze each into a directory of its own to read it"
         )
     return StoredCapture(analysis)
 

@@ -26,7 +26,7 @@ from kafkascope.reports.show import as_json, markdown
 from kafkascope.reports.show.page.page import page
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT
-from kafkascope.sniffer.sources.places import is_file, name_of
+from kafkascope.sniffer.sources.places import is_file, name_of, told
 from kafkascope.temporary import TemporaryDirectory
 
 
@@ -61,7 +61,7 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
         is_capture = place == STANDARD_INPUT or is_file(place)
         if not is_capture and options is not None and _is_of_captures(options):
             advice = "give --tls-keylog, --anonymize, --since, --until and --packets to analyze, or a capture"
-            remark(f"{place} is decoded already: {advice}")
+            remark(f"{told(place)} is decoded already: {advice}")
             return WRONG_USE
         with _analyzed(place, remark, options) if is_capture else nullcontext(stored(place)) as analysis:
             if file is None and form == "html":
@@ -77,11 +77,11 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
         if isinstance(error, BrokenPipeError):
             raise
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        place = "standard output" if file in (None, "-") else file
+        place = "standard output" if file is None or file == "-" else told(file)
         remark(f"{place} is not whole: {os.strerror(errno.ENOSPC)}" if full else str(error))
         return INCOMPLETE
-    if file not in (None, "-"):
-        remark(f"written to {file}")
+    if file is not None and file != "-":
+        remark(f"written to {told(file)}")
     return 0
 
 

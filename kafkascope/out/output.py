@@ -41,7 +41,7 @@ from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE, RUN, SCHEMA_VERSION
 from kafkascope.sniffer.origins import CapturedFile
-from kafkascope.sniffer.sources.places import above, below, is_uri, locate, name_of
+from kafkascope.sniffer.sources.places import above, below, is_uri, locate, name_of, told
 
 TABLES = "tables"
 _VIEWS = "views"
@@ -85,7 +85,7 @@ def write_error(place: str, error: OSError) -> WriteError:
     """The same in one line."""
     reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
     advice = "; make room there, or give another directory" if error.errno in _FULL else ""
-    return WriteError(f"{place} cannot be written: {reason}{advice}")
+    return WriteError(f"{told(place)} cannot be written: {reason}{advice}")
 
 
 def new_run() -> str:
@@ -180,7 +180,7 @@ class Output:
         instead of. microseconds and by_hour: how the parts are written (`Pipeline`); with append, as those that are
         there. run: its name, if it has one already.
         """
-        self.place = place
+        self.place = told(place)  # in messages
         self.run = run or new_run()
         self._instead_of = frozenset(instead_of)
         self.microseconds = microseconds
@@ -194,7 +194,7 @@ class Output:
             self._is_local = self._system.type_name == "local"  # elsewhere directories come with their files
             self._existed = self._check()
         except (OSError, pa.ArrowException) as error:
-            raise OutputError(f"{place}: {error}") from error
+            raise OutputError(f"{self.place}: {error}") from error
         name = f"{_STAGING}{self.run}"
         self._staging = posixpath.join(self._path, name)
         self._staging_place = below(place, name) if is_uri(place) else self._staging

@@ -16,14 +16,14 @@ from pyarrow import fs
 
 from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError, run_of_part
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
-from kafkascope.sniffer.sources.places import below, locate
+from kafkascope.sniffer.sources.places import below, locate, told
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A directory that an analysis made, or what one run of several wrote there."""
 
-    place: str
+    place: str  # as it may be told
     tables: Mapping[str, ds.Dataset]  # by name; those that are not there are left out
     summary: Mapping[str, Any]  # empty where it is not there: the analysis did not end, or another tool made the tables
 
@@ -49,17 +49,19 @@ def stored(place: str) -> Stored:
         kind = system.get_file_info(path).type
         if kind != fs.FileType.Directory:
             wrong = "is not there" if kind == fs.FileType.NotFound else "is a file"
-            raise OutputError(f"{place} {wrong}; give a capture, or the directory that `kafkascope analyze -o` wrote")
+            raise OutputError(
+                f"{told(place)} {wrong}; give a capture, or the directory that `kafkascope analyze -o` wrote"
+            )
         tables = datasets(system, posixpath.join(path, TABLES))
         if not tables:
-            raise OutputError(f"{place} has no tables; give the directory that `kafkascope analyze -o` wrote")
+            raise OutputError(f"{told(place)} has no tables; give the directory that `kafkascope analyze -o` wrote")
         summary: dict[str, Any] = {}
         if system.get_file_info(posixpath.join(path, SUMMARY)).type == fs.FileType.File:
             with system.open_input_stream(posixpath.join(path, SUMMARY)) as stream:
                 summary = json.loads(stream.read())
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise OutputError(f"{place} cannot be read: {error}") from error
-    return Stored(place, tables, summary)
+        raise OutputError(f"{told(place)} cannot be read: {error}") from error
+    return Stored(told(place), tables, summary)
 
 
 def is_analysis(place: str) -> bool:

@@ -18,7 +18,7 @@ from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
 from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION
 from kafkascope.sniffer.origins import CapturedFile
-from kafkascope.sniffer.sources.places import split_settings
+from kafkascope.sniffer.sources.places import split_settings, told
 
 _KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
 
@@ -210,9 +210,9 @@ class Summary:
 
 def capture_name(path: str) -> str:
     """A file with the directory that it is in, which tells apart what is called ``capture.pcap`` everywhere."""
-    return (
-        "standard input" if path == "-" else "/".join(PurePath(split_settings(path)[0]).parts[-2:]).replace("//", "/")
-    )
+    if path == "-":
+        return "standard input"
+    return "/".join(PurePath(told(split_settings(path)[0])).parts[-2:]).replace("//", "/")
 
 
 def not_taken_note(result: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _SETTINGS = re.compile(r"\?\w+=.*")
+_CREDENTIALS = re.compile(r"(?<=://)[^/?@:\s]*(?::[^?@\s]*)?@")
 _HADOOP_S3 = re.compile(r"^s3[an]://")
 _HADOOP_NEEDS = (
     "hdfs:// needs a Java runtime (JAVA_HOME), Hadoop's native library libhdfs (HADOOP_HOME, or ARROW_LIBHDFS_DIR) and "
@@ -28,6 +29,11 @@ _HADOOP_NEEDS = (
 def is_uri(place: str) -> bool:
     """Whether a place is on another file system (hdfs://, s3://, ...)."""
     return "://" in place
+
+
+def told(place: str) -> str:
+    """A place as it may be shown and written down: without user and password, or keys, in its URI."""
+    return _CREDENTIALS.sub("", place, count=1) if is_uri(place) else place
 
 
 def split_settings(place: str) -> tuple[str, str]:
@@ -48,10 +54,10 @@ def name_of(place: str) -> str:
 
 
 def origin_name(path: str) -> str:
-    r"""What tables call a file: as it was found, without settings of a URI; bytes that are no text appear as \xNN."""
+    r"""What tables call a file: as it was found, without settings and keys of a URI; what is no text as \xNN."""
     if path == "-":
         return "standard input"
-    return split_settings(path)[0].encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return told(split_settings(path)[0]).encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def above(place: str) -> str:

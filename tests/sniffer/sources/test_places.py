@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from pyarrow import fs
 
+from kafkascope.reports.measures.summary import capture_name
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import find_files, open_file
 from kafkascope.sniffer.sources.places import (
@@ -20,6 +21,7 @@ from kafkascope.sniffer.sources.places import (
     name_of,
     origin_name,
     split_settings,
+    told,
 )
 from tests.paths import PCAPS
 
@@ -40,6 +42,23 @@ def test_settings_stay_behind_whatever_is_below() -> None:
     assert origin_name("-") == "standard input"
     assert origin_name("a\udcff.pcap") == r"a\xff.pcap"  # a name that is no UTF-8
     assert split_settings("what?is=this.pcap") == ("what?is=this.pcap", "")
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("s3://AKIA:se%2Fcret@bucket/a.pcap?region=x", "s3://bucket/a.pcap?region=x"),
+        ("s3://AKIA:se/cret@bucket/a.pcap", "s3://bucket/a.pcap"),
+        ("hdfs://alice@name:8020/a@b.pcap", "hdfs://name:8020/a@b.pcap"),
+        ("s3://bucket/10:00/a@b.pcap", "s3://bucket/10:00/a@b.pcap"),
+        ("a@b.pcap", "a@b.pcap"),
+    ],
+)
+def test_keys_in_a_uri_are_told_to_nobody(place: str, shown: str) -> None:
+    assert told(place) == shown
+    assert str(SourceError(place, None, "it is broken", "Mend it")).startswith(f"{shown}: ")
+    assert origin_name(place) == shown.partition("?")[0]
+    assert "cret" not in capture_name(place)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
