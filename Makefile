@@ -43,21 +43,21 @@ check-deep: check  ## check, then what tests run of the source, known faults of 
 	$(PY) -m pytest -n 2 -m deep tests/fuzzing
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers" --ignore tests/fuzzing
 
-accuracy: setup-test  ## how right the answers are: every recorded story against what its brokers logged
+accuracy: kernels  ## how right the answers are: every recorded story against what its brokers logged
 	$(PY) -m tools.accuracy
 	$(PY) -m tools.accuracy --damaged
 	$(PY) -m tools.incident_accuracy
 
-bench: setup-test  ## speed against tshark, start, memory: makes its files in bench-data/ (3 GB), writes BENCHMARKS.md
+bench: kernels  ## speed against tshark, start, memory: makes its files in bench-data/ (3 GB), writes BENCHMARKS.md
 	$(PY) benchmarks/bench.py --write
 
-bench-compare: setup-test  ## speed against the commit before, in turns; fails if a task takes a tenth longer
+bench-compare: kernels  ## speed against the commit before, in turns; fails if a task takes a tenth longer
 	$(PY) benchmarks/compare.py $(COMMIT)
 
-profile: setup-test  ## where the time of a small capture goes, by stage: the first line, an analysis here and on Spark
+profile: kernels  ## where the time of a small capture goes, by stage: the first line, an analysis here and on Spark
 	$(PY) benchmarks/stages.py
 
-soak: setup-test  ## half an hour live under load and faults, as root: memory flat, nothing missed that the kernel delivered
+soak: kernels  ## half an hour live under load and faults, as root: memory flat, nothing missed that the kernel delivered
 	$(PY) -m tools.soak
 
 docs: setup  ## the reference documentation as a site in out/site: its own environment in .venv-docs, warnings are errors
@@ -69,7 +69,7 @@ schemas: setup  ## rebuild decoders/schemas from the jars of Apache Kafka (Maven
 	$(PY) tools/schemas.py
 	$(PY) tools/releases.py
 
-golden: setup-test  ## write the golden files anew (examples of README and GALLERY, the notebook's outputs, the lists of columns and of modules); review them as a diff
+golden: kernels  ## write the golden files anew (examples of README and GALLERY, the notebook's outputs, the lists of columns and of modules); review them as a diff
 	$(PY) -m pytest tests/kafkascope/test_readme.py tests/kafkascope/test_notebook.py tests/reports/vocabulary/test_tables.py tests/kafkascope/test_start.py --golden
 
 lock: setup  ## choose newer dependencies and lock them (needs uv)

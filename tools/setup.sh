@@ -70,7 +70,8 @@ if [ "${version:-0}" -lt 17 ]; then
   else echo "setup: Spark needs Java 17 or newer: please install it (on Debian: sudo apt-get install openjdk-17-jre-headless); all that is not Spark works without" >&2; fi
 fi
 
-if [ -n "${fresh:-}" ]; then .venv/bin/kafkascope warm || true; fi
+# Those who test compile kernels beside what needs none (`make kernels`).
+if [ -n "${fresh:-}" ] && [ "$what" = runtime ]; then .venv/bin/kafkascope warm || true; fi
 
 if [ "$what" = test ]; then
   if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi

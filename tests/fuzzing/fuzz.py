@@ -10,6 +10,7 @@ mended stays in tests/fuzzing/found/TARGET as a seed. Needs atheris (libFuzzer f
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import resource
 import sys
@@ -52,8 +53,10 @@ def fuzz(targets: Mapping[str, Target], options: Options) -> int:
     for name, target in targets.items():
         for seed in seeds[name]:
             target.run(seed[:LONGEST])  # loads kernels before time and memory count
+    gc.freeze()  # what is loaded stays
     for function in _functions("kafkascope."):
         atheris.instrument_func(function)
+    reached = _branches(_OUTCOMES)
     failed = 0
     for name, target in targets.items():
         print(f"== {name}", flush=True)
@@ -65,16 +68,16 @@ def fuzz(targets: Mapping[str, Target], options: Options) -> int:
         status = 0
         while left > 0 and not status:
             if not (child := os.fork()):
-                _fuzz(target, corpus, min(left, _AT_ONCE), options.seed + left, options)
+                _fuzz(target, reached, corpus, min(left, _AT_ONCE), options.seed + left, options)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             left = 0 if options.inputs else left - _AT_ONCE
         failed += status != 0
     return failed
 
 
-def _fuzz(target: Target, corpus: Path, executions: int, seed: int, options: Options) -> NoReturn:
-    reached = _branches(_OUTCOMES)
-
+def _fuzz(
+    target: Target, reached: FunctionType, corpus: Path, executions: int, seed: int, options: Options
+) -> NoReturn:
     def once(data: bytes) -> None:
         begun, before = time.thread_time(), _most_memory()  # the fuzzer itself grows all the time
         for outcome in target.run(data):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -27,9 +30,13 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Calls a command as a shell does, in this process."""
+    """Calls a command as a shell does, in this process; data comes from a pipe, as its standard input."""
 
-    def call(name: str, *arguments: str) -> CompletedProcess[str]:
+    def call(name: str, *arguments: str, data: bytes | None = None) -> CompletedProcess[str]:
+        if data is not None:
+            with piped(data) as stream, monkeypatch.context() as patch:
+                patch.setattr(sys, "stdin", stream)
+                return call(name, *arguments)
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setattr(sys, "argv", [name, *arguments])
         capfd.readouterr()
@@ -48,3 +55,19 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return CompletedProcess([name, *arguments], status, shown.out, shown.err)
 
     return call
+
+
+@contextmanager
+def piped(data: bytes) -> Iterator[TextIO]:
+    """The end of a pipe at which data comes out, as long as somebody reads."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), open(writing, "wb") as pipe:
+            pipe.write(data)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open(reading) as stream:
+        yield stream
+    writer.join()

@@ -26,16 +26,9 @@ BIN = Path(sys.executable).parent
 JOINS = str(PCAPS / "eager-three-joins" / "capture.pcap")
 
 
-def run(*command: str, data: bytes = b"") -> subprocess.CompletedProcess[str]:
+def run(*command: str) -> subprocess.CompletedProcess[str]:
     """A command as a process of its own."""
-    done = subprocess.run(
-        [str(BIN / command[0]), *command[1:]],
-        input=data,
-        capture_output=True,
-        check=False,
-        env=os.environ | {"COLUMNS": "120"},
-    )
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+    return subprocess.run([str(BIN / command[0]), *command[1:]], capture_output=True, text=True, check=False)
 
 
 def test_sniff_prints_a_line_an_exchange(command: Command) -> None:
@@ -51,10 +44,11 @@ def test_the_two_commands_are_one() -> None:
     assert run("sniff", "-r", JOINS, "-c", "9").stdout == run("kafkascope", "sniff", "-r", JOINS, "-c", "9").stdout
 
 
-def test_standard_input_is_a_capture_too() -> None:
-    from_file = run("sniff", "-r", JOINS, "--json", "--api", "Heartbeat")
-    from_pipe = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=Path(JOINS).read_bytes())
-    compressed = run("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=gzip.compress(Path(JOINS).read_bytes()))
+def test_standard_input_is_a_capture_too(command: Command) -> None:
+    capture = Path(JOINS).read_bytes()
+    from_file = command("sniff", "-r", JOINS, "--json", "--api", "Heartbeat")
+    from_pipe = command("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=capture)
+    compressed = command("sniff", "-r", "-", "--json", "--api", "Heartbeat", data=gzip.compress(capture))
     of_pipe = from_file.stdout.replace(f'"file":"{JOINS}"', '"file":"standard input"')
     assert of_pipe == from_pipe.stdout == compressed.stdout
     assert from_file.stdout.count("\n") == 16
@@ -72,18 +66,17 @@ def begun_late(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize("flags", [["--json"], ["--groups"]])
-def test_a_named_pipe_is_read_once(flags: list[str], tmp_path: Path) -> None:
+def test_a_named_pipe_is_read_once(command: Command, flags: list[str], tmp_path: Path) -> None:
     """Topics that are known by id alone are looked for in the rest of a file; of a pipe there is none."""
     file, fifo = begun_late(tmp_path), tmp_path / "pipe"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=[file.read_bytes()])
     writer.start()
-    sniff = [str(BIN / "sniff"), *flags, "-r"]
-    piped = subprocess.run([*sniff, str(fifo)], capture_output=True, check=True, timeout=PATIENCE_S).stdout
+    piped = command("sniff", *flags, "-r", str(fifo)).stdout
     writer.join()
-    whole = subprocess.run([*sniff, str(file)], capture_output=True, check=True).stdout
-    assert piped.count(b"\n") == whole.count(b"\n") > 50
-    assert (b'"id:' in piped) == (flags == ["--json"])
+    whole = command("sniff", *flags, "-r", str(file)).stdout
+    assert piped.count("\n") == whole.count("\n") > 50
+    assert ('"id:' in piped) == (flags == ["--json"])
 
 
 @pytest.mark.parametrize(
@@ -115,13 +108,13 @@ def test_options_of_interfaces_that_make_no_sense_are_refused(
     assert named in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_names_of_topics_may_come_from_elsewhere(tmp_path: Path) -> None:
+def test_names_of_topics_may_come_from_elsewhere(command: Command, tmp_path: Path) -> None:
     data = begun_late(tmp_path).read_bytes()
 
     def piped(*flags: str) -> tuple[list[dict[str, Any]], str]:
-        command = [str(BIN / "sniff"), "-r", "-", "--json", *flags]
-        done = subprocess.run(command, input=data, capture_output=True, check=True)
-        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+        done = command("sniff", "-r", "-", "--json", *flags, data=data)
+        assert done.returncode == 0
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
     shown, _ = piped()
     [by_id] = {topic for line in shown for topic in line["topics"] if topic.startswith("id:")}
@@ -243,16 +236,31 @@ COMMANDS = [
     "kafkascope apis Fetch",
     "kafkascope decode --api 3 --version 0 -",
 ]
+BODY = b"000000010003666f6f"
+NO_OUTPUT = pytest.mark.parametrize(
+    ("place", "words"), [(">/dev/full", "No space left on device"), (">&-", "output is closed")]
+)
 
 
-@pytest.mark.parametrize("called", COMMANDS)
-@pytest.mark.parametrize(("place", "words"), [(">/dev/full", "No space left on device"), (">&-", "output is closed")])
-def test_an_output_that_cannot_be_written_is_one_line_and_a_status(called: str, place: str, words: str) -> None:
-    shell = ["bash", "-c", f"{BIN}/{called} {place}"]
-    done = subprocess.run(shell, input=b"000000010003666f6f", capture_output=True, check=False)
+@NO_OUTPUT
+def test_an_output_that_cannot_be_written_is_one_line_and_a_status(place: str, words: str) -> None:
+    done = subprocess.run(["bash", "-c", f"{BIN}/{COMMANDS[0]} {place}"], capture_output=True, check=False)
     assert done.returncode == 1
     assert words in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("called", COMMANDS)
+@NO_OUTPUT
+def test_an_output_that_no_command_can_write_is_one_line_and_a_status(
+    called: str, place: str, words: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, open("/dev/full", "w") as full:
+        patch.setattr(sys, "stdout", full if place == ">/dev/full" else None)
+        done = command(*called.split(), data=BODY)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_standard_input_and_error_may_be_closed() -> None:
@@ -263,24 +271,48 @@ def test_standard_input_and_error_may_be_closed() -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "locale", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
-)
-def test_a_locale_without_most_characters_ends_nothing(locale: dict[str, str]) -> None:
+NAME = "é日".encode()
+METADATA = struct.pack(">ih", 1, len(NAME)) + NAME
+
+
+def test_a_locale_without_most_characters_ends_nothing() -> None:
     def called(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [str(BIN / words[0]), *words[1:]]
         return subprocess.run(command, input=data, capture_output=True, check=False, env=os.environ | locale)
 
-    name = "é日".encode()
-    body = struct.pack(">ih", 1, len(name)) + name
-    decoded = called("kafkascope", "decode", "--api", "Metadata", "--version", "0", "--json", "-", data=body)
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    decoded = called("kafkascope", "decode", "--api", "Metadata", "--version", "0", "--json", "-", data=METADATA)
     assert json.loads(decoded.stdout) == {"topics": [{"name": "é日"}]}
-    assert b"groupId: string" in called("kafkascope", "apis", "Heartbeat").stdout
     assert b"Examples" in called("sniff", "--help").stdout
     missing = called("sniff", "-r", "é日")
     assert missing.returncode == 1
     assert b"no such file" in missing.stderr
     assert b"Traceback" not in missing.stderr
+
+
+def test_an_encoding_without_most_characters_ends_nothing(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, errors = tmp_path / "stdout", tmp_path / "stderr"
+
+    def called(*words: str, data: bytes = b"") -> int:
+        with (
+            monkeypatch.context() as patch,
+            output.open("w", encoding="ascii") as out,
+            errors.open("w", encoding="ascii") as err,
+        ):
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            return command(*words, data=data).returncode
+
+    called("kafkascope", "decode", "--api", "Metadata", "--version", "0", "--json", "-", data=METADATA)
+    assert json.loads(output.read_bytes()) == {"topics": [{"name": "é日"}]}
+    called("kafkascope", "apis", "Heartbeat")
+    assert "groupId: string" in output.read_text()
+    called("sniff", "--help")
+    assert "Examples" in output.read_text()
+    assert called("sniff", "-r", "é日") == 1
+    assert "no such file" in errors.read_text()
 
 
 def test_compiling_is_told_and_an_interrupt_ends_it(tmp_path: Path) -> None:
@@ -309,18 +341,18 @@ def test_no_kafka_on_the_ports_asked_for_is_not_taken_for_none_at_all(command: C
     assert "no Kafka to the ports asked for (1, 2) was found in" in done.stderr
 
 
-def test_decode_prints_json_from_hex_and_from_raw_bytes(tmp_path: Path) -> None:
+def test_decode_prints_json_from_hex_and_from_raw_bytes(command: Command, tmp_path: Path) -> None:
     body = bytes.fromhex("000000010003666f6f")
     (tmp_path / "body").write_bytes(body)
     decode = ("kafkascope", "decode", "--json", "--version", "0", "--api")
-    from_hex = run(*decode, "metadata", "-", data=b"0x00000001 0003 66:6f:6f\n")
-    from_raw = run(*decode, "3", str(tmp_path / "body"))
+    from_hex = command(*decode, "metadata", "-", data=b"0x00000001 0003 66:6f:6f\n")
+    from_raw = command(*decode, "3", str(tmp_path / "body"))
     assert json.loads(from_hex.stdout) == {"topics": [{"name": "foo"}]}
     assert from_raw.stdout == from_hex.stdout
-    more = run(*decode, "3", "-", data=body.hex().encode() + b"ffff")
+    more = command(*decode, "3", "-", data=body.hex().encode() + b"ffff")
     assert (more.returncode, more.stdout) == (1, from_hex.stdout)
     assert "2 bytes left over" in more.stderr
-    less = run(*decode, "3", "-", data=body.hex().encode()[:-2])
+    less = command(*decode, "3", "-", data=body.hex().encode()[:-2])
     assert less.returncode == 1
     assert "topics[0].name" in less.stderr
 

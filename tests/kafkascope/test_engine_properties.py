@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkascope.engine import Engine, Tables
+from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import FileReader
 from tests.kafkascope.damaged_captures import (
     FILE_HEADER,
     FIN,
-    OPTIONS,
     RST,
     SYN,
     Piece,
@@ -44,6 +43,7 @@ CAPTURES = (
     ("transactions/capture.pcap", 300),
     ("clients_librdkafka/capture.pcap", 300),
 )
+EXCHANGES = EngineOptions(tables=frozenset({"exchanges"}), views=frozenset())
 captures = st.sampled_from(CAPTURES)
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(max_examples=15)
@@ -76,14 +76,14 @@ def test_every_truncation_of_a_file_gives_the_packets_before_it(tmp_path: Path) 
 @pytest.mark.parametrize(("name", "packets"), CAPTURES)
 def test_rows_that_are_complete_stay_what_they_are_wherever_the_capture_ends(name: str, packets: int) -> None:
     segments = segments_of(pieces_of(name, packets))
-    engine = Engine(OPTIONS)
+    engine = Engine(EXCHANGES)
     complete = []
     for row in range(len(segments.number)):
         complete += _exchanges(engine.feed(cut(segments, row, row + 1)))
     everything = complete + _exchanges(engine.finish())
     assert len(everything) > 20
     for size in range(1, len(segments.number), 11):
-        engine = Engine(OPTIONS)
+        engine = Engine(EXCHANGES)
         early = _exchanges(engine.feed(cut(segments, 0, size)))
         assert early == complete[: len(early)]
         late = _exchanges(engine.finish())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.reading import Reading
 from kafkascope.sniffer.sources import SourceError
 from tests.kafkascope.conftest import Command
-from tests.needs import needs_java
 from tests.paths import PCAPS
 
 JOINS = PCAPS / "eager-three-joins" / "capture.pcap"
@@ -25,8 +25,7 @@ HINT = "so small a capture is through sooner with --in-process"
 WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from kafkascope.cli import main; main()"
 
 
-def test_it_says_what_spark_says(command: Command, tmp_path: Path) -> None:
-    needs_java()
+def test_it_says_what_spark_says(spark: Any, command: Command, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
 
     def report() -> str:

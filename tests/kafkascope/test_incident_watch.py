@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def told_live(path: str, clock: Callable[[], float], batch_bytes: int = 100_000)
         return list(looks(listening, options, lambda line: None, clock))
 
 
+@cache
 def of_file(path: str) -> list[Incident]:
     rows = numbered(kafkascope.read(path).arrow("incidents")).to_pylist()
     return [incident_of(row) for row in sorted(rows, key=lambda row: int(row["rank"]))]
@@ -84,7 +86,7 @@ def test_of_files_it_is_what_read_has() -> None:
 
 
 def test_live_it_is_told_while_it_goes_on() -> None:
-    seconds = count(0, 6)
+    seconds = count()
     found = told_live(KILLED, lambda: next(seconds))
     first = next(place for place, news in enumerate(found) if news)
     assert first < len(found) - 2  # not only at the end
@@ -101,7 +103,7 @@ def test_without_a_look_it_is_told_at_the_end() -> None:
 
 
 def test_a_look_leaves_the_engine_as_it_was() -> None:
-    seconds = count(0, 6)
+    seconds = count()
     found = told_live(PAUSED, lambda: next(seconds))
     stalled = [one.incident for news in found for one in news if one.incident.severity == Severity.WARNING]
     assert {one.kind for one in stalled} == {IncidentKind.BROKER_STALLED}
@@ -127,7 +129,7 @@ def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
-    seconds, options = count(0, 6), EngineOptions()
+    seconds, options = count(), EngineOptions()
     with Reading([str(pipe)], options, in_step=True) as reading:
         opened.put(reading)
         found = [(len(written), news) for news in looks(reading, options, lambda line: None, lambda: next(seconds))]

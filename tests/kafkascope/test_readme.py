@@ -41,27 +41,32 @@ def of_shell(line: str, given: str = "") -> str:
     return done.stdout
 
 
-def printed_by(line: str, command: Command) -> str:
-    """What a line of shell prints: commands of ours without a process each, but for Spark."""
+def printed_by(line: str, command: Command, request: pytest.FixtureRequest) -> str:
+    """What a line of shell prints: commands of ours without a process each, on the session of Spark that there is."""
     called, _, rest = line.partition(" | ")
     words = shlex.split(called)
-    on_spark = "analyze" in words and "--in-process" not in words
-    if words[0] not in ("sniff", "kafkascope") or on_spark:
+    if words[0] not in ("sniff", "kafkascope"):
         return of_shell(line)
+    if "analyze" in words and "--in-process" not in words:
+        request.getfixturevalue("spark")
     printed = command(*words).stdout
     return of_shell(rest, printed) if rest else printed
 
 
 @pytest.mark.parametrize("name", ["README.md", "GALLERY.md"])
 def test_what_is_shown_is_what_the_commands_print(
-    name: str, pytestconfig: pytest.Config, command: Command, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    pytestconfig: pytest.Config,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(ROOT)
     text = (ROOT / name).read_text()
     blocks = list(BLOCK.finditer(text))
     assert len(blocks) >= 5
     for block in blocks:
-        printed = "".join(line.rstrip() + "\n" for line in printed_by(block["command"], command).splitlines())
+        printed = "".join(line.rstrip() + "\n" for line in printed_by(block["command"], command, request).splitlines())
         if pytestconfig.getoption("--golden"):
             text = text.replace(block[0], f"```console\n$ {block['command']}\n{printed}```\n")
         else:

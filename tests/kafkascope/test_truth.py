@@ -17,6 +17,7 @@ from tests.paths import PCAPS
 NAMES = sorted(p.parent.name for p in PCAPS.glob("*/truth.json"))
 
 
+@cache
 def truth_of(name: str) -> dict[str, Any]:
     truth: dict[str, Any] = json.loads((PCAPS / name / "truth.json").read_text())
     return truth

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,49 +121,53 @@ def objects(text: str) -> Iterator[Any]:
         text = text[end:].lstrip()
 
 
-KILLED = """
-import os, sys
-from kafkascope import in_process
-from kafkascope.out import output
-from pyarrow import fs
-capture, out, moves = sys.argv[1], sys.argv[2], int(sys.argv[3])
-class Killing:
-    def __init__(self, system):
-        self._system, self._left = system, moves
-    def __getattr__(self, name):
-        return getattr(self._system, name)
-    def move(self, source, target):
-        if os.path.dirname(target) == out or os.path.dirname(source) == out:  # what users see
-            self._left -= 1
-            if self._left < 0:
-                os.kill(os.getpid(), 9)
-        self._system.move(source, target)
-exchange = output.Output._exchange
-def killing(self, parts, made):
-    self._system = Killing(self._system)
-    exchange(self, parts, made)
-output.Output._exchange = killing
-in_process.analyze([capture], out, append=True)
-"""
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """OUT as it was before a second run, and what a kill before each of that run's renames in it leaves on the disk."""
+    out, copies = tmp_path_factory.mktemp("killed") / "out", list[Path]()
+
+    def copied() -> None:
+        copies.append(Path(shutil.copytree(out, out.with_name(str(len(copies))))))
+
+    class Copying:
+        def __init__(self, system: Any) -> None:
+            self._system = system
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._system, name)
+
+        def move(self, source: str, target: str) -> None:
+            if str(out) in (os.path.dirname(target), os.path.dirname(source)):  # what users see
+                copied()
+            self._system.move(source, target)
+
+    exchange = Output._exchange
+
+    def copying(self: Output, *arguments: Any) -> None:
+        self._system = Copying(self._system)
+        exchange(self, *arguments)
+
+    in_process.analyze([EARLIER], str(out))
+    copied()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Output, "_exchange", copying)
+        in_process.analyze([LATER], str(out), append=True)
+    return {"before": copies[:1], "left": copies[1:]}
 
 
 @pytest.mark.parametrize("moves", range(6))
-def test_one_that_is_killed_leaves_what_was_there(moves: int, tmp_path: Path) -> None:
+def test_one_that_is_killed_leaves_what_was_there(moves: int, killed: dict[str, list[Path]]) -> None:
     """At once, if it was before the new is put in place; amid that, which is six renames, with the next run."""
-    out = tmp_path / "out"
-    in_process.analyze([EARLIER], str(out))
-    before = files(out)
-    killed = subprocess.run([sys.executable, "-c", KILLED, LATER, str(out), str(moves)], check=False)
-    assert killed.returncode == -9
-    if not moves:
-        assert files(out) == before
+    [before], left = killed["before"], killed["left"]
+    assert len(left) == 6
+    out = left[moves]
+    assert sorted(path.name for path in out.iterdir()) != ["report.html", "summary.json", "tables"]
+    assert (files(out) == files(before)) == (not moves)
     output = Output(str(out), append=True)
     output.begin(["issues"])
     output.abort()
-    assert files(out) == before
+    assert files(out) == files(before)
     assert sorted(path.name for path in out.iterdir()) == ["report.html", "summary.json", "tables"]
-    in_process.analyze([LATER], str(out), append=True)
-    assert len(stored(str(out)).runs()) == 2
 
 
 def test_a_directory_that_is_not_alike_is_refused(tmp_path: Path) -> None:

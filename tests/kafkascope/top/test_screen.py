@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,12 +21,18 @@ from kafkascope.top.screen import COLUMNS, OneRow, Top, described
 from tests.kafkascope.test_incident_watch import DOWN
 from tests.kafkascope.top.test_counts import LAGGING, STORM, counted
 
-STORMY, LATE = counted(STORM), counted(LAGGING)
+
+@cache
+def at_end(capture: Path) -> Counts:
+    """What is counted by the end of a capture."""
+    return counted(capture)
+
+
 Script = Callable[[Top, Pilot[None]], Awaitable[None]]
 
 
-def played(script: Script, counts: Counts = STORMY, *, stays: bool = True) -> Top:
-    app = Top(counts, lambda: None, lambda: 0, "eth0", lambda: stays)
+def played(script: Script, counts: Counts | None = None, *, stays: bool = True) -> Top:
+    app = Top(at_end(STORM) if counts is None else counts, lambda: None, lambda: 0, "eth0", lambda: stays)
 
     async def play() -> None:
         async with app.run_test(size=(160, 40)) as pilot:
@@ -59,7 +67,7 @@ def test_all_tables_have_their_rows() -> None:
             await pilot.press(key)
             await pilot.pause()
             assert app.kind == kind
-            assert sorted(names(app)) == sorted(row.name for row in STORMY.rows(kind))
+            assert sorted(names(app)) == sorted(row.name for row in at_end(STORM).rows(kind))
         await pilot.press("tab")
         await pilot.pause()
         assert app.kind == BROKERS
@@ -74,7 +82,7 @@ def test_sorting_by_key_and_by_header() -> None:
     async def script(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("5")
         await pilot.pause()
-        by_rate = sorted(STORMY.rows(APIS), key=lambda row: -row.window.exchanges)
+        by_rate = sorted(at_end(STORM).rows(APIS), key=lambda row: -row.window.exchanges)
         assert names(app)[0] == by_rate[0].name
         await pilot.press("r")
         assert names(app)[0] == by_rate[-1].name or not by_rate[-1].window.exchanges
@@ -135,7 +143,7 @@ def test_looking_into_a_row() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, OneRow)
-        detail = STORMY.detail(GROUPS, "storm")
+        detail = at_end(STORM).detail(GROUPS, "storm")
         assert detail is not None
         assert app.screen.query_one("#one", Static).visual
         text = text_of(described(GROUPS, detail))
@@ -160,8 +168,8 @@ def test_lag_is_shown() -> None:
         await pilot.pause()
         assert column(app, "lag")[names(app).index("orders")] != "-"
 
-    played(script, LATE)
-    detail = LATE.detail(TOPICS, "orders")
+    played(script, at_end(LAGGING))
+    detail = at_end(LAGGING).detail(TOPICS, "orders")
     assert detail is not None
     assert "lag of" in text_of(described(TOPICS, detail))
     assert "shop" in text_of(described(TOPICS, detail))

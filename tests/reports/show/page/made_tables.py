@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def tables_of(**tables: pa.Table) -> dict[str, ds.Dataset]:
     return {name: ds.dataset(table) for name, table in tables.items()}
 
 
+@cache
 def everything(seed: int = 7) -> dict[str, ds.Dataset]:
     """Three groups and all other tables."""
     rebalances, events = group_tables(groups=3, rebalances=12, members=4, seed=seed)
@@ -73,6 +75,7 @@ def everything(seed: int = 7) -> dict[str, ds.Dataset]:
     )
 
 
+@cache
 def with_incidents() -> dict[str, ds.Dataset]:
     """Everything, and a broker that goes away, with what it explains, after it a planned restart."""
     return everything() | tables_of(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.answers import answers
@@ -28,12 +29,33 @@ Opened = Callable[..., Page]
 expect.set_options(timeout=BROWSER_PATIENCE_S * 1000)
 
 
+@dataclass
+class Window:
+    """A window of a browser, and what went wrong in it. There is one for all tests, since opening one takes longest."""
+
+    view: Page
+    trouble: list[str]
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def window() -> Iterator[Window]:
     program, options = needs.browser()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=options)
-        yield browser
+        context = browser.new_context(offline=True)
+        context.set_default_timeout(BROWSER_PATIENCE_S * 1000)
+        window = Window(context.new_page(), [])
+        trouble = window.trouble
+
+        def asked(address: str) -> None:
+            if not address.startswith(("file:", "data:")):
+                trouble.append(f"asked for {address}")
+
+        window.view.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+        window.view.on("pageerror", lambda error: trouble.append(str(error)))
+        window.view.on("request", lambda request: asked(request.url))
+        window.view.on("dialog", lambda dialog: trouble.append("a dialog: markup of the capture ran"))
+        yield window
         browser.close()
 
 
@@ -48,36 +70,23 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Opened]:
+def opened(window: Window) -> Iterator[Opened]:
     """Opens a file, and holds that the script met no error by the end of the test."""
-    contexts: list[Any] = []
-    trouble: list[str] = []
-
-    def asked(address: str) -> None:
-        if not address.startswith(("file:", "data:")):
-            trouble.append(f"asked for {address}")
 
     def open_page(file: Path, width: int = DESK, scheme: Any = "light", place: str = "") -> Page:
-        height = PHONE_HEIGHT if width == PHONE else 900
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
-        context.set_default_timeout(BROWSER_PATIENCE_S * 1000)
-        contexts.append(context)
-        view = context.new_page()
-        view.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-        view.on("pageerror", lambda error: trouble.append(str(error)))
-        view.on(
-            "request",
-            lambda request: None if request.url.startswith(("file:", "data:")) else trouble.append(request.url),
-        )
-        view.on("dialog", lambda dialog: trouble.append("a dialog: markup of the capture ran"))
+        view = window.view
+        view.goto("about:blank")  # from one place of a page to another it would not be loaded anew
+        view.set_viewport_size({"width": width, "height": PHONE_HEIGHT if width == PHONE else 900})
+        view.emulate_media(media="screen", color_scheme=scheme)
+        view.mouse.move(0, 0)
         view.goto(file.as_uri() + place)
         view.wait_for_selector("html[data-ready=yes]", state="attached")
         return view
 
+    window.trouble.clear()
     yield open_page
-    for context in contexts:
-        context.close()
-    assert trouble == []
+    window.view.goto("about:blank")  # by then all that went wrong has been told
+    assert window.trouble == []
 
 
 def drawn(view: Page) -> Page:
