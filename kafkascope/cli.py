@@ -284,7 +284,12 @@ def sniff(
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option("--names", metavar="FILE", help="Names of topics, as `kafka-topics.sh --describe` prints them."),
+        typer.Option(
+            "--names",
+            metavar="FILE",
+            help="Names of topics, as `kafka-topics.sh --describe` prints them. Of groups that formed before, nothing "
+            "has to be told: what members say is read without it.",
+        ),
     ] = None,
     ask: Annotated[
         str | None,
