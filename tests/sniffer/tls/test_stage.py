@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.columns import Runs
 from kafkascope.sniffer.tls import connection as tls
@@ -195,6 +196,23 @@ def test_keys_are_waited_for_with_no_more_than_some_bytes(monkeypatch: pytest.Mo
     rows = rows_of(talk)
     _, found = fed(keys_of(talk, packet=rows[-1].number, may_grow=True), [[row] for row in rows])
     assert said(found)[0] == b""
+
+
+@pytest.mark.parametrize("version", [V12, V13])
+def test_a_record_that_is_given_up_for_all_hold_too_much_is_lost_alone(version: ssl.TLSVersion) -> None:
+    parts = (b"one?", b"yes!", b"more" * 3000, b"ok", b"the end")
+    talk = TlsConversation(version).talk(*parts)
+    stage = TlsStage(keys_of(talk), {*()}.__contains__, Limits(held_bytes=8000))
+    found = []
+    for row in rows_of(talk, 10_000):
+        found.append(stage.feed(runs([row])))
+        found += [more for more in [stage.relieve()] if more is not None]
+    found.append(stage.feed(runs([]), [1]))
+    asked, answered = said(found)
+    assert asked == talk.told[0].replace(parts[2], b"?" * len(parts[2]))
+    assert answered == talk.told[1]
+    assert [issue.kind for issue in stage.issues] == ["too_many_bytes"]
+    assert kinds(stage) == ["tls_lost_records"]
 
 
 @pytest.mark.parametrize("version", [V12, V13])
