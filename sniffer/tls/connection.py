@@ -530,7 +530,7 @@ class TlsConnection:
         """Wait, unless it is over or in vain; why: to be told if so."""
         assert self.keys is not None
         over = self._limit(stream, begin)[1]
-        is_for_secret = self.answer is not None and self._answered
+        is_for_secret = why not in (NO_HELLO, NO_ANSWER)
         if not over and (self.keys.may_grow or not is_for_secret):
             return Step.WAITING
         return Step.PASSED_OVER if why is None else self._give_up(stream, why)

@@ -111,11 +111,32 @@ RECORDED: dict[str, dict[str, list[Any]]] = json.loads((DATA / "tls.json").read_
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_what_python_cannot_ask_of_openssl_is_opened(name: str, size: int) -> None:
     """Recorded of its own programs (tests/data/tls.md): key updates, other suites, a second hello, early data."""
+    talk, told = recorded(name)
+    rows = rows_of(talk, size)
+    for batches in ([rows], [[row] for row in rows]):
+        stage, found = fed(keys_of(talk), batches)
+        assert said(found) == told
+        assert kinds(stage) == []
+
+
+def recorded(name: str) -> tuple[Talk, tuple[bytes, ...]]:
     told = RECORDED[name]
-    talk = Talk([(side, bytes.fromhex(part)) for side, part in told["wire"]])
-    talk.key_log = "\n".join(told["key_log"]).encode()
-    stage, found = fed(keys_of(talk), [rows_of(talk, size)])
-    assert said(found) == tuple(text.encode() for text in told["said"])
+    key_log = "\n".join(told["key_log"]).encode()
+    talk = Talk([(side, bytes.fromhex(part)) for side, part in told["wire"]], key_log=key_log)
+    return talk, tuple(text.encode() for text in told["said"])
+
+
+@pytest.mark.parametrize("name", ["early data refused", "early data refused, hello retry"])
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("may_grow", [False, True])
+def test_behind_early_data_that_was_refused_all_is_opened_with_the_servers_key_log(
+    name: str, size: int, may_grow: bool
+) -> None:
+    """A server that refuses early data has no secret of it to log."""
+    talk, told = recorded(name)
+    talk.key_log = b"\n".join(line for line in talk.key_log.splitlines() if b"EARLY" not in line)
+    stage, found = fed(keys_of(talk, may_grow=may_grow), [[row] for row in rows_of(talk, size)])
+    assert said(found) == told
     assert kinds(stage) == []
 
 
