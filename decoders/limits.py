@@ -36,8 +36,8 @@ class Limits:
     )
     held_bytes: int = _limit(
         512 << 20,
-        "of all connections together that wait behind lost bytes, and as many that wait for the rest of a message or "
-        "for its answer; the largest messages are cut",
+        "of all connections together that wait behind lost bytes, as many that wait for secrets of TLS, and as many "
+        "that wait for the rest of a message or for its answer; the largest messages are cut",
         least=1 << 16,
     )
     frame_bytes: int = _limit(256 << 20, "of a message; what claims to be larger is none", least=1 << 10)

@@ -11,6 +11,7 @@ from kafkascope import parameters, program
 from kafkascope.other_sniffers import SniffCommand
 from kafkascope.parameters import (
     AnonymizeOption,
+    ByHourOption,
     CapturesArgument,
     DebugOption,
     DecodeAsOption,
@@ -18,6 +19,7 @@ from kafkascope.parameters import (
     JsonLinesOption,
     KeyLogOption,
     LimitOption,
+    MicrosecondsOption,
     PacketsOption,
     PortOption,
     RecordsTableOption,
@@ -282,7 +284,12 @@ def sniff(
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option("--names", metavar="FILE", help="Names of topics, as `kafka-topics.sh --describe` prints them."),
+        typer.Option(
+            "--names",
+            metavar="FILE",
+            help="Names of topics, as `kafka-topics.sh --describe` prints them. Of groups that formed before, nothing "
+            "has to be told: what members say is read without it.",
+        ),
     ] = None,
     ask: Annotated[
         str | None,
@@ -430,17 +437,8 @@ def analyze(
     force: Annotated[
         bool, typer.Option("--force", help="With --append: also captures that are in OUT already.")
     ] = False,
-    microseconds: Annotated[
-        bool,
-        typer.Option("--microseconds", help="Times in the tables in microseconds, which Spark reads as they are."),
-    ] = False,
-    by_hour: Annotated[
-        bool,
-        typer.Option(
-            "--by-hour",
-            help="Large tables in directories by hour, so that queries of some minutes or groups read little.",
-        ),
-    ] = False,
+    microseconds: MicrosecondsOption = False,
+    by_hour: ByHourOption = False,
     in_process: Annotated[
         bool,
         typer.Option("--in-process", help="Work in this process, without Spark and Java; the results are the same."),
@@ -521,10 +519,14 @@ def watch(
     ],
     once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
     records: RecordsTableOption = False,
+    microseconds: MicrosecondsOption = False,
+    by_hour: ByHourOption = False,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    tls_keylog: KeyLogOption = None,
     show_secrets: SecretsOption = False,
     secret_name: SecretNamesOption = None,
+    anonymize: AnonymizeOption = None,
     limit: LimitOption = None,
 ) -> None:
     """Analyze the files of a rotating capture as they are closed, as one capture; OUT is renewed with each.
@@ -545,11 +547,16 @@ def watch(
 
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=parameters.session(port, decode_as, limit=limit),
+        session=parameters.session(port, decode_as, tls_keylog, limit),
         reveal_secrets=show_secrets,
         secret_names=parameters.secret_names(secret_name),
+        pseudonyms=parameters.pseudonyms(anonymize),
     )
-    raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark))
+    raise typer.Exit(
+        following.run(
+            directory, out, options=options, once=once, remark=remark, microseconds=microseconds, by_hour=by_hour
+        )
+    )
 
 
 @app.command()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkascope.reports.columns.remarks import MOST_TALKS, TlsTalk
+from kafkascope.reports.columns.remarks import TlsTalk
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import View
 from kafkascope.reports.rows.builder import TableBuilder
@@ -186,7 +186,8 @@ class Engine:
             self.connections.update((row.broker_port, row.protocol) for row in completed.ended)
             for row in completed.ended:
                 if row.tls_requests:
-                    self._take_talk(row)
+                    talk = self.tls_talks.setdefault(row.broker_port, TlsTalk())
+                    talk.add(row.tls_requests, row.tls_first_request, row.tls_last_answer, row.tls_answer_ms)
             tables |= self._builder.end_connections(completed.ended, completed.issues)
         yield tables
 
@@ -224,15 +225,6 @@ class Engine:
             if issue.kind in LIMITED:
                 self._limited.add(replace(issue, connection=None))
         return Completed(exchanges, endpoints, spans, ended, issues)
-
-    def _take_talk(self, row: ConnectionRow) -> None:
-        talk = self.tls_talks.setdefault(row.broker_port, TlsTalk())
-        talk.connections += 1
-        talk.requests += row.tls_requests or 0
-        if row.tls_first_request is not None and row.tls_last_answer is not None:
-            talk.span_ns += row.tls_last_answer - row.tls_first_request
-        if row.tls_answer_ms is not None and len(talk.answers_ms) < MOST_TALKS:
-            talk.answers_ms.append(row.tls_answer_ms)
 
 
 def _views(names: frozenset[str]) -> list[View]:

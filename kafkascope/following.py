@@ -12,7 +12,7 @@ import copy
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -51,18 +51,22 @@ class Watch:
         options: EngineOptions,
         *,
         remark: Remark,
+        microseconds: bool = False,
+        by_hour: bool = False,
         renewed: Callable[[Analysis], None] = lambda analysis: None,
         list_files: Callable[[str], Sequence[Seen]] = listing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look at what is in OUT; raises OutputError, and OSError if the directory cannot be listed.
+        """Look at what is in OUT.
 
+        Raises OutputError, SourceError if a key log cannot be read, and OSError if the directory cannot be listed.
         remark is told what is late, missing, half-written or no capture, renewed what OUT has each time; clock tells
-        seconds.
+        seconds. microseconds and by_hour: see `Output`.
         """
         if is_uri(out) or is_uri(directory):
             raise OutputError("watch goes on in local directories only; give `analyze` what is elsewhere")
         self._directory, self._out, self._options = directory, out, options
+        self._microseconds, self._by_hour = microseconds, by_hour
         self._remark, self._renewed, self._list, self._clock = remark, renewed, list_files, clock
         self._told: set[str] = set()
         self.analysis: Analysis | None = None  # the last one that was put in OUT
@@ -105,7 +109,7 @@ class Watch:
             return
         taken = self._taken
         run = taken.rows.name
-        output = Output(self._out, append=True, run=run, instead_of={*self._instead_of, run})
+        output = self._output(run, {*self._instead_of, run})
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             renewal = _Renewal(staging, taken, microseconds=output.microseconds, by_hour=output.by_hour)
@@ -123,7 +127,7 @@ class Watch:
 
     def _begin(self, entries: Sequence[Seen]) -> None:
         """Begin an analysis, which goes on from what is in OUT."""
-        before = Output(self._out, append=True)
+        before = self._output()
         before.begin(())  # which puts back what was taken away amid a commit
         before.abort()
         files = {run["run"]: [CapturedFile(**file) for file in run["files"]] for run in before.earlier}
@@ -144,6 +148,16 @@ class Watch:
             self._rotation.know(file)
         self._taken = Taken(self._options)
         self._is_renewed = True
+
+    def _output(self, run: str | None = None, instead_of: Collection[str] = ()) -> Output:
+        return Output(
+            self._out,
+            append=True,
+            microseconds=self._microseconds,
+            by_hour=self._by_hour,
+            run=run,
+            instead_of=instead_of,
+        )
 
     def _take(self, found: Next) -> None:
         path = found.seen.path
@@ -180,15 +194,18 @@ class Taken:
     """The engine that goes on from file to file, and the rows that are complete, as parts on disk."""
 
     def __init__(self, options: EngineOptions) -> None:
-        self.rows = KeptRows(options)
+        """Raises SourceError if a key log cannot be read."""
         self.origins = Origins((), ())
         self.options = replace(options, origins=self.origins)
+        self._secrets: Secrets | None = None
+        if options.session.key_logs:
+            self._read_secrets()
+        self.rows = KeptRows(options)
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
         self.files: list[CapturedFile] = []
         self.paths: list[str] = []  # of the same
         self.latest = NO_TIME  # of all packets taken
         self._engine: Engine | None = None
-        self._secrets: Secrets | None = None
         self._issues = IssueLog()
         self._of_last: list[Issue] = []  # of the last file, which are others if it goes on
         self._next = 1  # number of the packet that comes next
@@ -250,13 +267,18 @@ class Taken:
     def close(self) -> None:
         """Remove the parts."""
         self.rows.close()
+        if self._secrets is not None:
+            self._secrets.close()
+
+    def _read_secrets(self) -> None:
+        key_logs = self.options.session.key_logs
+        self._secrets = Secrets(key_logs, are_embedded=True, is_growing=bool(key_logs))
+        self.options = replace(self.options, session=replace(self.options.session, keys=self._secrets.keys))
 
     def _begun(self, reader: FileReader) -> Engine:
         if self._engine is None:
-            if reader.format == "pcapng":
-                self._secrets = Secrets((), are_embedded=True, is_growing=False)
-                session = replace(self.options.session, keys=self._secrets.keys)
-                self.options = replace(self.options, session=session)
+            if self._secrets is None and reader.format == "pcapng":
+                self._read_secrets()
             self._engine = Engine(self.options)
         return self._engine
 
@@ -300,11 +322,23 @@ def _from(packets: Packets, number: int) -> Packets:
     return packets if rows.all() else packets.rows(rows)
 
 
-def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark: Remark) -> int:
+def run(
+    directory: str,
+    out: str,
+    *,
+    options: EngineOptions,
+    once: bool,
+    remark: Remark,
+    microseconds: bool = False,
+    by_hour: bool = False,
+) -> int:
     """Watch until a signal comes, or, with once, take what is there; returns the exit status."""
 
     def work(stop: threading.Event) -> Watch:
-        with closing(Watch(directory, out, options, remark=remark, renewed=_show)) as watch:
+        watched = Watch(
+            directory, out, options, remark=remark, microseconds=microseconds, by_hour=by_hour, renewed=_show
+        )
+        with closing(watched) as watch:
             while not stop.is_set():
                 if watch.step(at_end=once):
                     continue

@@ -89,6 +89,16 @@ LimitOption = Annotated[
     ),
 ]
 RecordsTableOption = Annotated[bool, typer.Option("--records", help="Write the records table too.")]
+MicrosecondsOption = Annotated[
+    bool, typer.Option("--microseconds", help="Times in the tables in microseconds, which Spark reads as they are.")
+]
+ByHourOption = Annotated[
+    bool,
+    typer.Option(
+        "--by-hour",
+        help="Large tables in directories by hour, so that queries of some minutes or groups read little.",
+    ),
+]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 HexOption = Annotated[
     bool,

@@ -19,12 +19,12 @@ from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
 from kafkascope.reports.columns.remarks import (
-    PORTS_SHOWN,
     no_kafka,
     not_taken,
     not_taken_remark,
     tls_remark,
-    tls_talk_remark,
+    tls_talk_remarks,
+    tls_talks,
     unreadable_remark,
     window_text,
 )
@@ -539,8 +539,7 @@ def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
     connections = engine.connections
     if tls := {str(port): count for (port, protocol), count in connections.items() if protocol == "tls"}:
         yield tls_remark(tls)
-        for port, talk in sorted(engine.tls_talks.items(), key=lambda one: (-one[1].requests, one[0]))[:PORTS_SHOWN]:
-            yield tls_talk_remark(port, talk)
+        yield from tls_talk_remarks(tls_talks(engine.tls_talks))
     if others := not_taken(connections, options.session.ports):
         yield not_taken_remark(others)
 

@@ -94,6 +94,8 @@ class Session:
         for part, is_looked_at in self._parts(segments):
             exchanges.append(self._take(self._tcp.feed(part)))
             if is_looked_at:
+                if self._tls_stage is not None and (runs := self._tls_stage.relieve()) is not None:
+                    exchanges.append(self._conversations.feed(runs))
                 self._conversations.relieve()
         return reduce(_joined, exchanges)
 
@@ -164,11 +166,11 @@ class Session:
                     self._tls_stage.forget(summary.connection)
                 self._known.pop(summary.connection, None)
             self._ended_now = {}
-        for log in (self._tcp.issues, self._conversations.issues):
-            for issue in log:
-                self.issues.add(issue)
-        self._tcp.issues = IssueLog()
-        self._conversations.issues = IssueLog()
+        for stage in (self._tcp, self._tls_stage, self._conversations):
+            if stage is not None:
+                for issue in stage.issues:
+                    self.issues.add(issue)
+                stage.issues = IssueLog()
         return exchanges
 
     def _opened(self, runs: Runs) -> Runs:
@@ -178,7 +180,7 @@ class Session:
                 return runs
             from kafkascope.sniffer.tls.stage import TlsStage
 
-            self._tls_stage = TlsStage(self.options.keys, self._conversations.has_begun)
+            self._tls_stage = TlsStage(self.options.keys, self._conversations.has_begun, self.options.limits)
         return self._tls_stage.feed(runs, self._ended_now)
 
     def _tls(self, connection: int) -> TlsConnection | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, window_text
+from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, tls_talk_remarks, window_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 
@@ -74,6 +74,7 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]
     if tls := summary.get("tls_ports"):
         told.append(("encrypted", tls_remark(tls)))
+    told += [("within TLS", remark) for remark in tls_talk_remarks(summary.get("tls_talks", ()))]
     if others := summary.get("not_taken_for_kafka"):
         told.append(("not taken for Kafka", not_taken_remark(others)))
     return told

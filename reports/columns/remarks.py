@@ -66,20 +66,54 @@ class TlsTalk:
     connections: int = 0
     requests: int = 0
     span_ns: int = 0  # of all connections together, from the first request to the last answer
-    answers_ms: list[float] = field(default_factory=list)  # the usual one of each connection
+    answers: Counter[str] = field(default_factory=Counter)  # connections by their usual time, ms in three digits
+
+    def add(self, requests: int, first: int | None, last: int | None, answer_ms: float | None) -> None:
+        """Add a connection (at least one request), as the table of connections has it; times are nanoseconds."""
+        self.connections += 1
+        self.requests += requests
+        if first is not None and last is not None:
+            self.span_ns += last - first
+        if answer_ms is not None:
+            self.answers[f"{answer_ms:.3g}"] += 1
+
+    def merge(self, other: TlsTalk) -> None:
+        """Add the other's connections."""
+        self.connections += other.connections
+        self.requests += other.requests
+        self.span_ns += other.span_ns
+        self.answers.update(other.answers)
+
+    def result(self) -> dict[str, Any]:
+        """As plain values: requests a second on each connection, null below a second; the usual time of an answer."""
+        usual = sorted(map(float, self.answers.elements()))
+        return {
+            "connections": self.connections,
+            "requests": self.requests,
+            "requests_a_second": self.requests / (self.span_ns / 1e9) if self.span_ns > 10**9 else None,
+            "answer_ms": usual[len(usual) // 2] if usual else None,
+        }
 
 
-MOST_TALKS = 10_000  # connections of a port whose answers' times are kept
+def tls_talks(talks: Mapping[int, TlsTalk]) -> list[dict[str, Any]]:
+    """Those of all ports as plain values, the most requests first."""
+    found = [{"port": port} | talk.result() for port, talk in talks.items()]
+    return sorted(found, key=lambda one: (-one["requests"], one["port"]))
 
 
-def tls_talk_remark(port: int, talk: TlsTalk) -> str:
-    """What to say of them (at least one request)."""
-    rate = f", {talk.requests / (talk.span_ns / 1e9):,.3g} a second on each" if talk.span_ns > 10**9 else ""
-    usual = sorted(talk.answers_ms)
-    answers = f", answers in {usual[len(usual) // 2]:,.3g} ms" if usual else ""
+def tls_talk_remarks(talks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to say of the rows of `tls_talks`, those of the first ports."""
+    return [_tls_talk_remark(**talk) for talk in talks[:PORTS_SHOWN]]
+
+
+def _tls_talk_remark(
+    port: int, connections: int, requests: int, requests_a_second: float | None, answer_ms: float | None
+) -> str:
+    rate = "" if requests_a_second is None else f", {requests_a_second:,.3g} a second on each"
+    answers = "" if answer_ms is None else f", answers in {answer_ms:,.3g} ms"
     return (
-        f"port {port}: {counted(talk.connections, 'connection')} with TLS, {counted(talk.requests, 'request')}"
-        f"{rate}{answers} (inferred from when records were sent)"
+        f"port {port}: {counted(connections, 'connection')} with TLS, {counted(requests, 'request')}{rate}{answers} "
+        "(inferred from when records were sent)"
     )
 
 

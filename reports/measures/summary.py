@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.remarks import not_taken
+from kafkascope.reports.columns.remarks import TlsTalk, not_taken, tls_talks
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
@@ -53,6 +53,7 @@ class Summary:
             name: Counter() for name in ("outcome", "decoded", "protocol", "client_id", "error", "issue")
         }
         self._connections: Counter[tuple[int, str]] = Counter()  # by the broker's port and protocol
+        self._talks: dict[int, TlsTalk] = {}  # of connections with TLS that were not opened, by the broker's port
         self._topics: dict[tuple[str, str], list[int]] = {}
         self._first: int | None = None
         self._last: int | None = None
@@ -79,6 +80,7 @@ class Summary:
             self._count("protocol", connections["protocol"])
             for row in connections.group_by(["broker_port", "protocol"]).aggregate([([], "count_all")]).to_pylist():
                 self._connections[row["broker_port"], row["protocol"]] += row["count_all"]
+            self._observe_talks(connections)
         if "issues" in tables:
             for kind, count in zip(*(tables["issues"][c].to_pylist() for c in ("kind", "count")), strict=True):
                 self._counts["issue"][kind] += count
@@ -102,6 +104,8 @@ class Summary:
         self.left_out += other.left_out
         self.ports |= other.ports
         self._connections.update(other._connections)
+        for port, talk in other._talks.items():
+            self._talks.setdefault(port, TlsTalk()).merge(talk)
         self.captures += other.captures
         self.files += other.files
         self.clocks += other.clocks
@@ -113,10 +117,15 @@ class Summary:
             self._topic(names[key[0]], key[1], records, size, batches)
 
     def result(self) -> dict[str, Any]:
-        """Everything as plain values, largest first, ready for JSON; of a window only where one was asked for."""
+        """Everything as plain values, largest first, ready for JSON.
+
+        Of a window only where one was asked for, of talks within TLS where any were inferred.
+        """
         window = {"window": {"asked_for": self.window, "left_out": self.left_out}} if self.window else {}
+        talks = {"tls_talks": tls_talks(self._talks)} if self._talks else {}
         return {
             **window,
+            **talks,
             "schema_version": SCHEMA_VERSION,
             "run": None,  # in the directory of an analysis it has a name
             "captures": self.captures[:_KEPT],
@@ -183,6 +192,13 @@ class Summary:
             api.request_bytes += int(sizes[0][mine].sum())
             api.response_bytes += int(sizes[1][mine].sum())
             api.latency.add(latency[mine & (latency >= 0)])
+
+    def _observe_talks(self, connections: pa.Table) -> None:
+        rows = connections.filter(pc.greater(connections["tls_requests"], 0))
+        times = [rows[column].cast(pa.int64()) for column in ("tls_first_request", "tls_last_answer")]
+        columns = [rows["broker_port"], rows["tls_requests"], *times, rows["tls_answer_ms"]]
+        for port, *talk in zip(*(column.to_pylist() for column in columns), strict=True):
+            self._talks.setdefault(port, TlsTalk()).add(*talk)
 
     def _api(self, name: str | None) -> ApiSummary:
         return self._apis.setdefault(name or "(unknown)", ApiSummary())

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, window_text
+from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, tls_talk_remarks, window_text
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 
@@ -48,6 +48,7 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text(clock_text(clock), style="yellow" if clock["corrected"] else ""))
     if tls := result["tls_ports"]:
         parts.append(Text(tls_remark(tls), style="yellow"))
+    parts += map(Text, tls_talk_remarks(result.get("tls_talks", ())))
     if others := result["not_taken_for_kafka"]:
         parts.append(Text(not_taken_remark(others), style="yellow"))
     if exchanges:

@@ -91,8 +91,8 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "more connections at once than are followed", "what came of those that were ended is a connection of its own"
     ),
     "too_many_bytes": IssueKind(
-        "bytes that wait, for lost ones, the rest of a message or its answer, are more than are held",
-        "there are gaps, or bodies are read in part",
+        "bytes that wait, for lost ones, secrets of TLS, the rest of a message or its answer, are more than are held",
+        "there are gaps, or bodies are read in part, or TLS is not opened",
     ),
     # Frames and exchanges
     "implausible_size": IssueKind("a frame claims a size that cannot be", "the frame is missing"),

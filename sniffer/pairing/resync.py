@@ -22,10 +22,15 @@ from kafkascope.sniffer.pairing.state import (
     CLIENT_ID_LENGTH,
     CLIENT_IDS,
     DONE,
+    KIND_KAFKA,
     MORE_NEEDED,
     NO,
+    NODE_CORRELATION,
+    NODE_KIND,
     NOT_HERE,
+    REQUESTS,
     SEARCHED,
+    TAIL,
     TOLD,
     YES,
     Integer,
@@ -57,7 +62,7 @@ def search_lost(state: State, slot: Integer, side: Integer, answer: Integer) -> 
         stream[frames.STREAM_REFUTED] += 1
     is_client = side == connection[CLIENT]
     while stream[frames.STREAM_BEGIN] < stream[frames.STREAM_AVAILABLE]:
-        if connection[TOLD] and _is_whole(state, stream, 8 if is_client else 4):
+        if (connection[TOLD] and _is_whole(state, stream, 8 if is_client else 4)) or _is_cut(state, slot, side):
             found(state, slot, side, stream[frames.STREAM_BEGIN])
             return DONE
         code = _lost_request(state, slot, side) if is_client else _lost_response(state, slot, side)
@@ -70,6 +75,33 @@ def search_lost(state: State, slot: Integer, side: Integer, answer: Integer) -> 
         stream[frames.STREAM_SKIPPED] += 1
     rest(state, side)
     return DONE
+
+
+@borrowing
+def _is_cut(state: State, slot: Integer, side: Integer) -> Integer:
+    """Whether a packet begins at STREAM_BEGIN with a frame that a gap or the end cuts, so that no body can tell.
+
+    Believed is a request that bears the client id of the connection, and the answer to the newest request. Else, of
+    packets that are cut to their first bytes (`-s`), all would be lost behind the first frame that begins within one.
+    """
+    arena, connection, stream = state.arena, state.connections[slot], state.streams[2 * slot + side]
+    begin = stream[frames.STREAM_BEGIN]
+    left = stream[frames.STREAM_AVAILABLE] - begin
+    if not stream[frames.STREAM_ENDING] or left < 8 or not _is_head(state.rows, stream, begin):
+        return False
+    size = recognise.int32(arena, begin)
+    if size <= left - 4 or size > RESYNC_LIMIT:
+        return False
+    if side != connection[CLIENT]:
+        newest = connection[REQUESTS + TAIL]
+        if not newest or state.nodes[newest, NODE_KIND] != KIND_KAFKA:
+            return False
+        return state.nodes[newest, NODE_CORRELATION] == recognise.int32(arena, begin + 4)
+    key, version = recognise.int16(arena, begin + 4), recognise.int16(arena, begin + 6)
+    if left < 14 or not recognise.is_valid(key, version, state.apis):
+        return False
+    length = recognise.int16(arena, begin + 12)
+    return 0 < length <= left - 14 and is_client_id(state, slot, begin + 14, length, length)
 
 
 @borrowing

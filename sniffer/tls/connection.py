@@ -129,6 +129,7 @@ class Stream:
     tries: int = 0
     failures: int = 0  # in a row
     given_up: str | None = None  # why its records are not opened
+    is_waiting: bool = False  # for a secret, or for the server's hello
     has_ended: bool = False
     opened: int = 0  # records
     unopened: int = 0  # records that could not be opened, though others could
@@ -176,6 +177,15 @@ class TlsConnection:
             return None
         return next((stream.given_up for stream in self.streams if stream.given_up), None)
 
+    @property
+    def held_bytes(self) -> int:
+        """How much waits for the rest of a record, for a secret or for the server's hello."""
+        held = 0
+        for stream in self.streams:
+            parts = [Bytes(stream.data, stream.rows), *(part for part in stream.pending if isinstance(part, Bytes))]
+            held += len(stream.messages) + sum(len(part.data) + part.rows.nbytes for part in parts)
+        return held
+
     def feed(self, parts: Sequence[Sequence[Bytes | Loss]]) -> list[list[Plain]]:
         """Take what came of each direction."""
         for stream, new in zip(self.streams, parts, strict=True):
@@ -183,8 +193,22 @@ class TlsConnection:
             for part in new:
                 self._last = max(self._last, part.number if isinstance(part, Loss) else int(part.rows[:, NUMBER].max()))
         self._go_on()
-        if not self.may_open:
-            self._settle()
+        return self._taken()
+
+    def relieve(self, why: str) -> list[list[Plain]]:
+        """Wait for nothing any more, and hold no bytes but headers of records, as if the others had been lost."""
+        for stream in self.streams:
+            if stream.is_waiting:
+                self._give_up(stream, why)
+        self._go_on()
+        for stream in self.streams:
+            kept = HEADER if stream.lost_from < 0 else 0
+            rest = len(stream.data) - kept
+            if rest > 0:
+                number, at = stream.rows[-1, [NUMBER, AT]].tolist()
+                stream.data = stream.data[:kept]
+                self._lose(stream, Loss(rest, number, at))
+            stream.messages = b""
         return self._taken()
 
     def finish(self) -> list[list[Plain]]:
@@ -196,6 +220,8 @@ class TlsConnection:
         return self._taken()
 
     def _taken(self) -> list[list[Plain]]:
+        if not self.may_open:
+            self._settle()
         taken = [stream.plain for stream in self.streams]
         for stream in self.streams:
             stream.plain = []
@@ -264,12 +290,13 @@ class TlsConnection:
     # --- records of a stream -----------------------------------------------------------------------------------------
 
     def _read(self, stream: Stream) -> None:
-        while self._records(stream) is not Step.WAITING and stream.pending:
+        while not (waits := self._records(stream) is Step.WAITING) and stream.pending:
             part = stream.pending.popleft()
             if isinstance(part, Loss):
                 self._lose(stream, part)
             else:
                 self._append(stream, part)
+        stream.is_waiting = waits
 
     def _append(self, stream: Stream, part: Bytes) -> None:
         data, rows = part
@@ -503,7 +530,7 @@ class TlsConnection:
         """Wait, unless it is over or in vain; why: to be told if so."""
         assert self.keys is not None
         over = self._limit(stream, begin)[1]
-        is_for_secret = self.answer is not None and self._answered
+        is_for_secret = why not in (NO_HELLO, NO_ANSWER)
         if not over and (self.keys.may_grow or not is_for_secret):
             return Step.WAITING
         return Step.PASSED_OVER if why is None else self._give_up(stream, why)

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.sniffer.columns import U8, Runs
+from kafkascope.sniffer.exchanges import RELIEF
 from kafkascope.sniffer.frames import copy_runs
+from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.recognise import begins_like_tls
 from kafkascope.sniffer.tls import connection as tls
 from kafkascope.sniffer.tls.connection import Bytes, Loss, Plain, TlsConnection
@@ -32,15 +35,19 @@ class _Undecided:
     direction: int
     begin: bytes
     held: list[Runs] = field(default_factory=list)
+    held_bytes: int = 0
 
 
 class TlsStage:
     """All TLS connections of a capture, by their ids; the others pass."""
 
-    def __init__(self, keys: Keys | None, has_begun: Callable[[int], bool]) -> None:
+    def __init__(self, keys: Keys | None, has_begun: Callable[[int], bool], limits: Limits = DEFAULT) -> None:
         """has_begun tells whether bytes of a connection have passed before."""
+        self.issues = IssueLog()  # of too much that waits
         self._keys = keys
         self._has_begun = has_begun
+        self._limits = limits
+        self._held: dict[int, int] = {}  # bytes that wait, of connections that have some
         self._connections: dict[int, TlsConnection] = {}
         self._undecided: dict[int, _Undecided] = {}
 
@@ -69,6 +76,28 @@ class TlsStage:
             found += self._of_one(connection, _rows(of_tls, slice(0, 0)), True)
         return joined(found)
 
+    def relieve(self) -> Runs | None:
+        """Let those who hold most wait no longer, if all together hold too much; returns what comes of it, if any."""
+        most, total = self._limits.held_bytes, sum(self._held.values())
+        if total <= most:
+            return None
+        found: list[Runs] = []
+        option = self._limits.option("held_bytes")
+        why = f"too much waits for secrets, of all connections together ({option})"
+        detail = f"with those of other connections so many bytes of TLS wait that these are given up ({option})"
+        for connection, held in sorted(self._held.items(), key=lambda one: (-one[1], one[0])):
+            if total <= most - most // RELIEF:
+                break
+            undecided = self._undecided.pop(connection, None)
+            if undecided is not None:
+                found.append(_in_directions(undecided.held))
+            else:
+                found += _of_both(connection, self._connections[connection].relieve(why))
+            self._note_held(connection)
+            total -= held - self._held.get(connection, 0)
+            self.issues.add(Issue("too_many_bytes", detail, connection))
+        return joined(found) if found else None
+
     def of(self, connection: int) -> TlsConnection | None:
         """What is known of a connection that is TLS; None of others."""
         return self._connections.get(connection)
@@ -76,6 +105,7 @@ class TlsStage:
     def forget(self, connection: int) -> None:
         """Free what is kept of an ended connection."""
         self._connections.pop(connection, None)
+        self._held.pop(connection, None)
 
     def _recognise(self, runs: Runs) -> None:
         for row in begins_like_tls(runs).tolist():
@@ -103,9 +133,23 @@ class TlsStage:
 
     def _of_one(self, connection: int, runs: Runs, is_ending: bool) -> list[Runs]:
         """Plain bytes of one connection; all it has said, if that turns out to be no TLS."""
+        found = self._decided(connection, runs, is_ending)
+        self._note_held(connection)
+        return found
+
+    def _note_held(self, connection: int) -> None:
+        holds = self._undecided.get(connection) or self._connections.get(connection)
+        if holds is not None and (held := holds.held_bytes):
+            self._held[connection] = held
+        else:
+            self._held.pop(connection, None)
+
+    def _decided(self, connection: int, runs: Runs, is_ending: bool) -> list[Runs]:
         undecided = self._undecided.get(connection)
         if undecided is not None:
-            undecided.held.append(_compact(runs))
+            held = _compact(runs)
+            undecided.held.append(held)
+            undecided.held_bytes += sum(column.nbytes for column in (held.data, *_columns(held).values()))
             chosen = (runs.direction == undecided.direction) & (runs.start >= 0)
             undecided.begin += _bytes(_rows(runs, chosen))[: TELLING - len(undecided.begin)]
             is_gap = bool(((runs.direction == undecided.direction) & (runs.start < 0)).any())
@@ -113,9 +157,7 @@ class TlsStage:
             if not decided:
                 return []
             del self._undecided[connection]
-            runs = joined(undecided.held)
-            order = np.argsort(runs.direction, kind="stable")
-            runs = _rows(runs, order)
+            runs = _in_directions(undecided.held)
             if len(undecided.begin) < TELLING or not _may_be_tls(undecided.begin):
                 return [runs]
             self._connections[connection] = TlsConnection(self._keys)
@@ -123,7 +165,7 @@ class TlsStage:
         plain = one.feed([_parts(runs, direction) for direction in (0, 1)])
         if is_ending:
             plain = [[*before, *last] for before, last in zip(plain, one.finish(), strict=True)]
-        return [_plain_runs(connection, direction, rows) for direction, rows in enumerate(plain) if rows]
+        return _of_both(connection, plain)
 
 
 def _may_be_tls(begin: bytes) -> bool:
@@ -179,6 +221,16 @@ def _parts(runs: Runs, direction: int) -> Sequence[Bytes | Loss]:
             parts.append(Loss(int(runs.length[gap]), int(runs.number[gap]), int(runs.at[gap])))
         begin = gap + 1
     return parts
+
+
+def _in_directions(held: Sequence[Runs]) -> Runs:
+    """Rows of one connection, those of a direction one behind the other."""
+    runs = joined(held)
+    return _rows(runs, np.argsort(runs.direction, kind="stable"))
+
+
+def _of_both(connection: int, plain: Sequence[Sequence[Plain]]) -> list[Runs]:
+    return [_plain_runs(connection, direction, rows) for direction, rows in enumerate(plain) if rows]
 
 
 def _plain_runs(connection: int, direction: int, plain: Sequence[Plain]) -> Runs:

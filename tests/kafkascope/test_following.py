@@ -17,16 +17,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkascope import following, in_process
-from kafkascope.engine import Engine, EngineOptions, Tables
+from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.following import BETWEEN_RENEWALS_S, Watch
 from kafkascope.out.output import OutputError
 from kafkascope.out.stored import stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.rotation import QUIET_S
 from kafkascope.sniffer.columns import Segments
+from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from tests.kafkascope.conftest import Command
+from tests.kafkascope.test_anonymize import names_of
 from tests.kafkascope.test_parity import comparable, summary_of
+from tests.kafkascope.test_tls import CAPTURE as TLS
+from tests.kafkascope.test_tls import KEY_LOG
 from tests.paths import PCAPS
 
 JOINS = PCAPS / "eager-three-joins" / "capture.pcap"
@@ -60,9 +65,19 @@ class Clock:
         return self.now_s
 
 
-def watch(captures: Path, out: Path, said: list[str] | None = None, clock: Clock | None = None) -> Watch:
+PLAIN = EngineOptions()
+
+
+def watch(
+    captures: Path,
+    out: Path,
+    said: list[str] | None = None,
+    clock: Clock | None = None,
+    options: EngineOptions = PLAIN,
+    by_hour: bool = False,
+) -> Watch:
     told = [] if said is None else said
-    return Watch(str(captures), str(out), EngineOptions(), remark=told.append, clock=clock or Clock())
+    return Watch(str(captures), str(out), options, remark=told.append, clock=clock or Clock(), by_hour=by_hour)
 
 
 def write(captures: Path, content: Sequence[bytes], first: int = 0) -> Iterator[Path]:
@@ -78,10 +93,10 @@ def drain(watched: Watch, *, at_end: bool = False) -> None:
         pass
 
 
-def same_as_one_analysis(files: Sequence[Path], out: Path, tmp_path: Path) -> None:
+def same_as_one_analysis(files: Sequence[Path], out: Path, tmp_path: Path, options: EngineOptions = PLAIN) -> None:
     """Check tables, summary and report."""
     whole = tmp_path / "whole"
-    in_process.analyze([str(file) for file in files], str(whole), overwrite=True)
+    in_process.analyze([str(file) for file in files], str(whole), overwrite=True, options=options)
     for name in ALL_SCHEMAS:
         if not (whole / "tables" / name).exists():
             assert not (out / "tables" / name).exists(), name
@@ -116,6 +131,46 @@ def test_secrets_inside_a_file_open_its_tls(captures: Path, tmp_path: Path) -> N
         drain(watched, at_end=True)
     same_as_one_analysis([file], tmp_path / "out", tmp_path)
     assert pq.read_table(tmp_path / "out" / "tables" / "exchanges").num_rows
+
+
+def test_a_key_log_that_grows_opens_its_tls(captures: Path, tmp_path: Path) -> None:
+    """It is not there when the watch begins, and of one session there are no secrets."""
+    out, key_log = tmp_path / "out", tmp_path / "keys"
+    options = EngineOptions(session=SessionOptions(key_logs=(str(key_log),)))
+    lines = KEY_LOG.read_text().splitlines(keepends=True)
+    missing = lines[-1].split()[1]
+    files: list[Path] = []
+    with closing(watch(captures, out, options=options)) as watched:
+        for file in write(captures, pieces(TLS, 3)):
+            files.append(file)
+            with key_log.open("a") as appended:
+                appended.writelines(line for line in lines[: len(lines) * len(files) // 2] if missing not in line)
+            drain(watched)
+        drain(watched, at_end=True)
+    same_as_one_analysis(files, out, tmp_path, options)
+    opened = pq.read_table(out / "tables" / "connections")["tls_opened"].to_pylist()
+    assert opened.count(True) > 15
+    assert opened.count(False) > 0
+
+
+def test_no_name_is_in_what_is_kept_or_said(captures: Path, tmp_path: Path) -> None:
+    """Nor in parts that wait for the next renewal."""
+    out, said, names = tmp_path / "out", list[str](), names_of("killed-silent")
+    options = EngineOptions(tables=ALL_TABLES, pseudonyms=Pseudonyms("a key"))
+    files: list[Path] = []
+    with closing(watch(captures, out, said, options=options, by_hour=True)) as watched:
+        for file in write(captures, pieces(PCAPS / "killed-silent" / "capture.pcap", 3)):
+            files.append(file)
+            drain(watched)
+        drain(watched, at_end=True)
+        kept = watched._taken.rows._directory.path
+        parts = [[*place.rglob("*.parquet")] for place in (kept, out)]
+        assert all(parts)
+        of_tables = [str(pq.read_table(part).to_pylist()) for place in parts for part in place]
+    same_as_one_analysis(files, out, tmp_path, options)
+    shown = "".join((*of_tables, *said, (out / "report.html").read_text(), (out / "summary.json").read_text()))
+    assert [name for name in names if name in shown] == []
+    assert [*(out / "tables" / "exchanges").glob("date=*/hour=*/*.parquet")]
 
 
 def test_a_file_that_is_quiet_is_taken_and_what_it_has_later_too(captures: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -51,6 +52,25 @@ def test_names_that_are_told_outside_of_the_window_are_known(command: Command) -
     ended = command("sniff", "-r", str(SILENT), "--packets", "668-700", "--fields", "topics")
     assert "orders" in ended.stdout
     assert "id:" not in ended.stdout
+
+
+@pytest.mark.parametrize("story", ["mixed-versions", "connect", "streams-classic"])
+def test_what_members_of_groups_say_is_read_without_their_joins(story: str) -> None:
+    """Old versions of SyncGroup tell neither protocol nor assignor: --names and --ask need not tell them either."""
+    columns = ["requested", "client_id", "correlation_id", "request", "response"]
+    [capture] = (PCAPS / story).glob("capture.pcap*")
+
+    def syncs(packets: str) -> pd.DataFrame:
+        exchanges = kafkascope.read(capture, answers=False, packets=packets).exchanges
+        return exchanges[(exchanges.api == "SyncGroup") & exchanges.request_packet.notna()]
+
+    whole = syncs("1-")
+    packets = whole.request_packet.tolist()
+    for cut in (packets[0], packets[len(packets) // 2]):
+        late = syncs(f"{cut}-")
+        assert len(late) > 1
+        assert {*late[columns].itertuples(index=False)} <= {*whole[columns].itertuples(index=False)}
+    assert late.response.str.contains("_definition").any()
 
 
 def test_a_window_without_packets_says_what_there_is(command: Command) -> None:

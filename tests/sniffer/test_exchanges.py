@@ -105,6 +105,39 @@ def test_sync_is_found_again_by_an_answer() -> None:
     assert {issue.kind for issue in issues} == {"frame_sync_lost", "bytes_skipped"}
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_sync_is_found_again_by_the_first_bytes_of_a_packet(side: int) -> None:
+    """As of packets that are cut to their first bytes, when a frame has begun within one."""
+    large = [request(2, content=bytes(200)), response(2, bytes(200))][side]
+    told: list[tuple[int, bytes | int]] = [(0, request(2)), (1, response(2))]
+    told[side : side + 1] = [(side, large[:60]), (side, len(large) - 60)]
+    lost: list[tuple[int, bytes | int]] = [(side, 30), (side, b"xyz"), (side, 10)]
+    outcome, issues, exchanges = talk(
+        (0, request(1)), (1, response(1)), *lost, *told, (0, request(3)), (1, response(3))
+    )
+    assert outcome == [(1, Outcome.ANSWERED), (2, Outcome.ANSWERED), (3, Outcome.ANSWERED)]
+    assert [exchanges.request_whole.tolist(), exchanges.response_whole.tolist()][side] == [True, False, True]
+    assert {issue.kind for issue in issues} == {"frame_sync_lost", "bytes_skipped", "frame_cut"}
+
+
+@pytest.mark.parametrize(
+    ("side", "frame"),
+    [
+        (0, request(2, content=bytes(200), client_id=b"d")),
+        (0, request(2, version=99, content=bytes(200))),
+        (0, b"x" + request(2, content=bytes(200))),
+        (1, response(7, bytes(200))),
+        (1, b"x" + response(2, bytes(200))),
+    ],
+)
+def test_first_bytes_that_say_too_little_are_no_frame(side: int, frame: bytes) -> None:
+    asked = [(0, request(1)), (1, response(1)), (0, request(2))]
+    cut: list[tuple[int, bytes | int]] = [(side, 30), (side, frame[:60]), (side, len(frame) - 60)]
+    outcome, issues, _ = talk(*asked, *cut, (0, request(3, 3, 1, ALL_TOPICS)), (1, response(3, NO_METADATA)))
+    assert outcome == [(1, Outcome.ANSWERED), (3, Outcome.ANSWERED), (2, Outcome.UNANSWERED)]
+    assert {issue.kind for issue in issues} == {"frame_sync_lost", "bytes_skipped"}
+
+
 def test_a_frame_of_2_gib_is_an_issue() -> None:
     outcome, issues, _ = talk((0, request(1)), (1, response(1)), (0, b"\x7f\xff\xff\xff" + bytes(100)))
     assert outcome == [(1, Outcome.ANSWERED)]

@@ -13,7 +13,8 @@ from kafkascope.sniffer.columns import Outcome, Segments
 from kafkascope.sniffer.exchanges import KEPT_BYTES, RELIEF
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.pairing import state as pairing
-from kafkascope.sniffer.session import Session, SessionOptions
+from kafkascope.sniffer.session import LOOKS, Session, SessionOptions
+from kafkascope.sniffer.tls.keys import Keys
 from tests.decoders.written_messages import request, response
 from tests.sniffer.capture_segments import exchanges_of, in_batches, plain, segments_of
 from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, SYN, Conversation, Packet, segments
@@ -171,6 +172,42 @@ def test_messages_that_wait_are_cut_where_all_together_are_too_large(parts: int)
         assert isinstance(whole, bytes)
         assert whole.startswith(kept)
         assert KEPT_BYTES - 4 <= len(kept) <= KEPT_BYTES
+
+
+RECORD = b"\x17\x03\x03" + (10_000).to_bytes(2, "big") + bytes(10_000)  # of TLS, protected
+SAID_IN_TLS = {
+    "for the server's hello": [(0, RECORD[begin : begin + 1000]) for begin in range(0, len(RECORD), 1000)],
+    "for the rest of a record": [(0, RECORD[:5]), *[(0, bytes(1000))] * 9],
+    "for two bytes more": [(0, RECORD[:1]), *[(1, bytes(1000))] * 9],
+}
+
+
+@pytest.mark.parametrize("what", SAID_IN_TLS)
+def test_what_waits_in_tls_is_bounded(what: str) -> None:
+    connections = 30
+    packets = []
+    for number in range(connections):
+        one = Conversation(port=30_000 + number)
+        one.at = number * 1000
+        one.open()
+        for side, part in SAID_IN_TLS[what]:
+            one.send(side, part)
+        packets.append(one.packets)
+    told = []
+    for size in (1, 10_000):
+        session = Session(SessionOptions(limits=Limits(held_bytes=LEAST), keys=Keys(may_grow=True)))
+        for batch in in_batches([segments(merged(*packets))], size):
+            session.feed(batch)
+            if (stage := session._tls_stage) is not None:
+                waits = sum(one.held_bytes for one in stage._connections.values())
+                waits += sum(one.held_bytes for one in stage._undecided.values())
+                assert waits <= LEAST + LEAST // LOOKS + size * 1200
+        exchanges_of(session, [])
+        relieved = of_kind(session, "too_many_bytes")
+        assert connections // 3 < len({issue.connection for issue in relieved}) <= connections
+        assert all(issue.detail.endswith("are given up (--limit held_bytes=65536)") for issue in relieved)
+        told.append((sorted(map(str, session.ended())), sorted(map(str, session.issues))))
+    assert told[0] == told[1]
 
 
 LOW = {"connections": 4, "stream_bytes": 1500, "held_bytes": LEAST, "frame_bytes": 20_000, "waiting_bytes": 1000}

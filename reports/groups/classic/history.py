@@ -42,11 +42,19 @@ def classic(log: GroupLog) -> GroupHistory:
     begin: int | None = None
     for life, end in zip(lives, [*(at - 1 for at in begun[1:]), last_seen], strict=False):
         generations = with_inferred(life, facts, index, reader, end)
+        _fill_protocol_types(generations)
         if _LOG.isEnabledFor(logging.DEBUG):
             _log_generations(log.group_id, generations)
         history.rebalances += _rebalances(log, facts, profiles, index, reader, generations, begin)
         begin = end
     return history
+
+
+def _fill_protocol_types(generations: list[Generation]) -> None:
+    """Generations of which nobody said the type have that of the one before, the first ones that of the next."""
+    known = next((each.protocol_type for each in generations if each.protocol_type), None)
+    for each in generations:
+        known = each.protocol_type = each.protocol_type or known
 
 
 def _log_generations(group_id: str, generations: list[Generation]) -> None:
@@ -115,8 +123,6 @@ def _rebalances(
         )
         if generation.inferred:
             rebalance.stable = generation.formed if generation.listed is not None else None
-            if before is not None and before.protocol_type == _CONNECT:
-                generation.protocol_type, rebalance.protocol = _CONNECT, _CONNECT
         joined_last = max([each.joined for each in rebalance.members if each.joined is not None], default=None)
         _add_cost(facts, index, rebalance, generation, held)
         for missing in verdict.contributing:

@@ -550,8 +550,11 @@ function groupPanel(g, since, until, generation) {
   return parts;
 }
 
+// Names with values side by side; a sentence has a row of its own.
 function facts(pairs) {
-  return el("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, ...value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
+  const isSentence = (value) => value.some((part) => typeof part === "string" && part.length > 60);
+  return el("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, ...value]) =>
+    el("div", { class: isSentence(value) ? "sentence" : null }, el("dt", null, name), el("dd", null, value))));
 }
 
 function rebalanceDetail(r, member, g) {

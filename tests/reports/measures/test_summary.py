@@ -41,7 +41,15 @@ def tables(count: int, first: int) -> dict[str, pa.Table]:
             [
                 {"protocol": "kafka", "broker_port": 9092},
                 {"protocol": "http", "broker_port": 9092},
-                {"protocol": "tls", "broker_port": 9095},
+                {
+                    "protocol": "tls",
+                    "broker_port": 9095,
+                    "tls_requests": 40,
+                    "tls_first_request": first * 1_000_000_000,
+                    "tls_last_answer": (first + 2) * 1_000_000_000,
+                    "tls_answer_ms": 3.0,
+                },
+                {"protocol": "tls", "broker_port": 9095, "tls_requests": 0},
             ],
         ),
         "batches": table(BATCHES, [{"topic": "id:x", "direction": "fetch", "records": 7, "bytes": 70}]),
@@ -66,8 +74,10 @@ def test_what_it_says() -> None:
     assert result["first"] == "1970-01-01T00:00:00.000000000Z"
     assert result["last"] == "1970-01-01T00:00:03.000000005Z"
     assert result["exchanges"] == {"answered": 4}
-    assert result["connections"] == {"kafka": 1, "http": 1, "tls": 1}
-    assert result["tls_ports"] == {"9095": 1}
+    assert result["connections"] == {"tls": 2, "http": 1, "kafka": 1}
+    assert result["tls_ports"] == {"9095": 2}
+    talk = {"connections": 1, "requests": 40, "requests_a_second": 20.0, "answer_ms": 3.0}
+    assert result["tls_talks"] == [{"port": 9095, **talk}]
     assert result["not_taken_for_kafka"] == [{"port": 9092, "protocol": "http", "connections": 1}]
     fetch = next(api for api in result["apis"] if api["api"] == "Fetch")
     assert (fetch["exchanges"], fetch["errors"], fetch["versions"], fetch["request_bytes"]) == (2, 1, [13], 20)
@@ -84,7 +94,9 @@ def test_the_terminal_shows_it_and_no_control_characters() -> None:
     stream = io.StringIO()
     terminal.summary(summary.result(), Console(file=stream, width=120))
     shown = stream.getvalue()
-    assert "1 connection is encrypted with TLS, to port 9095: what is in it cannot be read" in shown
+    assert "2 connections are encrypted with TLS, to port 9095: what is in them cannot be read" in shown
+    inferred = "port 9095: 1 connection with TLS, 40 requests, 20 a second on each, answers in 3 ms (inferred from"
+    assert inferred in shown
     assert "1 connection to a port of Kafka was not taken for Kafka: 1 to port 9092 (1 of HTTP)" in shown
     assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown
     assert "\x1b" not in shown

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkascope.decoders.limits import Limits
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.sniffer.columns import Runs
 from kafkascope.sniffer.tls import connection as tls
@@ -110,11 +111,32 @@ RECORDED: dict[str, dict[str, list[Any]]] = json.loads((DATA / "tls.json").read_
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_what_python_cannot_ask_of_openssl_is_opened(name: str, size: int) -> None:
     """Recorded of its own programs (tests/data/tls.md): key updates, other suites, a second hello, early data."""
+    talk, told = recorded(name)
+    rows = rows_of(talk, size)
+    for batches in ([rows], [[row] for row in rows]):
+        stage, found = fed(keys_of(talk), batches)
+        assert said(found) == told
+        assert kinds(stage) == []
+
+
+def recorded(name: str) -> tuple[Talk, tuple[bytes, ...]]:
     told = RECORDED[name]
-    talk = Talk([(side, bytes.fromhex(part)) for side, part in told["wire"]])
-    talk.key_log = "\n".join(told["key_log"]).encode()
-    stage, found = fed(keys_of(talk), [rows_of(talk, size)])
-    assert said(found) == tuple(text.encode() for text in told["said"])
+    key_log = "\n".join(told["key_log"]).encode()
+    talk = Talk([(side, bytes.fromhex(part)) for side, part in told["wire"]], key_log=key_log)
+    return talk, tuple(text.encode() for text in told["said"])
+
+
+@pytest.mark.parametrize("name", ["early data refused", "early data refused, hello retry"])
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("may_grow", [False, True])
+def test_behind_early_data_that_was_refused_all_is_opened_with_the_servers_key_log(
+    name: str, size: int, may_grow: bool
+) -> None:
+    """A server that refuses early data has no secret of it to log."""
+    talk, told = recorded(name)
+    talk.key_log = b"\n".join(line for line in talk.key_log.splitlines() if b"EARLY" not in line)
+    stage, found = fed(keys_of(talk, may_grow=may_grow), [[row] for row in rows_of(talk, size)])
+    assert said(found) == told
     assert kinds(stage) == []
 
 
@@ -195,6 +217,23 @@ def test_keys_are_waited_for_with_no_more_than_some_bytes(monkeypatch: pytest.Mo
     rows = rows_of(talk)
     _, found = fed(keys_of(talk, packet=rows[-1].number, may_grow=True), [[row] for row in rows])
     assert said(found)[0] == b""
+
+
+@pytest.mark.parametrize("version", [V12, V13])
+def test_a_record_that_is_given_up_for_all_hold_too_much_is_lost_alone(version: ssl.TLSVersion) -> None:
+    parts = (b"one?", b"yes!", b"more" * 3000, b"ok", b"the end")
+    talk = TlsConversation(version).talk(*parts)
+    stage = TlsStage(keys_of(talk), {*()}.__contains__, Limits(held_bytes=8000))
+    found = []
+    for row in rows_of(talk, 10_000):
+        found.append(stage.feed(runs([row])))
+        found += [more for more in [stage.relieve()] if more is not None]
+    found.append(stage.feed(runs([]), [1]))
+    asked, answered = said(found)
+    assert asked == talk.told[0].replace(parts[2], b"?" * len(parts[2]))
+    assert answered == talk.told[1]
+    assert [issue.kind for issue in stage.issues] == ["too_many_bytes"]
+    assert kinds(stage) == ["tls_lost_records"]
 
 
 @pytest.mark.parametrize("version", [V12, V13])

@@ -849,6 +849,19 @@ def test_a_generation_that_is_inferred_is_of_the_protocol_of_the_one_before(prot
     assert {number: each.protocol for number, each in found.items()} == {1: protocol, 2: protocol}
 
 
+def test_generations_before_the_first_join_are_of_the_protocol_that_it_tells() -> None:
+    """The members of 4 and 5 joined before the capture, and the end of 6 was not seen."""
+    said = Conversation()
+    said.heartbeat(0, "a~1", 4)
+    said.heartbeat(1_000, "a~1", 4, "REBALANCE_IN_PROGRESS")
+    said.heartbeat(3_000, "a~1", 5)
+    answer = {"generationId": 7, "memberId": "b~1", "leader": "b~1", "members": [{"memberId": "b~1"}]}
+    said.say(9_000, "JoinGroup", "b", {"memberId": "b~1", "protocolType": "connect"}, answer)
+    _, found = history_of(said)
+    assert {number: each.protocol for number, each in found.items()} == {5: "connect", 6: "connect", 7: "connect"}
+    assert [found[5].inferred, found[6].inferred] == [False, True]
+
+
 def test_one_that_joins_alone_was_not_the_last_to_join() -> None:
     said = Conversation()
     said.formed(0, 1, {"a~1": {"t": [0]}})

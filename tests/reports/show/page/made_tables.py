@@ -44,6 +44,7 @@ SUMMARY: dict[str, Any] = {
     "packets": 123_456,
     "connections": {"kafka": 41, "tls": 3},
     "tls_ports": {"9094": 3},
+    "tls_talks": [{"port": 9094, "connections": 1, "requests": 70, "requests_a_second": 40.0, "answer_ms": 3.0}],
     "exchanges": {"answered": 40_210, "one_way": 12, "unanswered": 3},
     "decoded": {"full": 40_200, "header": 25},
     "apis": [],

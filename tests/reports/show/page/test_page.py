@@ -220,7 +220,8 @@ def test_every_section_says_what_its_table_says(opened: Opened, small: Path) -> 
     expect(view.locator("#lag .lag-group").first).to_contain_text("orders-app")
     expect(view.locator("#throughput")).to_contain_text("lz4")
     expect(view.locator("#coverage")).to_contain_text("kernel drops")
-    expect(view.locator("#coverage")).to_contain_text("9094")
+    expect(view.locator("#coverage")).to_contain_text("3 connections are encrypted with TLS, to port 9094")
+    expect(view.locator("#coverage")).to_contain_text("70 requests, 40 a second on each, answers in 3 ms (inferred")
 
 
 def test_a_click_on_a_trigger_leads_to_packets_and_evidence(opened: Opened, small: Path) -> None:
