@@ -669,6 +669,13 @@ def _demand_proof(stream: Record) -> None:
 
 
 @borrowing
+def _waits_from(state: State, index: Integer) -> Integer:
+    """Number of the first packet that waits behind missing bytes of a stream; a number behind all if none does."""
+    first = state.streams[index].first_piece
+    return state.pieces[first].number if first >= 0 else np.int64(2**63 - 1)
+
+
+@borrowing
 def _judge(state: State, slot: Integer, side: Integer) -> None:
     """Decide which missing bytes of a stream will not come any more."""
     connection = state.connections[slot]
@@ -745,25 +752,28 @@ def _end_connection(state: State, slot: Integer) -> None:
     """Emit what is pending of a connection, with the gaps in it, and move it to those that ended."""
     totals = state.totals[0]
     connection = state.connections[slot]
-    for side in range(2):
+    left = 3  # a bit for each side that may have more
+    while left > 0:
+        side = np.int64(left >> 1)
+        if left == 3:
+            side = np.int64(_waits_from(state, 2 * slot + 1) < _waits_from(state, 2 * slot))
         stream = state.streams[2 * slot + side]
-        seen = connection.packets_1 if side else connection.packets_0
-        while True:
-            if stream.first_piece >= 0:
-                first = state.pieces[stream.first_piece]
-                proof, number, at = first.position, first.number, first.at
-                if stream.proof >= proof:
-                    number, at = stream.proof_number, stream.proof_at
-            elif stream.fin > 0:
-                proof, number, at = stream.fin, stream.fin_number, stream.fin_at
-            else:
-                proof, number, at = stream.acked, stream.acked_number, stream.acked_at
-            before = stream.next
-            if seen > 0:
-                _skip(state, slot, side, proof, number, at)
-            if stream.next == before:
-                break
-        _forget_firsts(state, 2 * slot + side)
+        if stream.first_piece >= 0:
+            first = state.pieces[stream.first_piece]
+            proof, number, at = first.position, first.number, first.at
+            if stream.proof >= proof:
+                number, at = stream.proof_number, stream.proof_at
+        elif stream.fin > 0:
+            proof, number, at = stream.fin, stream.fin_number, stream.fin_at
+        else:
+            proof, number, at = stream.acked, stream.acked_number, stream.acked_at
+        before = stream.next
+        if (connection.packets_1 if side else connection.packets_0) > 0:
+            _skip(state, slot, side, proof, number, at)
+        if stream.next == before:
+            left -= 1 << side
+    _forget_firsts(state, 2 * slot)
+    _forget_firsts(state, 2 * slot + 1)
     _tell(state, slot)
     connection.beginning = _beginning(connection, state.streams[2 * slot + 1 - connection.first_side])
     connection.base_0 = state.streams[2 * slot].base & 0xFFFFFFFF
@@ -1547,10 +1557,10 @@ def absorb(
                 doubled > doubles,
                 doubled > 0 and _elapsed(at[i], flow.ack_at) <= SOON,
             )
-        if stream.first_piece >= 0 or stream.proof > 0:
-            _judge(state, slot, side)
-        if other.first_piece >= 0 or other.proof > 0:
-            _judge(state, slot, 1 - side)
+        if stream.first_piece >= 0 or stream.proof > 0 or other.first_piece >= 0 or other.proof > 0:
+            sooner = np.int64(_waits_from(state, 2 * slot + 1) < _waits_from(state, 2 * slot))
+            _judge(state, slot, sooner)
+            _judge(state, slot, 1 - sooner)
     return number.shape[0], DONE
 
 
