@@ -21,7 +21,7 @@ from kafkascope.engine import Engine, EngineOptions
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import Output, OutputError, Part
-from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
+from kafkascope.out.pipeline import Analysis, AnalysisError, Written, check, fill
 from kafkascope.out.renewal import Hold, KeptRows
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.columns.text import counted
@@ -301,7 +301,7 @@ def _from(packets: Packets, number: int) -> Packets:
 
 
 def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark: Remark) -> int:
-    """Watch until a signal comes, or, with once, take what is there; returns the exit status."""
+    """Watch until a signal comes, or, with once, take what is there; returns the exit status, 128 and the signal's."""
 
     def work(stop: threading.Event) -> Watch:
         with closing(Watch(directory, out, options, remark=remark, renewed=_show)) as watch:
@@ -312,6 +312,7 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
                     break
                 stop.wait(BETWEEN_LOOKS_S)
             watch.renew()
+        check(stop)
         return watch
 
     def say(signal: str) -> None:
@@ -332,7 +333,7 @@ def run(directory: str, out: str, *, options: EngineOptions, once: bool, remark:
         return INCOMPLETE
     if analysis is None:
         remark(f"{directory}: nothing was taken: no closed capture with packets is there that {out} has not")
-        return INCOMPLETE if once else 0
+        return INCOMPLETE
     for text in analysis.remarks():
         remark(text)
     return INCOMPLETE if analysis.unreadable else 0
