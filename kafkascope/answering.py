@@ -10,6 +10,7 @@ from functools import cached_property
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
@@ -17,7 +18,12 @@ from pyarrow import dataset as ds
 from kafkascope.dataframes import to_frame
 from kafkascope.decoders.characters import safe_text
 from kafkascope.figures import Answer, plotly_needed
+from kafkascope.filters.expressions import Expression, columns
+from kafkascope.filters.fields import ENDS
+from kafkascope.filters.of_captures import passing_of, with_ends
 from kafkascope.groups import Group
+from kafkascope.one_exchange import DecodedExchange
+from kafkascope.packets import NoSuchPacketError
 from kafkascope.reports.answers import coverage, progress
 from kafkascope.reports.answers.clients import clients
 from kafkascope.reports.answers.groups import GroupLimits, groups
@@ -36,13 +42,17 @@ from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.show.explanation import explain_incident
 from kafkascope.reports.show.incident_lines import lines as incident_lines
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, MEANING
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, EXCHANGES, MEANING
+from kafkascope.sniffer.columns import Bool
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from kafkascope.again import FilesAgain
+
 Of = TypeVar("Of", bound=type)
 _WHOLE = ("lag", "topology")  # methods that give a table as it is
+_NO_FILES = "this capture came from a pipe, or is what an analysis left"
 _GROUPS_NAMED = 20
 _FINDINGS_SHOWN, _GROUPS_SHOWN = 10, 10
 _COLOURS: dict[str, str] = {Severity.CRITICAL: "#c9252d", Severity.WARNING: "#a35c00"}
@@ -176,6 +186,47 @@ class Answering(ABC):
         where = None if group_id is None else pc.field("group_id") == group_id
         return Answer.of("lag", to_frame(ordered("lag", self.arrow("lag", where))))
 
+    def packet(self, n: int) -> list[DecodedExchange]:
+        """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
+
+        The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
+        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
+        """
+        files = self._again()
+        if files is None:
+            raise NoSuchPacketError(f"packets are looked for in files; {_NO_FILES}")
+        found = self.chosen(files.packet(n).exchanges, EXCHANGES.names)
+        return [self._decoded(row) for _, row in to_frame(ordered("exchanges", found)).iterrows()]
+
+    def _decoded(self, row: pd.Series) -> DecodedExchange:
+        """The exchange of a row of the exchanges table."""
+        records = None
+        if self._has("records"):
+            of = (pc.field("connection") == row["connection"]) & (pc.field("number") == row["number"])
+            records = to_frame(ordered("records", self.arrow("records", of)))
+        return DecodedExchange.of(row, records, self._frames)
+
+    def _frames(self, connection: int, number: int) -> Mapping[str, bytes | None]:
+        files = self._again()
+        if files is None:
+            raise LookupError(f"bytes are read out of files; {_NO_FILES}")
+        return files.frames(connection, number)
+
+    def chosen(self, wanted: Expression, names: Sequence[str]) -> pa.Table:
+        """Some columns of the exchanges that pass, as they were read: few are in memory at once, but for those."""
+        found = [EXCHANGES.empty_table().select(names)]
+        for batch in self.dataset("exchanges").to_batches():
+            rows = pa.Table.from_batches([batch])
+            passing = self._passing_of(rows, wanted)
+            found.append(rows.select(names).filter(pa.array(passing)))
+        return pa.concat_tables(found)
+
+    def _passing_of(self, rows: pa.Table, wanted: Expression) -> Bool:
+        if not columns(wanted).isdisjoint(ENDS):
+            of = pc.field("connection").isin(pc.unique(rows["connection"]))
+            rows = with_ends(rows, self.arrow("connections", of))
+        return passing_of(wanted, rows, self._topic_names())
+
     def dataset(self, name: str) -> ds.Dataset:
         """One table for what reads Arrow part by part, and only rows and columns that it needs; KeyError as `arrow`.
 
@@ -228,6 +279,14 @@ class Answering(ABC):
     @abstractmethod
     def _has(self, name: str) -> bool:
         """Whether a table is there."""
+
+    def _topic_names(self) -> Mapping[str, str]:
+        """Names of topics that bodies have by their id alone, as far as they are known."""
+        return {}
+
+    def _again(self) -> FilesAgain | None:
+        """The files that were read; None if they cannot be read again."""
+        return None
 
     def _incidents_html(self) -> str:
         rows = ordered("incidents", self.arrow("incidents")).slice(0, _FINDINGS_SHOWN)

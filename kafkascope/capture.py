@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import html
-import json
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.again import FilesAgain
 from kafkascope.answering import Answering, columns_told, why_not
 from kafkascope.dataframes import to_frame
 from kafkascope.decoders.limits import Limits
@@ -26,17 +24,14 @@ from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.figures import Answer
-from kafkascope.filters.expressions import Expression, columns
-from kafkascope.filters.fields import ENDS
-from kafkascope.filters.of_captures import passing_of, with_ends
+from kafkascope.filters.expressions import Expression
+from kafkascope.one_exchange import DecodedExchange
 from kafkascope.out.output import OutputError
 from kafkascope.out.stored import Stored, is_analysis, stored
-from kafkascope.packets import NoSuchPacketError, OnePacket, find_packet
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.remarks import fault_remark
-from kafkascope.reports.columns.shown import shown_html
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.findings.alike import together
@@ -47,7 +42,7 @@ from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, EXCHANGES, ISSUES, SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
 from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
@@ -59,29 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkascope.spark.capture import SparkCapture
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedExchange:
-    """One exchange: its row of the exchanges table, and both bodies decoded (None where there is none)."""
-
-    row: dict[str, Any]
-    request: dict[str, Any] | None
-    response: dict[str, Any] | None
-    records: pd.DataFrame | None = field(repr=False)
-
-    def _repr_html_(self) -> str:
-        head = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{shown_html(str(value))}</td></tr>"
-            for name, value in self.row.items()
-            if value is not None and name not in ("request", "response")
-        )
-        bodies = "".join(
-            f"<details open><summary>{title}</summary><pre>{html.escape(json.dumps(body, indent=2))}</pre></details>"
-            for title, body in (("request", self.request), ("response", self.response))
-            if body is not None
-        )
-        return f"<table>{head}</table>{bodies}"
 
 
 class Rows(Protocol):
@@ -102,13 +74,11 @@ class Capture(Answering):
     one as it is.
     """
 
-    def __init__(
-        self, summary: dict[str, Any], source: str, find_packet: Callable[[int], OnePacket] | None = None
-    ) -> None:
-        """source: what was read. find_packet: as `packets` has it, where the files can be read again."""
+    def __init__(self, summary: dict[str, Any], source: str, again: FilesAgain | None = None) -> None:
+        """source: what was read. again: where it can be read once more."""
         super().__init__(summary, source)
-        self._frames: dict[str, Answer] = {}
-        self._find_packet = find_packet
+        self._tables: dict[str, Answer] = {}
+        self._files = again
 
     @property
     @abstractmethod
@@ -117,9 +87,9 @@ class Capture(Answering):
 
     def frame(self, name: str) -> Answer:
         """One table as a DataFrame, by its name; KeyError if it is not there."""
-        if name not in self._frames:
-            self._frames[name] = Answer.of(name, to_frame(ordered(name, self.arrow(name))))
-        return self._frames[name]
+        if name not in self._tables:
+            self._tables[name] = Answer.of(name, to_frame(ordered(name, self.arrow(name))))
+        return self._tables[name]
 
     @property
     def connections(self) -> Answer:
@@ -196,13 +166,7 @@ class Capture(Answering):
         table = self.exchanges
         if not 0 <= n < len(table):
             raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
-        row = {name: None if pd.isna(value) else value for name, value in table.iloc[n].items()}
-        records = None
-        if self._has("records"):
-            of = self.records
-            records = of[(of.connection == row["connection"]) & (of.number == row["number"])].reset_index(drop=True)
-        bodies = [json.loads(text) if (text := row[side]) else None for side in ("request", "response")]
-        return DecodedExchange({str(k): v for k, v in row.items()}, bodies[0], bodies[1], records)
+        return self._decoded(table.iloc[n])
 
     def filter(self, expression: str) -> Answer:
         """The exchanges that pass an expression, as ``sniff --filter`` has it; their labels are what `exchange` takes.
@@ -215,41 +179,12 @@ class Capture(Answering):
 
         return Answer.of("exchanges", self.exchanges[self._passing(parsed(expression))])
 
-    def packet(self, n: int) -> list[DecodedExchange]:
-        """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
-
-        The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
-        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
-        """
-        if self._find_packet is None:
-            raise NoSuchPacketError(
-                "packets are looked for in files; this capture came from a pipe, or is what an analysis left"
-            )
-        passing = self._passing(self._find_packet(n).exchanges)
-        return [self.exchange(place) for place in np.flatnonzero(passing).tolist()]
-
-    def chosen(self, wanted: Expression, names: Sequence[str]) -> pa.Table:
-        """Some columns of the exchanges that pass, as they were read: few are in memory at once, but for those."""
-        found = [EXCHANGES.empty_table().select(names)]
-        for batch in self.arrow("exchanges").to_batches():
-            rows = pa.Table.from_batches([batch])
-            passing = self._passing_of(rows, wanted)
-            found.append(rows.select(names).filter(pa.array(passing)))
-        return pa.concat_tables(found)
-
     def _passing(self, wanted: Expression) -> Bool:
         """Which rows of ``exchanges`` pass."""
         return self._passing_of(ordered("exchanges", self.arrow("exchanges")), wanted)
 
-    def _passing_of(self, rows: pa.Table, wanted: Expression) -> Bool:
-        if not columns(wanted).isdisjoint(ENDS):
-            of = pc.field("connection").isin(pc.unique(rows["connection"]))
-            rows = with_ends(rows, self.arrow("connections", of))
-        return passing_of(wanted, rows, self._topic_names())
-
-    @abstractmethod
-    def _topic_names(self) -> Mapping[str, str]:
-        """Names of topics that bodies have by their id alone."""
+    def _again(self) -> FilesAgain | None:
+        return self._files
 
     def _contents_html(self) -> str:
         rows = "".join(
@@ -271,10 +206,10 @@ class SpooledCapture(Capture):
         summary: Summary,
         options: EngineOptions,
         source: str,
-        find_packet: Callable[[int], OnePacket] | None = None,
+        again: FilesAgain | None = None,
     ) -> None:
         """spool: the rows of the tables, and of the views of which answers are made."""
-        super().__init__(summary.result(), source, find_packet)
+        super().__init__(summary.result(), source, again)
         self._spool = spool
         self._names = names
         self._views = options.views
@@ -332,7 +267,7 @@ class SpooledCapture(Capture):
         """Take in what was met when an answer was asked for, and say so if there are faults of ours."""
         if issues.num_rows:
             self._late_issues.append(issues)
-            self._frames.pop("issues", None)
+            self._tables.pop("issues", None)
         if faults := pc.sum(issues.filter(pc.equal(issues["kind"], INTERNAL_ERROR))["count"]).as_py():
             warnings.warn(fault_remark(faults), stacklevel=2)
 
@@ -368,9 +303,6 @@ class StoredCapture(Capture):
 
     def _has(self, name: str) -> bool:
         return name in self._stored
-
-    def _topic_names(self) -> Mapping[str, str]:
-        return {}  # the tables have them; those inside bodies went with the run
 
 
 def _opened(place: str, options: EngineOptions) -> StoredCapture:
@@ -514,10 +446,5 @@ def read_here(
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
-    contents = reading.capture.contents
-    again = partial(
-        find_packet, paths=[*contents], joined=reading.joined, expected=contents, pseudonyms=options.pseudonyms
-    )
-    source = ", ".join(paths)
-    find = None if reading.is_stream else again
-    return SpooledCapture(spool, reading.topic_names, summary, options, source, find), reading
+    again = None if reading.is_stream else FilesAgain(reading.capture.contents, reading.joined, options)
+    return SpooledCapture(spool, reading.topic_names, summary, options, ", ".join(paths), again), reading

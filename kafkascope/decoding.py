@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,17 @@ class Message:
 
         found = dissect_frame(self.raw, response_to=(self.api_key, self.version) if self.is_response else None)
         return "\n".join(frame_lines(found, self.raw, plain(self.body), MessageStyle(as_hex=as_hex)))
+
+
+def message_of(row: Mapping[str, Any], side: str, raw: bytes | None) -> Message | None:
+    """The request or response of an exchange: its row of the exchanges table, and its frame.
+
+    None if there is no frame, or it is not known which API it is of.
+    """
+    if raw is None or row["api_key"] is None:
+        return None
+    body = None if row[side] is None else json.loads(row[side])
+    return Message(row["api"], int(row["api_key"]), int(row["api_version"]), side == "response", body, raw)
 
 
 def decode_request(frame: bytes, *, reveal_secrets: bool = False, secret_names: Iterable[str] = ()) -> Message:

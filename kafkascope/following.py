@@ -21,7 +21,7 @@ from kafkascope.engine import Engine, EngineOptions
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import Output, OutputError, Part
-from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
+from kafkascope.out.pipeline import Analysis, AnalysisError, Written, check, fill
 from kafkascope.out.renewal import Hold, KeptRows
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.columns.text import counted
@@ -332,7 +332,7 @@ def run(
     microseconds: bool = False,
     by_hour: bool = False,
 ) -> int:
-    """Watch until a signal comes, or, with once, take what is there; returns the exit status."""
+    """Watch until a signal comes, or, with once, take what is there; returns the exit status, 128 and the signal's."""
 
     def work(stop: threading.Event) -> Watch:
         watched = Watch(
@@ -346,6 +346,7 @@ def run(
                     break
                 stop.wait(BETWEEN_LOOKS_S)
             watch.renew()
+        check(stop)
         return watch
 
     def say(signal: str) -> None:
@@ -366,7 +367,7 @@ def run(
         return INCOMPLETE
     if analysis is None:
         remark(f"{directory}: nothing was taken: no closed capture with packets is there that {out} has not")
-        return INCOMPLETE if once else 0
+        return INCOMPLETE
     for text in analysis.remarks():
         remark(text)
     return INCOMPLETE if analysis.unreadable else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -13,11 +12,11 @@ import pyarrow as pa
 
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
-from kafkascope.decoding import Message
+from kafkascope.decoding import Message, message_of
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Batch, Listening
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.rows.frames import FRAMES
+from kafkascope.reports.rows.frames import FRAMES, REQUEST_FRAME, RESPONSE_FRAME
 from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.sniffer.session import SessionOptions
@@ -121,15 +120,7 @@ def _of(batch: Batch) -> Iterator[Exchange]:
             outcome=row["outcome"],
             error=row["error"],
             topics=tuple(row[TOPICS.name]),
-            request=_message(row, "request"),
-            response=_message(row, "response"),
+            request=message_of(row, "request", row[REQUEST_FRAME.name]),
+            response=message_of(row, "response", row[RESPONSE_FRAME.name]),
             row={name: value for name, value in row.items() if name not in _BESIDE_ROW},
         )
-
-
-def _message(row: dict[str, Any], side: str) -> Message | None:
-    raw = row[f"{side}_frame"]
-    if raw is None or row["api_key"] is None:
-        return None
-    body = None if row[side] is None else json.loads(row[side])
-    return Message(row["api"], row["api_key"], row["api_version"], side == "response", body, raw)

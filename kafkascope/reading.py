@@ -35,6 +35,7 @@ from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
 from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, CAPTURE_NOT_WRITTEN, ISSUE_KINDS, KERNEL_DROPS
 from kafkascope.seen import Seen
+from kafkascope.sniffer.capture_points import Content
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -167,11 +168,13 @@ class Reading:
         progress_bar: bool = True,
         in_step: bool = False,
         watcher: Watcher | None = None,
+        expected: Mapping[str, Content] | None = None,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
         progress_bar: show how far it is, on stderr, if that is a terminal, or in a notebook.
         in_step: of a stream the engine is no farther than whoever takes the batches, who may ask for `so_far`.
+        expected: what the files have, by path, if they were read before.
         """
         self._paths = list(paths)
         self.is_stream = any(map(is_stream, self._paths))
@@ -182,7 +185,7 @@ class Reading:
         when_compiling(_compile_beside)
         with ProgressBar("compare files", shown=len(self._paths) > 1):
             self.joined = compare_files(self._paths)
-        self.capture: Capture = open_capture(self._paths, joined=self.joined)
+        self.capture: Capture = open_capture(self._paths, joined=self.joined, expected=expected)
         self._secrets = _secrets(options, self.capture.has_secrets, is_growing=self.is_stream)
         keys = self._secrets.keys if self._secrets else None
         session = replace(options.session, ranks=self.capture.ranks, keys=keys)

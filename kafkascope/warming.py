@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kafkascope import in_process
+from kafkascope.capture import read
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.program import INCOMPLETE, Remark
 from kafkascope.progress import ProgressBar
@@ -47,6 +48,7 @@ def run(remark: Remark) -> int:
         for display in _DISPLAYS:
             rehearse(SniffOptions(display=display))
         in_process.analyze([str(capture), str(other)], f"{directory}/here", records=True)
+        _ = read(str(capture)).clients
         scrub([str(capture)], f"{directory}/scrubbed.pcapng", Pseudonyms(""))
         remark("kernels are compiled")
         try:

@@ -63,7 +63,7 @@ _NOTEBOOKS = """# Notebooks
 ::: kafkascope.capture.Capture
     options: {inherited_members: true}
 
-::: kafkascope.capture.DecodedExchange
+::: kafkascope.one_exchange.DecodedExchange
 
 ::: kafkascope.groups.Group
 

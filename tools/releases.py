@@ -10,9 +10,13 @@ this is what both know; a broker may offer less. kafka-clients is there from 0.8
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 # fmt: off
@@ -24,28 +28,34 @@ RELEASES = (
 # fmt: on
 """The last one of each minor release, oldest first; within one, versions of APIs stay as they are."""
 
+SLF4J = "1.7.36"  # which kafka-clients logs with
+
 TABLE = Path(__file__).resolve().parent.parent / "decoders" / "schemas" / "releases.tsv"
 PROGRAM = Path(__file__).resolve().parent / "releases" / "ApiVersions.java"
 HEADER = "release\tkey\tfirst\tlast\tfirst unstable\n"
 
 
-def asked(release: str, directory: Path) -> list[str]:
-    """Rows of the table for one release."""
-    artifacts = (("org.apache.kafka", "kafka-clients", release), ("org.slf4j", "slf4j-api", "1.7.36"))
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in artifacts
+def fetch(directory: Path) -> None:
+    """Put the jars of all releases into a directory, by one run of Maven: to start it takes longer than to copy one."""
+    artifacts = [("org.apache.kafka", "kafka-clients", release) for release in RELEASES]
+    items = "".join(
+        f"<artifactItem><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></artifactItem>"
+        for group, name, version in (*artifacts, ("org.slf4j", "slf4j-api", SLF4J))
     )
-    directory.mkdir()
     (directory / "pom.xml").write_text(
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>kafkascope</groupId><artifactId>releases</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies></project>"
+        "<groupId>kafkascope</groupId><artifactId>releases</artifactId><version>1</version><build><plugins><plugin>"
+        "<groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId>"
+        f"<configuration><outputDirectory>.</outputDirectory><artifactItems>{items}</artifactItems></configuration>"
+        "</plugin></plugins></build></project>"
     )
-    fetch = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DexcludeTransitive=true", "-DoutputDirectory=."]
-    subprocess.run(fetch, cwd=directory, check=True)
-    java = ["java", "-cp", f"{directory}/*", str(PROGRAM)]
-    told = subprocess.run(java, capture_output=True, text=True, check=True).stdout
+    subprocess.run(["mvn", "-q", "-B", "dependency:copy"], cwd=directory, check=True)
+
+
+def asked(release: str, directory: Path) -> list[str]:
+    """Rows of the table for one release."""
+    jars = f"{directory}/kafka-clients-{release}.jar:{directory}/slf4j-api-{SLF4J}.jar"
+    told = subprocess.run(["java", "-cp", jars, str(PROGRAM)], capture_output=True, text=True, check=True).stdout
     return [f"{release}\t{row}\n" for row in told.splitlines()]
 
 
@@ -54,8 +64,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if anything would change")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        rows = [row for release in RELEASES for row in asked(release, Path(scratch) / release)]
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as several:
+        fetch(Path(scratch))
+        rows = list(chain.from_iterable(several.map(partial(asked, directory=Path(scratch)), RELEASES)))
     table = HEADER + "".join(rows)
     if arguments.check:
         return int(not TABLE.exists() or TABLE.read_text() != table)

@@ -7,7 +7,7 @@ import posixpath
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 from pyarrow import fs
 
+from kafkascope.again import FilesAgain
 from kafkascope.answering import Answering, why_not
 from kafkascope.engine import EngineOptions
 from kafkascope.filters.expressions import columns
@@ -24,7 +25,10 @@ from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
-from kafkascope.sniffer.sources.places import below, is_uri, locate, split_settings
+from kafkascope.sniffer.capture_points import Content
+from kafkascope.sniffer.comparison import compare_files
+from kafkascope.sniffer.sources.files import changed, digest, find_files
+from kafkascope.sniffer.sources.places import below, is_uri, locate, origin_name, split_settings
 from kafkascope.spark.jobs import analyze
 from kafkascope.spark.sessions import is_local
 from kafkascope.temporary import TemporaryDirectory
@@ -42,13 +46,21 @@ class SparkCapture(Answering):
     """
 
     def __init__(
-        self, tables: dict[str, DataFrame], stored: Mapping[str, ds.Dataset], analysis: Analysis, source: str
+        self,
+        tables: dict[str, DataFrame],
+        stored: Mapping[str, ds.Dataset],
+        analysis: Analysis,
+        paths: Sequence[str],
+        options: EngineOptions,
     ) -> None:
-        """stored: the same tables as files."""
-        super().__init__(analysis.summary.result(), source)
+        """stored: the same tables as files. paths, options: what was read, and how."""
+        super().__init__(analysis.summary.result(), ", ".join(paths))
         self._tables = tables
         self._stored = stored
-        self._topic_names = dict(analysis.topic_names)
+        self._names = dict(analysis.topic_names)
+        self._paths = paths
+        self._options = options
+        self._captured = analysis.summary.files
         self.rows = dict(analysis.rows)
 
     def table(self, name: str) -> DataFrame:
@@ -74,7 +86,7 @@ class SparkCapture(Answering):
         """The exchanges that pass an expression, as `Capture.filter` has them; Spark's tasks choose them."""
         from kafkascope.filters.language import parsed
 
-        wanted, names = parsed(expression), self._topic_names
+        wanted, names = parsed(expression), self._names
         rows = self.table("exchanges")
         schema = rows.schema
         needs_ends = not columns(wanted).isdisjoint(ENDS)
@@ -92,6 +104,24 @@ class SparkCapture(Answering):
 
     def _has(self, name: str) -> bool:
         return name in self._tables
+
+    def _topic_names(self) -> Mapping[str, str]:
+        return self._names
+
+    def _again(self) -> FilesAgain:
+        return self._files
+
+    @cached_property
+    def _files(self) -> FilesAgain:
+        """The files, which are read here, as far as they can be."""
+        paths = {origin_name(path): path for path in find_files(self._paths)}
+        contents = {}
+        for file in self._captured:
+            path = paths.get(file.file, file.file)
+            if file.bytes is None or digest(path, file.bytes) != file.digest:
+                raise changed(path, file.bytes or 0)
+            contents[path] = Content(file.bytes, None)
+        return FilesAgain(contents, compare_files(contents), self._options)
 
     def __getattr__(self, name: str) -> DataFrame:
         if name in ALL_SCHEMAS:
@@ -132,7 +162,7 @@ def read(
         analysis = analyze(paths, out, spark=spark, options=options, report=False)
         system, path = locate(out)
         files = datasets(system, posixpath.join(path, TABLES))
-        capture = SparkCapture(read_tables(spark, out), files, analysis, ", ".join(paths))
+        capture = SparkCapture(read_tables(spark, out), files, analysis, paths, options or EngineOptions())
     except BaseException:
         remove()
         raise

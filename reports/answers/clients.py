@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.parties import beside, spoken
 from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.json_numbers import whole_numbers
 from kafkascope.reports.vocabulary.tables import CLIENTS
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -51,7 +52,7 @@ SETTINGS = (
 class _Client:
     """What was seen of one client. Times are nanoseconds."""
 
-    values: dict[str, Counter[Any]] = field(default_factory=lambda: {name: Counter() for name in SETTINGS})
+    values: defaultdict[str, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))  # of settings
     apis: Counter[str] = field(default_factory=Counter)
     begins: dict[str, int] = field(default_factory=dict)  # of the first request, by API
     ends: dict[str, int] = field(default_factory=dict)
@@ -61,6 +62,11 @@ class _Client:
     sums: Counter[str] = field(default_factory=Counter)
     largest_batch_bytes: int | None = None
     idle_ms: int | None = None
+
+    def count(self, setting: str, value: Any, times: int) -> None:
+        """Take in how often it showed a value of a setting; None: it showed none."""
+        if value is not None and (value in (known := self.values[setting]) or len(known) < _VALUES):
+            known[value] += times
 
     def every(self, apis: Iterable[str]) -> float | None:
         """Mean milliseconds from one request to the next, of that of some APIs which it used most."""
@@ -73,9 +79,10 @@ class _Client:
         first, last = min(self.begins.values(), default=None), max(self.ends.values(), default=None)
         lasted = 0 if first is None or last is None else last - first
         requests, batches = self.apis.total(), self.sums["batches"]
+        varied = [name for name in SETTINGS if name in self.values and len(self.values[name]) > 1]
         return {
-            **{name: _ranked(of)[0][0] if of else None for name, of in self.values.items()},
-            "varied": [f"{name}: {_numbered(of)}" for name, of in self.values.items() if len(of) > 1],
+            **{name: _ranked(of)[0][0] for name, of in self.values.items()},
+            "varied": [f"{name}: {_numbered(self.values[name])}" for name in varied],
             "groups": sorted(self.groups),
             "topics": sorted(self.topics),
             "apis": [api for api, _ in _ranked(self.apis)],
@@ -143,7 +150,7 @@ def _connections(found: list[_Client], ends: pa.Table) -> None:
         before = closed.get((row["who"], row["broker"]))
         one.sums["reconnects"] += before is not None and row["opened"] is not None and row["opened"] > before
         for name in ("software", "software_version", "security"):
-            _count(one.values[name], row[name], 1)
+            one.count(name, row[name], 1)
 
 
 def _exchanges(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
@@ -169,9 +176,11 @@ def _exchanges(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.
         return
     active = pa.concat_tables(seconds).drop_null().sort_by([("who", "ascending"), ("second", "ascending")])
     who, at = (active[name].to_numpy().astype(np.int64) for name in ("who", "second"))
-    for i in np.flatnonzero(np.diff(who) == 0).tolist():
-        one = found[who[i]]
-        one.idle_ms = max(one.idle_ms or 0, int(at[i + 1] - at[i]) * 1000)
+    same = np.diff(who) == 0
+    longest = np.zeros(len(found), np.int64)
+    np.maximum.at(longest, who[1:][same], np.diff(at)[same])
+    for i in np.flatnonzero(longest).tolist():
+        found[i].idle_ms = int(longest[i]) * 1000
 
 
 def _settings(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
@@ -181,21 +190,17 @@ def _settings(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.T
     for rows in beside(tables.get("exchanges"), columns, ends, ["who"], asked):
         for apis, settings in _SETTINGS.items():
             of_apis = rows.filter(pc.is_in(rows["api"], pa.array(apis)))
-            for setting, name in settings.items():
-                # Quotes inside of texts are escaped, so this is a field; of a repeated one it is the first.
-                said = pc.extract_regex(of_apis["head"], rf'"{name}": (?P<value>-?[0-9]{{1,18}})[,}}]')
-                _count_values(found, setting, of_apis["who"], pc.struct_field(said, "value"))
+            said = dict(zip(settings, whole_numbers(of_apis["head"], [*settings.values()]), strict=True))
+            together = pa.table({"who": of_apis["who"], **said}).group_by(["who", *settings])
+            for row in together.aggregate([([], "count_all")]).to_pylist():
+                for setting in settings:
+                    found[row["who"]].count(setting, _meant(setting, row[setting]), row["count_all"])
 
 
-def _count_values(found: list[_Client], setting: str, who: pa.ChunkedArray, values: pa.ChunkedArray) -> None:
-    counted = pa.table({"who": who, "value": values}).group_by(["who", "value"]).aggregate([("who", "count")])
-    for row in counted.to_pylist():
-        value: int | str | None = None if row["value"] is None else int(row["value"])
-        if value == -1 and setting != "acks":
-            continue
-        if setting == "isolation_level":
-            value = _ISOLATION.get(value)
-        _count(found[row["who"]].values[setting], value, row["who_count"])
+def _meant(setting: str, value: int | None) -> int | str | None:
+    if value == -1 and setting != "acks":
+        return None
+    return _ISOLATION.get(value) if setting == "isolation_level" else value
 
 
 def _batches(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
@@ -209,7 +214,7 @@ def _batches(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Ta
         measures = [("who", "count"), ("records", "sum"), ("bytes", "max"), ("with_producer_id", "sum")]
         for row in rows.group_by(["who", "codec"]).aggregate(measures).to_pylist():
             one = found[row["who"]]
-            _count(one.values["compression"], row["codec"], row["who_count"])
+            one.count("compression", row["codec"], row["who_count"])
             one.sums["batches"] += row["who_count"]
             one.sums["records"] += row["records_sum"] or 0
             one.sums["with_producer_id"] += row["with_producer_id_sum"]
@@ -231,11 +236,6 @@ def _errors(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Tab
         for row in rows.group_by(["who", *key]).aggregate([("who", "count")]).to_pylist():
             if not ordinary.get(tuple(row[name] for name in key), False):
                 found[row["who"]].errors[row["error"] or "(unknown)"] += row["who_count"]
-
-
-def _count(values: Counter[Any], value: Any, times: int) -> None:
-    if value is not None and (value in values or len(values) < _VALUES):
-        values[value] += times
 
 
 def _distinct(rows: pa.Table, name: str) -> list[dict[str, Any]]:

@@ -218,7 +218,8 @@ _TAKEN: tuple[tuple[str, list[str], Callable[[_Scene, pa.Table], None]], ...] = 
 )
 
 
-def _event_words(row: Mapping[str, Any]) -> str:
+def event_words(row: Mapping[str, Any]) -> str:
+    """What a row of cluster_events says."""
     about = []
     if row["group_id"] is not None:
         about.append(f"of {row['group_id']}")
@@ -239,7 +240,7 @@ def _timeline(scene: _Scene, groups: Groups | None, lag: Lag | None) -> Incident
         for one in scene.incident.evidence
         if one.at is not None and not one.rejected
     ]
-    changes = [Item("cluster", row["at"], None, _event_words(row), row["packet"]) for row in scene.happened.rows]
+    changes = [Item("cluster", row["at"], None, event_words(row), row["packet"]) for row in scene.happened.rows]
     connections, eventful = _connections(scene)
     room = max(CALM_LANES, min(eventful, CONNECTION_LANES))
     lanes = [
@@ -273,14 +274,15 @@ def _brokers(scene: _Scene) -> Iterator[Lane]:
     by_host: dict[str, list[Item]] = {}
     for row in scene.silences.rows:
         until = scene.end if row["until"] is None else row["until"]
-        item = Item("silence", row["since"], until, _silence_words(row), row["first_packet"])
+        item = Item("silence", row["since"], until, silence_words(row), row["first_packet"])
         by_host.setdefault(row["host"], []).append(item)
     for host, items in sorted(by_host.items(), key=lambda one: hosts.index(one[0])):
         name = f"broker {node} ({host})" if node is not None and host == hosts[0] else f"broker {host}"
         yield _lane(scene, "broker", name, items)
 
 
-def _silence_words(row: Mapping[str, Any]) -> str:
+def silence_words(row: Mapping[str, Any]) -> str:
+    """What a row of silences says."""
     told = ["says nothing any more" if row["until"] is None else f"says nothing for {duration(row['duration_ms'])}"]
     for name, noun in (("waiting", "request"), ("ended", "connection"), ("refused", "connect")):
         if row[name]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +10,7 @@ from pyarrow import dataset as ds
 
 _FAILED = pa.array(["refused", "unanswered"])
 _SPOKEN = pa.array(["kafka", "tls"])
+_ROWS, _BYTES = 100_000, 32 << 20  # that are looked at together
 
 
 def spoken(table: ds.Dataset, columns: Sequence[str] = ()) -> pa.Table:
@@ -47,8 +48,7 @@ def beside(
     made = columns if isinstance(columns, Mapping) else {name: pc.field(name) for name in columns}
     wanted = {"connection": pc.field("connection"), **made}
     connections = ends["connection"].combine_chunks()
-    for batch in table.to_batches(columns=wanted, filter=where) if table is not None else ():
-        rows = pa.Table.from_batches([batch])
+    for rows in _together(table.to_batches(columns=wanted, filter=where)) if table is not None else ():
         place = pc.index_in(rows["connection"], connections)
         if place.null_count:
             rows, place = rows.filter(pc.is_valid(place)), place.drop_null()
@@ -56,6 +56,20 @@ def beside(
             rows = rows.append_column(name, ends[name].take(place))
         if rows.num_rows:
             yield rows
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Small batches as larger ones: what is done with each costs more than a few thousand rows do."""
+    some: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        some.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _ROWS or size >= _BYTES:
+            yield pa.Table.from_batches(some)
+            some, rows, size = [], 0, 0
+    if some:
+        yield pa.Table.from_batches(some)
 
 
 def _joined(*texts: object) -> pa.ChunkedArray:

@@ -263,7 +263,8 @@ class TableBuilder:
         if "exchanges" in self._wanted:
             api, client_id = api_names(exchanges), client_ids(exchanges)
             columns = ExchangeColumns(exchanges, api, client_id, None, None, None, self._origins)
-            yield {"exchanges": exchange_table(columns, self._columns)}
+            table = exchange_table(columns, self._columns)
+            yield {"exchanges": with_frames(table, exchanges) if self._frames else table}
 
     def _without_bodies(self, exchanges: Exchanges, said: str) -> dict[str, pa.Table]:
         """The rows of exchanges with what headers tell, and an issue each, of which `fault` said it."""

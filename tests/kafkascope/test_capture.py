@@ -26,6 +26,7 @@ from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, SCHEMAS
+from kafkascope.sniffer.sources import SourceError
 from kafkascope.spool import Spool
 from tests.paths import PCAPS
 
@@ -72,6 +73,38 @@ def test_an_exchange_has_both_bodies_and_its_records(joins: Capture) -> None:
     assert "orders" in exchange._repr_html_()
     with pytest.raises(IndexError, match="0 to 425"):
         joins.exchange(426)
+
+
+def test_bytes_of_an_exchange_are_read_out_of_the_files(joins: Capture) -> None:
+    for n in (0, 200, 425):
+        exchange = joins.exchange(n)
+        request, response = exchange.messages()
+        assert request is not None
+        assert response is not None
+        of_request = kafkascope.decode_request(request.raw)
+        of_response = kafkascope.decode_response(response.raw, request.api, request.version)
+        for message, decoded in ((request, of_request), (response, of_response)):
+            assert dataclasses.replace(decoded, body=message.body) == message  # records are bytes in the one alone
+        assert (request.body, response.body) == (exchange.request, exchange.response)
+        sizes = exchange.row["request_bytes"], exchange.row["response_bytes"]
+        assert (len(request.hex()) // 2, len(response.hex()) // 2) == sizes
+
+
+def test_bytes_that_cannot_be_read_again_are_missed(tmp_path: Path) -> None:
+    path, out = tmp_path / "capture.pcap", tmp_path / "out"
+    content = (PCAPS / "net_vlan" / "capture.pcap").read_bytes()
+    path.write_bytes(content)
+    capture = kafkascope.read(path, answers=False)
+    in_process.analyze([str(path)], str(out), report=False)
+    last = capture.exchange(len(capture.exchanges) - 1)
+    assert last.messages().request is not None
+    path.write_bytes(content[:-1])
+    with pytest.raises(SourceError, match="it is shorter than when it was first read"):
+        last.messages()
+    with pytest.raises(LookupError, match="or is what an analysis left"):
+        kafkascope.read(out).exchange(0).messages()
+    with pytest.raises(LookupError, match="what anonymize hides: `kafkascope scrub`"):
+        kafkascope.read(path, answers=False, anonymize="key").exchange(0).messages()
 
 
 def test_group_payloads_are_decoded(joins: Capture) -> None:

@@ -20,7 +20,8 @@ def storm() -> Capture:
 
 def test_every_answer_has_a_figure(storm: Capture) -> None:
     answers = [storm.latency(), storm.throughput(), storm.errors_histogram(), storm.lag("storm")]
-    for answer in (*answers, storm.incidents, storm.clients, storm.topology()):
+    answers += [storm.incidents, storm.findings, storm.clients, storm.topology(), storm.rebalances]
+    for answer in (*answers, storm.group_events, storm.silences, storm.cluster_events, storm.frame("rereads")):
         figure = answer.plot()
         assert isinstance(figure, Figure)
         assert figure.data

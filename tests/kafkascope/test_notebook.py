@@ -5,8 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
@@ -16,8 +21,13 @@ from tests.needs import browser
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 NOTEBOOK = ROOT / "notebooks" / "post_mortem.ipynb"
 MOST_BYTES = 300_000
+_EXPORTED = "plotly_mimetype+notebook"
+_HOMES = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR")
 _FIGURE, _IMAGE = "application/vnd.plotly.v1+json", "image/png"
 
 
@@ -31,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     home = tmp_path_factory.mktemp("jupyter")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
+        for name in _HOMES:
             patch.setenv(name, str(home))
         patch.setenv("PLOTLY_RENDERER", "plotly_mimetype")  # the others bring all of plotly.js along
         client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
@@ -78,6 +88,22 @@ def test_what_is_stored_is_small_and_what_it_shows_today(run: Any, stored: Any, 
         assert without_images(fresh) == without_images(old), f"`make golden` stores it anew; cell:\n{fresh.source}"
 
 
+@pytest.mark.deep
+def test_nbconvert_keeps_the_figures(tmp_path: Path) -> None:
+    assert f"PLOTLY_RENDERER={_EXPORTED}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    homes = dict.fromkeys(_HOMES, str(tmp_path / "jupyter"))
+    convert = [sys.executable, "-m", "nbconvert", "--execute", "--to", "html", "--output-dir", str(tmp_path)]
+    environment = os.environ | homes | {"PLOTLY_RENDERER": _EXPORTED}
+    subprocess.run([*convert, str(NOTEBOOK)], env=environment, check=True, capture_output=True, timeout=PATIENCE_S)
+    with opened() as page:
+        page.goto((tmp_path / "post_mortem.html").as_uri(), wait_until="domcontentloaded")
+        page.wait_for_function("document.querySelectorAll('.plotly-graph-div > div').length == 3")
+        timeline, latency, lag = (one.inner_text() for one in page.locator(".plotly-graph-div").all())
+    assert "storm: 30 rebalances" in timeline
+    assert "JoinGroup" in latency
+    assert "Lag of storm" in lag
+
+
 def code(notebook: Any) -> list[Any]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -118,19 +144,26 @@ def without_images(cell: Any) -> list[Any]:
 def picture(figure: dict[str, Any], width: int = 1000) -> bytes:
     """A figure as PNG, drawn by Chromium."""
     import plotly.io
-    from playwright.sync_api import sync_playwright
 
-    program, options = browser()
     drawn = plotly.io.from_json(json.dumps({"data": figure["data"], "layout": figure["layout"]}))
     drawn.update_layout(width=width)
     text = io.StringIO()
     plotly.io.write_html(drawn, text, include_plotlyjs=True, config={"displayModeBar": False})
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=options)
-        page = chromium.new_page(viewport={"width": width, "height": 500})
+    with opened(width) as page:
         page.set_content(text.getvalue())
         image = page.locator(".main-svg").first
         image.wait_for()
         taken: bytes = page.locator(".plotly-graph-div").screenshot()
-        chromium.close()
     return taken
+
+
+@contextmanager
+def opened(width: int = 1000) -> Iterator[Page]:
+    """An empty page of Chromium, which reaches nobody."""
+    from playwright.sync_api import sync_playwright
+
+    program, options = browser()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=options)
+        yield chromium.new_context(offline=True, viewport={"width": width, "height": 500}).new_page()
+        chromium.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,27 @@ def test_a_packet_amid_a_response(command: Command, capture: kafkascope.Capture)
     (one,) = capture.packet(91)
     assert one.response is not None
     assert (one.row["request_packet"], one.row["response_packet"]) == (87, 89)
+
+
+@pytest.mark.deep
+def test_packets_and_bytes_on_spark_are_those_in_process(spark: Any) -> None:
+    files = str(PCAPS / "net_formats" / "rotated-*.pcap")
+    here, there = (
+        kafkascope.read(files, records=True, answers=False),
+        kafkascope.read(files, True, spark, answers=False),
+    )
+    found = 0
+    for number in range(20, 400, 19):
+        try:
+            expected = here.packet(number)
+        except NoSuchPacketError as error:
+            with pytest.raises(NoSuchPacketError, match=re.escape(str(error))):
+                there.packet(number)
+            continue
+        assert [str(one) for one in there.packet(number)] == [str(one) for one in expected]
+        found += len(expected)
+    assert found > 5
+    assert there.packet(number)[0].messages() == here.packet(number)[0].messages()
 
 
 @pytest.mark.parametrize(

@@ -593,6 +593,9 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
         there.lag(group_id).sort_values(order, ignore_index=True),
         here.lag(group_id).sort_values(order, ignore_index=True),
     )
+    number = int(here.exchanges.response_packet.iloc[7])
+    assert [str(one) for one in there.packet(number)] == [str(one) for one in here.packet(number)]
+    assert there.packet(number)[0].messages() == here.exchange(7).messages()
     with pytest.raises(KeyError, match=group_id):
         there.group("nobody's")
     with pytest.raises(KeyError, match="records=True"):

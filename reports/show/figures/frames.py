@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -13,20 +12,21 @@ from kafkascope.reports.answers.latency import PART_NAMES
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.measures.latency.parts import APPLICATION, PARTS, SLOW, TOTAL
+from kafkascope.reports.show.figures import in_time
 from kafkascope.reports.show.figures.style import (
     COLOURS,
-    LANE_PIXELS,
+    MOST_ROWS,
     REST,
     SEVERITIES,
+    UTC,
+    height_of,
     laid_out,
-    markup,
     nothing,
     short,
+    texts,
 )
 
-_BARS = 30  # that are shown: more is a table
 _PAIRS = 6  # of lines
-_UTC = {"type": "date", "title": "UTC"}
 _DURATIONS = {
     "type": "log",
     "tickvals": [10.0**n for n in range(-3, 7)],
@@ -45,7 +45,7 @@ def latency(frame: pd.DataFrame) -> go.Figure:
     if "part" not in keys:
         figure, rows = go.Figure(), _labelled(frame, keys, "sum_ms")
         _percentiles(figure, rows)
-        return laid_out(figure, "Latency: p50 to p99, and the longest", _height(len(rows)), xaxis=_DURATIONS)
+        return laid_out(figure, "Latency: p50 to p99, and the longest", height_of(len(rows)), xaxis=_DURATIONS)
     names = [name for name in keys if name != "part"]
     whole = _labelled(frame[frame["part"] == TOTAL], names, "sum_ms")
     if whole.empty:
@@ -58,7 +58,7 @@ def latency(frame: pd.DataFrame) -> go.Figure:
     figure.update_yaxes(showticklabels=False, col=2)
     figure.update_xaxes(_DURATIONS, col=1)
     figure.update_xaxes(tickformat=".0%", range=[0, 1], col=2)
-    return laid_out(figure, "Latency", _height(len(whole)) + 30, barmode="stack").update_layout(margin={"t": 80})
+    return laid_out(figure, "Latency", height_of(len(whole)) + 30, barmode="stack").update_layout(margin={"t": 80})
 
 
 def _latency_in_time(frame: pd.DataFrame, keys: list[str]) -> go.Figure:
@@ -77,7 +77,7 @@ def _latency_in_time(frame: pd.DataFrame, keys: list[str]) -> go.Figure:
                 hovertext=[f"{label} {column} {duration(value)}" for value in rows[column]],
                 hoverinfo="x+text",
             )
-    return laid_out(figure, "Latency: p99, dotted p50", 420, xaxis=_UTC, yaxis=_DURATIONS)
+    return laid_out(figure, "Latency: p99, dotted p50", 420, xaxis=UTC, yaxis=_DURATIONS)
 
 
 def _percentiles(figure: go.Figure, rows: pd.DataFrame, **place: int) -> None:
@@ -130,7 +130,7 @@ def throughput(frame: pd.DataFrame) -> go.Figure:
             figure.add_scatter(
                 x=rows["from"], y=rows["bytes_per_second"], name=label or "all", mode="lines", line={"color": colour}
             )
-        return laid_out(figure, "Throughput", xaxis=_UTC, yaxis={"title": "bytes a second", "rangemode": "tozero"})
+        return laid_out(figure, "Throughput", xaxis=UTC, yaxis={"title": "bytes a second", "rangemode": "tozero"})
     rows = _labelled(frame, keys, "bytes")
     told = [
         f"{label}: {size:,} bytes, {counted(records, 'record')} in {batches:,} batches"
@@ -147,7 +147,7 @@ def throughput(frame: pd.DataFrame) -> go.Figure:
         hoverinfo="text",
     )
     figure.update_yaxes(type="category", autorange="reversed")
-    return laid_out(figure, "Throughput", _height(len(rows)), xaxis={"title": "bytes"})
+    return laid_out(figure, "Throughput", height_of(len(rows)), xaxis={"title": "bytes"})
 
 
 def errors(frame: pd.DataFrame) -> go.Figure:
@@ -163,7 +163,7 @@ def errors(frame: pd.DataFrame) -> go.Figure:
                 figure.add_bar(x=rows["at"], y=rows["trouble"], name=label or "trouble", marker={"color": colour})
         of_all = ordinary.groupby(frame["at"]).sum()
         figure.add_bar(x=of_all.index, y=of_all, name="ordinary", marker={"color": REST})
-        return laid_out(figure, "Errors", xaxis=_UTC, yaxis={"title": "errors"}, barmode="stack")
+        return laid_out(figure, "Errors", xaxis=UTC, yaxis={"title": "errors"}, barmode="stack")
     rows = _labelled(frame.assign(ordinary=ordinary), keys, "count")
     meanings = rows["meaning"] if "meaning" in rows else pd.Series("", rows.index)
     told = [short(f"{label}: {text or ''}", 200) for label, text in zip(rows["label"], meanings, strict=True)]
@@ -172,7 +172,7 @@ def errors(frame: pd.DataFrame) -> go.Figure:
             orientation="h", y=rows["label"], x=rows[column], name=column, marker={"color": colour}, hovertext=told
         )
     figure.update_yaxes(type="category", autorange="reversed")
-    return laid_out(figure, "Errors", _height(len(rows)), barmode="stack", xaxis={"title": "errors"})
+    return laid_out(figure, "Errors", height_of(len(rows)), barmode="stack", xaxis={"title": "errors"})
 
 
 def lag(frame: pd.DataFrame) -> go.Figure:
@@ -191,77 +191,7 @@ def lag(frame: pd.DataFrame) -> go.Figure:
     more = known.groupby(keys).ngroups - len(figure.data)
     title = f"Lag of {groups[0]}" if len(groups) == 1 else "Lag"
     title += f": the {len(figure.data)} partitions furthest behind of {len(figure.data) + more}" if more > 0 else ""
-    return laid_out(figure, title, xaxis=_UTC, yaxis={"title": "records", "rangemode": "tozero"})
-
-
-def incidents(frame: pd.DataFrame) -> go.Figure:
-    """Each incident from its begin to its end, what to look at first on top; open at the right: it was not over."""
-    if frame.empty:
-        return nothing("nothing broke that is looked for")
-    rows = frame.head(_BARS)
-    last = pd.concat([frame["started"], frame["ended"]]).max()
-    labels = np.array([short(f"{rank}. {headline}", 48) for rank, headline in _pairs(rows, "rank", "headline")])
-    ends = rows["ended"].fillna(last)
-    figure = go.Figure()
-    for severity, colour in SEVERITIES.items():
-        mine = (rows["severity"] == severity).to_numpy()
-        _spans(figure, labels[mine], rows["started"][mine], ends[mine], rows["headline"][mine], colour, severity)
-    figure.update_yaxes(type="category", categoryorder="array", categoryarray=list(labels[::-1]))
-    return laid_out(figure, "Incidents", _height(len(rows)), xaxis=_UTC, barmode="overlay")
-
-
-def clients(frame: pd.DataFrame) -> go.Figure:
-    """Each client from its first request to its last; hover tells how it is set."""
-    rows = frame[frame["first"].notna()].sort_values(["first", "client_id"]).head(_BARS)
-    if rows.empty:
-        return nothing("no client was heard")
-    labels = np.array([short(f"{name} {host}") for name, host in _pairs(rows, "client_id", "client")])
-    trouble = (rows[["errors", "failed_connects", "resets"]].sum(axis=1) > 0).to_numpy()
-    told = pd.Series([_of_client(row) for _, row in rows.iterrows()], rows.index)
-    figure = go.Figure()
-    for name, mine, colour in (
-        ("without trouble", ~trouble, COLOURS[0]),
-        ("errors, resets, failed connects", trouble, SEVERITIES["warning"]),
-    ):
-        _spans(figure, labels[mine], rows["first"][mine], rows["last"][mine], told[mine], colour, name)
-    figure.update_yaxes(type="category", categoryorder="array", categoryarray=list(labels[::-1]))
-    return laid_out(figure, "Clients", _height(len(rows)), xaxis=_UTC, barmode="overlay")
-
-
-def _of_client(row: pd.Series) -> str:
-    shown = ["software", "software_version", "groups", "topics", "acks", "compression", "max_wait_ms"]
-    shown += ["session_timeout_ms", "rebalance_timeout_ms", "requests", "errors", "unanswered", "failed_connects"]
-    lines = []
-    for name in shown:
-        value = ", ".join(row[name]) if isinstance(row[name], list | np.ndarray) else row[name]
-        if not pd.isna(value) and value != "":
-            lines.append(f"{name} {value}")
-    return "\n".join(lines)
-
-
-def _spans(
-    figure: go.Figure,
-    labels: np.ndarray[tuple[int], np.dtype[np.str_]],
-    begins: pd.Series,
-    ends: pd.Series,
-    told: pd.Series,
-    colour: str,
-    name: str,
-) -> None:
-    """Bars in time."""
-    if not len(labels):
-        return
-    figure.add_bar(
-        orientation="h",
-        y=labels,
-        base=begins,
-        x=(ends - begins).dt.total_seconds() * 1000,
-        marker={"color": colour, "line": {"color": colour, "width": 2}},
-        name=name,
-        hovertext=[markup(text) for text in told],
-        hoverinfo="text",
-        width=0.6,
-    )
+    return laid_out(figure, title, xaxis=UTC, yaxis={"title": "records", "rangemode": "tozero"})
 
 
 def topology(frame: pd.DataFrame) -> go.Figure:
@@ -274,7 +204,7 @@ def topology(frame: pd.DataFrame) -> go.Figure:
     colours = {topic: COLOURS[i] for i, topic in enumerate(topics.index) if isinstance(topic, str)}
     nodes: dict[tuple[str, str], int] = {}
     drawn: list[tuple[int, int, int, str, str]] = []
-    for (name, host), row in zip(_pairs(links, "client_id", "client"), links.to_dict("records"), strict=True):
+    for (name, host), row in zip(texts(links, "client_id", "client"), links.to_dict("records"), strict=True):
         client, topic = f"{name} {host}", row["topic"] if isinstance(row["topic"], str) else "all that was said"
         for size, side in ((row["bytes_up"], "sends"), (row["bytes_down"], "receives")):
             if size and len(drawn) < _LINKS:
@@ -338,9 +268,15 @@ FIGURES: dict[str, Callable[[pd.DataFrame], go.Figure]] = {
     "throughput": throughput,
     "error_histogram": errors,
     "lag": lag,
-    "incidents": incidents,
-    "clients": clients,
+    "incidents": in_time.incidents,
+    "findings": in_time.findings,
+    "clients": in_time.clients,
     "topology": topology,
+    "rebalances": in_time.rebalances,
+    "group_events": in_time.group_events,
+    "rereads": in_time.rereads,
+    "silences": in_time.silences,
+    "cluster_events": in_time.cluster_events,
 }
 """By the table that an answer is made of."""
 
@@ -359,7 +295,7 @@ def _labels(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _labelled(frame: pd.DataFrame, keys: list[str], weight: str) -> pd.DataFrame:
     """The rows with most of something, with what they are called."""
-    return _labels(frame.nlargest(_BARS, weight), keys)
+    return _labels(frame.nlargest(MOST_ROWS, weight), keys)
 
 
 def _series(frame: pd.DataFrame, keys: list[str], time: str, weight: str) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -367,12 +303,3 @@ def _series(frame: pd.DataFrame, keys: list[str], time: str, weight: str) -> Ite
     named = _labels(frame, [name for name in keys if name != time])
     for label in named.groupby("label")[weight].sum().nlargest(len(COLOURS)).index:
         yield str(label), named[named["label"] == label].sort_values(time)
-
-
-def _pairs(frame: pd.DataFrame, *names: str) -> Iterator[tuple[str, ...]]:
-    for row in frame[list(names)].itertuples(index=False):
-        yield tuple("?" if pd.isna(value) else str(value) for value in row)
-
-
-def _height(rows: int) -> int:
-    return 130 + LANE_PIXELS * max(rows, 2)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from kafkascope.reports.columns.shown import shown_text
@@ -14,6 +16,8 @@ COLOURS = ("#2f6fb3", "#1b8a6b", "#8a55c4", "#c2681a", "#b0307c", "#5d7f22", "#3
 REST = "#a9b6c9"  # what is not looked at
 SEVERITIES = {"critical": "#c9252d", "warning": "#d9822b", "info": "#3d7ea6"}
 LANE_PIXELS = 34
+MOST_ROWS = 30  # bars or lanes that are shown: more is a table
+UTC = {"type": "date", "title": "UTC"}
 
 
 def moment(at: int) -> Any:
@@ -31,6 +35,17 @@ def short(text: str, most: int = 60) -> str:
     """Text as a label."""
     text = shown_text(text)
     return markup(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
+def texts(frame: pd.DataFrame, *names: str) -> Iterator[tuple[str, ...]]:
+    """Some columns of each row as text."""
+    for row in frame[list(names)].itertuples(index=False):
+        yield tuple("?" if pd.isna(value) else str(value) for value in row)
+
+
+def height_of(rows: int) -> int:
+    """Pixels of a figure with so many bars or lanes."""
+    return 130 + LANE_PIXELS * max(rows, 2)
 
 
 def laid_out(figure: go.Figure, title: str, height: int = 380, **layout: Any) -> go.Figure:

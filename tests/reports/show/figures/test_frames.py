@@ -16,12 +16,12 @@ from kafkascope.reports.measures.latency.counts import latency as latency_of
 from kafkascope.reports.measures.throughput import throughput as throughput_of
 from kafkascope.reports.show.figures import frames
 from kafkascope.reports.show.figures.style import COLOURS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, RESULTS
 from tests.reports.answers.test_clients import table
 from tests.reports.incidents.tables_of import connection
-from tests.reports.show.page.made_tables import HOSTILE, everything, with_incidents
+from tests.reports.show.page.made_tables import HOSTILE, everything
 
-MADE = {name: one.to_table() for name, one in (everything() | with_incidents()).items()}
+MADE = {name: one.to_table() for name, one in everything().items()}
 
 
 def test_latency_has_a_row_a_group_and_shares_of_its_time() -> None:
@@ -78,28 +78,21 @@ def test_lag_is_drawn_of_the_partitions_furthest_behind() -> None:
     assert frames.lag(mine).layout.title.text.startswith("Lag of ")
 
 
-def test_incidents_are_bars_in_time_by_severity() -> None:
-    frame = to_frame(MADE["incidents"])
-    down, restart = frames.incidents(frame).data
-    assert (down.name, restart.name) == ("critical", "info")
-    assert list(down.x) == [40_000]
-    assert list(restart.x) == [0]  # it is not known when it was over
-
-
-def test_clients_and_their_topics() -> None:
+def test_topology_is_who_sends_what_to_whom() -> None:
     ends = table("connections", connection(1, bytes_up=500, bytes_down=900, client_id=HOSTILE))
     batches = table("batches", {"connection": 1, "topic": HOSTILE, "records": 3, "bytes": 100, "direction": "produce"})
-    asked = table("exchanges", {"connection": 1, "number": 1, "api": "Fetch", "requested": 5})
-    tables = {"connections": ends, "batches": batches, "exchanges": asked}
-    topology, clients = to_frame(topology_of(tables)), to_frame(clients_of(tables))
+    topology = to_frame(topology_of({"connections": ends, "batches": batches}))
     flows, legend = frames.topology(topology).data
     assert list(flows.link.value) == [100]
     assert flows.node.label[flows.link.target[0]] == "10.0.0.1:9092"
     all_of_it = frames.topology(topology[topology.topic.isna()]).data[0]
     assert list(all_of_it.link.value) == [500, 900]
-    for figure in (frames.topology(topology), frames.clients(clients)):
-        assert "<img" not in json.dumps(figure.to_plotly_json(), default=str)
+    assert "<img" not in json.dumps(frames.topology(topology).to_plotly_json(), default=str)
     assert len(legend.x) == 1
+
+
+def test_every_answer_has_a_figure() -> None:
+    assert {*frames.FIGURES} == {*RESULTS, *CONCLUSIONS, "clients", "topology"}
 
 
 @pytest.mark.parametrize("name", frames.FIGURES)
