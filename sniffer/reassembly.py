@@ -754,9 +754,9 @@ def _end_connection(state: State, slot: Integer) -> None:
     connection = state.connections[slot]
     left = 3  # a bit for each side that may have more
     while left > 0:
-        side = np.int64(left >> 1)
+        side = left >> 1
         if left == 3:
-            side = np.int64(_waits_from(state, 2 * slot + 1) < _waits_from(state, 2 * slot))
+            side = int(_waits_from(state, 2 * slot + 1) < _waits_from(state, 2 * slot))
         stream = state.streams[2 * slot + side]
         if stream.first_piece >= 0:
             first = state.pieces[stream.first_piece]

@@ -153,7 +153,7 @@ class TlsConnection:
         self.alerts: list[Alert] = []
         self.turns = Turns()
         self._last = 0  # highest number of its packets
-        self._answered = 0  # number of the packet with the server's hello
+        self._greeted = self._answered = 0  # numbers of the packets with the client's and the server's hello
         self._is_retried = False
         self._takes_early_data: bool | None = None
         if keys is None:
@@ -232,7 +232,7 @@ class TlsConnection:
     def _go_on(self) -> None:
         """Work on both streams until neither gets on: what one waits for may be in the other."""
         before: tuple[object, ...] | None = None
-        while (now := (self.hello, self.answer, self._takes_early_data)) != before:
+        while (now := (self.hello, self.answer, self._takes_early_data, *self._waiting)) != before:
             before = now
             for stream in self.streams:
                 self._read(stream)
@@ -288,6 +288,10 @@ class TlsConnection:
         }
 
     # --- records of a stream -----------------------------------------------------------------------------------------
+
+    @property
+    def _waiting(self) -> tuple[bool, bool]:
+        return self.streams[0].is_waiting, self.streams[1].is_waiting
 
     def _read(self, stream: Stream) -> None:
         while not (waits := self._records(stream) is Step.WAITING) and stream.pending:
@@ -391,8 +395,9 @@ class TlsConnection:
         suite = SUITES.get(self.answer.suite)
         if suite is None or self.answer.suite in SUITES_OF_1_3:
             return self._give_up(stream, f"cipher suite 0x{self.answer.suite:04x} is not supported")
-        if self.hello is None:
-            return self._give_up(stream, NO_HELLO)
+        if self.hello is None or self._greeted > self._limit(stream, begin)[0]:
+            may_come = self._side(stream) == SERVER and self._waiting[1 - stream.direction]
+            return Step.WAITING if may_come else self._give_up(stream, NO_HELLO)
         master = self._secret(stream, key_log.MASTER, begin)
         if master is None:
             return self._wait(stream, begin, NO_SECRET)
@@ -441,8 +446,9 @@ class TlsConnection:
         suite = SUITES.get(self.answer.suite)
         if suite is None or self.answer.suite not in SUITES_OF_1_3:
             return self._give_up(stream, f"cipher suite 0x{self.answer.suite:04x} is not supported")
-        if self.hello is None:
-            return self._give_up(stream, NO_HELLO)
+        if self.hello is None or self._greeted > self._limit(stream, begin)[0]:
+            may_come = self._side(stream) == SERVER and self._waiting[1 - stream.direction]
+            return Step.WAITING if may_come else self._give_up(stream, NO_HELLO)
         secret = self._secret(stream, label, begin)
         if secret is None:
             return None
@@ -572,7 +578,8 @@ class TlsConnection:
         if message == hs.CLIENT_HELLO:
             hello = hs.client_hello(body)
             if hello is not None:
-                self.hello = self.hello or hello
+                if self.hello is None:
+                    self.hello, self._greeted = hello, int(self._row(stream, place + 1)[NUMBER])
                 self.client = stream.direction
         elif message == hs.SERVER_HELLO:
             answer = hs.server_hello(body)
