@@ -180,6 +180,8 @@ class Top(App[None]):
         if self.work.done() and (self.work.exception() is not None or not self._stays()):
             self.exit()
             return
+        if not self.screen.query("#head, #one"):  # a screen that is not built yet, or is taken down
+            return
         if isinstance(self.screen, OneRow):
             self.screen.show()
             return

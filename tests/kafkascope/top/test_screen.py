@@ -101,6 +101,14 @@ def test_sorting_by_key_and_by_header() -> None:
     played(script)
 
 
+def test_a_screen_that_is_taken_down_is_shown_nothing() -> None:
+    async def script(app: Top, pilot: Pilot[None]) -> None:
+        await app.query_one("#head").remove()
+        app.show()
+
+    played(script)
+
+
 def test_filter_and_back() -> None:
     async def script(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("5")
