@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
+from kafkascope.decoding import HIDDEN
 from kafkascope.engine import EngineOptions
 from kafkascope.packets import OnePacket, find_packet
 from kafkascope.reading import Reading
@@ -36,8 +37,7 @@ class FilesAgain:
     def frames(self, connection: int, number: int) -> Mapping[str, bytes | None]:
         """The columns of frames of one exchange; the files are read up to it. LookupError if none may be shown."""
         if self.options.pseudonyms is not None:
-            advice = "`kafkascope scrub` writes a capture without it, to be read without anonymize"
-            raise LookupError(f"the bytes of a message hold what anonymize hides: {advice}")
+            raise LookupError(HIDDEN)
         columns = frozenset({"connection", "number", *(column.name for column in FRAMES)})
         options = replace(self.options, tables=frozenset({"exchanges"}), exchange_columns=columns, views=frozenset())
         wanted = (pc.field("connection") == connection) & (pc.field("number") == number)

@@ -12,6 +12,11 @@ from kafkascope.decoders.nested import Knowledge, decode_nested
 from kafkascope.decoders.parts import dissect_frame
 from kafkascope.decoders.redaction import checked_names
 
+HIDDEN = (
+    "the bytes of a message hold what anonymize hides: `kafkascope scrub` writes a capture without it, to be read "
+    "without anonymize"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -22,14 +27,21 @@ class Message:
     version: int  # that the request has
     is_response: bool
     body: dict[str, Any] | None  # by field name, without secrets; None: no release knows it, or it is damaged
-    raw: bytes = field(repr=False)  # the whole frame as it was on the wire: four bytes of size, header, body
+    raw: bytes = field(repr=False)  # the whole frame as on the wire: four bytes of size, header, body; b"": anonymize
 
     def hex(self, separator: str = "") -> str:
-        """The bytes of the whole frame in hex, secrets and all; with a separator between them."""
+        """The bytes of the whole frame in hex, secrets and all; with a separator between them.
+
+        Raises LookupError where names are hidden (anonymize), as `text` does.
+        """
+        if not self.raw:
+            raise LookupError(HIDDEN)
         return self.raw.hex(separator) if separator else self.raw.hex()
 
     def text(self, *, as_hex: bool = False) -> str:
         """A line for each field: offset, length, name, value and type; with as_hex its bytes too, without secrets."""
+        if not self.raw:
+            raise LookupError(HIDDEN)
         from kafkascope.reports.show.message_lines import MessageStyle, frame_lines
 
         found = dissect_frame(self.raw, response_to=(self.api_key, self.version) if self.is_response else None)

@@ -95,12 +95,12 @@ def _exchanges(listening: Listening) -> Generator[Any]:
     with listening:
         yield None
         for batch in listening.batches():
-            yield from _of(batch)
+            yield from _of(batch, is_anonymous=listening.options.pseudonyms is not None)
             for loss in listening.losses():
                 warnings.warn(loss.text, RuntimeWarning, stacklevel=3)
 
 
-def _of(batch: Batch) -> Iterator[Exchange]:
+def _of(batch: Batch, *, is_anonymous: bool) -> Iterator[Exchange]:
     table = batch.tables.get("exchanges")
     if table is None or not len(table):
         return
@@ -109,6 +109,8 @@ def _of(batch: Batch) -> Iterator[Exchange]:
             microseconds = table.column(place).cast(pa.timestamp("us", tz="UTC"), safe=False)
             table = table.set_column(place, column.name, microseconds)
     for row in batch.with_ends(table).to_pylist():
+        if is_anonymous:  # records are in the bytes
+            row |= {name.name: None if row[name.name] is None else b"" for name in FRAMES}
         yield Exchange(
             client=row["client"],
             broker=row["broker"],

@@ -13,9 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
+from kafkascope import live_exchanges
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import EngineOptions
-from kafkascope.reports.vocabulary.tables import FILE
+from kafkascope.reading import Listening
+from kafkascope.rehearsal import Rehearsal
+from kafkascope.reports.rows.frames import FRAMES
+from kafkascope.reports.rows.topic_mentions import TOPICS
+from kafkascope.reports.vocabulary.tables import EXCHANGES, FILE
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.hex_dumps import bytes_beside
 from tests.kafkascope.test_parity import same_tables
@@ -164,3 +169,21 @@ def test_another_key_gives_other_names() -> None:
 
 def test_an_empty_key_is_refused(command: Command) -> None:
     assert command("sniff", "-r", *files("killed-silent"), "--anonymize", "").returncode == 2
+
+
+@pytest.mark.parametrize("pseudonyms", [None, Pseudonyms("k")])
+def test_bytes_of_live_exchanges_are_given_only_where_nothing_is_hidden(pseudonyms: Pseudonyms | None) -> None:
+    columns = frozenset(EXCHANGES.names) | {TOPICS.name} | {column.name for column in FRAMES}
+    options = EngineOptions(frozenset({"exchanges"}), columns, views=frozenset(), pseudonyms=pseudonyms)
+    found = [one for one in live_exchanges._exchanges(Listening(Rehearsal(), options)) if one is not None]
+    messages = [message for one in found for message in (one.request, one.response) if message is not None]
+    assert len(messages) > 10
+    for message in messages:
+        if pseudonyms is None:
+            assert message.hex() == message.raw.hex()
+            assert message.text()
+        else:
+            assert message.raw == b""
+            for show in (message.hex, message.text):
+                with pytest.raises(LookupError, match="what anonymize hides"):
+                    show()
