@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from kafkascope.decoders.kernels import kernel
+from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.sniffer.columns import I64, U8, Bool
 
 _QUOTE, _MINUS, _ZERO, _NINE = 0x22, 0x2D, 0x30, 0x39
@@ -57,7 +57,7 @@ def _find(data: U8, offsets: I64, labels: U8, ends: I64, begins: Bool, found: Bo
                 break
 
 
-@kernel
+@borrowing
 def _number(data: U8, at: int, end: int) -> tuple[bool, np.int64]:
     """Whether a whole number stands here, and which."""
     negative = at < end and data[at] == _MINUS

@@ -100,6 +100,7 @@ OF_FILES = (
     "kafkascope.decoders.blanking.",  # this one and those below: of `kafkascope scrub`
     "kafkascope.sniffer.blank_packets.",
     "kafkascope.sniffer.stream_content.",
+    "kafkascope.reports.columns.json_numbers.",  # of clients, for notebooks and `kafkascope diff`
 )
 
 Kernels = dict[str, list[str]]
