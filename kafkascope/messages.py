@@ -57,7 +57,8 @@ def decode(options: DecodeOptions, remark: Remark) -> int:
         remark(str(error))
         return 2
     except OSError as error:
-        remark(f"{file}: {error.strerror or error}")
+        hint = "; hex digits come from standard input, with -" if isinstance(error, FileNotFoundError) else ""
+        remark(f"{file}: {error.strerror or error}{hint}")
         return 1
     except ValueError as error:
         remark(f"{file}: {error}")

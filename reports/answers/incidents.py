@@ -36,6 +36,9 @@ class Incidents:
         return frozenset().union(*(one.findings for one in self.shown))
 
 
+NOTHING_KNOWN = "no Kafka exchange was seen, so nothing can be said of incidents"
+
+
 def incidents(table: ds.Dataset | None) -> Incidents | None:
     """Incidents by rank; None without a table."""
     if table is None:
@@ -54,6 +57,8 @@ def nothing_wrong(summary: Mapping[str, Any]) -> str:
     connections = summary.get("connections", {})
     kafka, tls = connections.get("kafka", 0), connections.get("tls", 0)
     exchanges = sum(summary.get("exchanges", {}).values())
+    if not exchanges:
+        return NOTHING_KNOWN
     looked = (
         f"nothing is wrong in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
         f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for"
@@ -61,7 +66,5 @@ def nothing_wrong(summary: Mapping[str, Any]) -> str:
     hidden = []
     if tls:
         hidden.append(f"what {counted(tls, 'connection')} with TLS {'says' if tls == 1 else 'say'}")
-    if not kafka:
-        hidden.append("any Kafka at all")
     hidden.append("what happened before, after and elsewhere")
     return f"{looked}; it cannot show {' nor '.join(hidden)}"

@@ -51,10 +51,10 @@ def show(answers: Answers, console: Console) -> None:
 
 def _incidents(answers: Answers) -> Iterator[RenderableType]:
     found = answers.incidents
-    if found is None or answers.no_kafka:
+    if found is None:
         return
     if not found.trouble:
-        yield Text(nothing_wrong(answers.summary), style="green")
+        yield Text(nothing_wrong(answers.summary), style="" if answers.no_kafka else "green")
     grid = Table.grid(padding=(0, 1))
     for one in found.shown[:_FINDINGS]:
         grid.add_row(Text(one.severity, style=_STYLES.get(one.severity, "")), incident_text(one))

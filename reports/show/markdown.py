@@ -61,9 +61,6 @@ def _incidents(answers: Answers) -> Iterator[str]:
     if (found := answers.incidents) is None:
         yield _absent("incidents")
         return
-    if answers.no_kafka:
-        yield "No Kafka was seen, so nothing can be said of incidents."
-        return
     if not found.trouble:
         text = nothing_wrong(answers.summary)
         yield escaped(f"{text[:1].upper()}{text[1:]}.")

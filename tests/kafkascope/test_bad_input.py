@@ -252,7 +252,9 @@ def test_where_no_kafka_is_it_says_what_was_seen(command: Command, name: str, tm
     done = command("sniff", "-r", str(path))
     assert (done.returncode, done.stdout) == (0, "")
     assert all(part in done.stderr for part in expected), done.stderr
-    assert kafkascope.read(path).exchanges.empty
+    read = kafkascope.read(path)
+    assert read.exchanges.empty
+    assert "nothing can be said of incidents" in repr(read)
     for arguments in (
         ["analyze", "--in-process", "-o", str(tmp_path / "out")],
         ["report", "-o", str(tmp_path / "r.html")],

@@ -234,8 +234,7 @@ function incidents() {
     for (const [group, generation] of one.rebalances) if (!explainers.has(rebalanceLink(group, generation))) explainers.set(rebalanceLink(group, generation), i + 1);
   });
   const shown = section("incidents", "Incidents");
-  if (I.no_kafka) shown.append(el("p", null, "No Kafka was seen, so nothing can be said of incidents."));
-  if (I.nothing_wrong) shown.append(el("p", { class: "good" }, `${I.nothing_wrong[0].toUpperCase()}${I.nothing_wrong.slice(1)}.`));
+  if (I.nothing_wrong) shown.append(el("p", I.no_kafka ? null : { class: "good" }, `${I.nothing_wrong[0].toUpperCase()}${I.nothing_wrong.slice(1)}.`));
   const cards = I.rows.map((one, i) => incidentCard(one, i + 1));
   cards.slice(0, 10).forEach((card) => shown.append(card));
   if (cards.length > 10) shown.append(el("details", null, el("summary", null, plural(cards.length - 10, "more incident")), cards.slice(10)));

@@ -7,7 +7,7 @@ import pytest
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers import incidents as answering
-from kafkascope.reports.answers.incidents import incidents, nothing_wrong
+from kafkascope.reports.answers.incidents import NOTHING_KNOWN, incidents, nothing_wrong
 from kafkascope.reports.incidents.rules import RULES
 from kafkascope.reports.vocabulary.incident_kinds import PLANNED
 from tests.reports.show.made_incidents import DOWN, incidents_table
@@ -46,6 +46,6 @@ def test_what_was_looked_at_is_what_rules_tell() -> None:
         f"nothing is wrong in this capture: 2 exchanges on 1 connection show none of the {len(kinds)} kinds of trouble "
         "that are looked for; it cannot show what happened before, after and elsewhere"
     )
-    some = {"connections": {"kafka": 4, "tls": 2}}
+    some = {"connections": {"kafka": 4, "tls": 2}, "exchanges": {"unanswered": 1}}
     assert "it cannot show what 2 connections with TLS say nor what happened before" in nothing_wrong(some)
-    assert "it cannot show any Kafka at all nor what" in nothing_wrong({})
+    assert nothing_wrong({}) == nothing_wrong({"connections": {"kafka": 1}}) == NOTHING_KNOWN

@@ -64,9 +64,18 @@ def test_without_trouble_what_was_looked_at_is_said() -> None:
     text = post_mortem(answers(tables_of(incidents=incidents_table(0)), SUMMARY))
     assert "Nothing is wrong in this capture: 40,225 exchanges on 41 connections show none of the" in text
     assert "it cannot show what 3 connections with TLS say nor what happened before" in text
-    assert "No Kafka was seen" in post_mortem(
-        answers(tables_of(incidents=incidents_table(0)), SUMMARY | {"exchanges": {}})
+
+
+def test_without_kafka_there_may_be_incidents_all_the_same() -> None:
+    """Such as of clients that begin TLS where it is not expected."""
+    nothing, some = (
+        post_mortem(answers(tables_of(incidents=incidents_table(count)), SUMMARY | {"exchanges": {}}))
+        for count in (0, 1)
     )
+    unknown = "No Kafka exchange was seen, so nothing can be said of incidents"
+    assert unknown in nothing
+    assert unknown not in some
+    assert "### 1. " in some.partition("## Incidents")[2].partition("## Findings")[0]
 
 
 def test_more_incidents_than_are_shown_are_counted() -> None:

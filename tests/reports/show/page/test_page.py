@@ -181,7 +181,7 @@ def test_without_an_incident_the_page_says_that_nothing_is_wrong(opened: Opened,
     expect(view.locator("#incidents")).to_contain_text("Nothing is wrong in this capture")
     expect(view.locator("#incidents")).to_contain_text("3 connections with TLS")
     view = opened(written(tmp_path, page(answers(none, SUMMARY | {"exchanges": {}}))))
-    expect(view.locator("#incidents")).to_contain_text("No Kafka was seen")
+    expect(view.locator("#incidents")).to_contain_text("No Kafka exchange was seen")
     expect(view.locator("#incidents")).not_to_contain_text("Nothing is wrong in this capture")
 
 
