@@ -27,6 +27,7 @@ from kafkascope.parameters import (
     SecretsOption,
     SinceOption,
     UntilOption,
+    VersionOption,
 )
 from kafkascope.program import remark
 from kafkascope.without_pandas import leave_pandas_out
@@ -313,6 +314,7 @@ def sniff(
     interfaces: Annotated[
         bool, typer.Option("-D", callback=parameters.list_interfaces, is_eager=True, help="List interfaces and exit.")
     ] = False,
+    version: VersionOption = False,
     as_it_is: Annotated[
         bool, typer.Option("-l", "-n", "-U", help="As it is anyway: lines at once, addresses without names.")
     ] = False,
@@ -832,10 +834,7 @@ def apis(
 
 @app.callback()
 def options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=parameters.show_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    version: VersionOption = False,
 ) -> None:
     """Network sniffer and analyzer for the Apache Kafka protocol."""
 

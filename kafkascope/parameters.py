@@ -371,8 +371,12 @@ def colour(wanted: bool | None) -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-def show_version(ctx: typer.Context, wanted: bool) -> None:
-    """Print the version, and end."""
+def _show_version(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         print(f"kafkascope {__version__}")
         raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+]

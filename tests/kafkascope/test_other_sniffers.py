@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from kafkascope import __version__
 from kafkascope.other_sniffers import INSTEAD
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
@@ -31,6 +32,12 @@ def test_an_option_that_nobody_has_is_told_as_ever(command: Command) -> None:
     ended = command("sniff", "--slower", "3", "-r", JOINS)
     assert ended.returncode == 2
     assert "--slower-than" in said(ended.stderr)
+
+
+@pytest.mark.parametrize("name", ["sniff", "kafkascope"])
+def test_both_commands_tell_their_version(command: Command, name: str) -> None:
+    ended = command(name, "--version")
+    assert (ended.returncode, ended.stdout) == (0, f"kafkascope {__version__}\n")
 
 
 def test_what_changes_nothing_is_taken(command: Command) -> None:
