@@ -83,6 +83,9 @@ def sniff(
     ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files to read.")] = None,
     verbose: Annotated[bool, typer.Option("-v", help="Add key fields: group, member, packets, ids.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", help="Show no exchange: for -w, and for what is said at the end.")
+    ] = False,
     tree: Annotated[
         bool, typer.Option("-V", help="Show the whole of both messages: every field, with offset, length and type.")
     ] = False,
@@ -235,6 +238,9 @@ def sniff(
     duration: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False)
     ] = None,
+    until_what: Annotated[
+        str | None, typer.Option("-a", metavar="duration:S", help="The same in dumpcap's words.")
+    ] = None,
     write: Annotated[
         str | None,
         typer.Option(
@@ -346,8 +352,8 @@ def sniff(
     if snap is not None and 0 < snap < LEAST_SNAP:
         raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
     sources = (*(read or ()), *(files or ()))
-    live_only = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "--netns": netns}
-    live_only |= {"--pid": pid}
+    live_only = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "-a": until_what}
+    live_only |= {"--netns": netns, "--pid": pid}
     if sources and (given := [name for name, value in live_only.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
     files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
@@ -367,12 +373,16 @@ def sniff(
     json_asked, fields_asked = parameters.form(form, column)
     as_json, fields = as_json or json_asked, fields or fields_asked
     whole = tree or (packet is not None and not verbose and write is None)
+    # These show no exchange anyway; nor does -w of files.
+    quiet = quiet and not (groups or incidents or stats or top or tables or (write and not iface))
+    if quiet and (as_json or fields or whole or as_hex or verbose or records):
+        raise typer.BadParameter("-q shows no exchange: it does not go with what says how they are shown")
     asked = sniff_options.SniffOptions(
         files=sources,
         interfaces=tuple(iface or ()),
         live=LiveOptions(
             buffer_bytes=buffer << 20,
-            duration_s=parameters.seconds(duration, "--duration"),
+            duration_s=parameters.duration(duration, until_what),
             namespace=parameters.namespace(netns, pid),
             expression=expression or "",
             snap_bytes=snap or None,
@@ -381,7 +391,9 @@ def sniff(
         ),
         user=user,
         display=sniff_options.Display(
-            style=sniff_options.style_of(as_json=as_json, fields=fields, tree=whole or as_hex, verbose=verbose),
+            style=sniff_options.style_of(
+                as_json=as_json, fields=fields, tree=whole or as_hex, verbose=verbose, quiet=quiet
+            ),
             bulk=form == "ek",
             as_hex=as_hex,
             fields=tuple(fields.split(",")) if fields else (),

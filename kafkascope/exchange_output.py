@@ -22,7 +22,7 @@ from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import RECORDS
-from kafkascope.sniff_options import FIELDS, JSON, VERBOSE, Display, SniffOptions
+from kafkascope.sniff_options import FIELDS, JSON, NOTHING, VERBOSE, Display, SniffOptions
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint
 
@@ -83,6 +83,8 @@ def write_exchanges(
         return 0, []
     exchanges = exchanges.slice(0, most)
     display = options.display
+    if display.style == NOTHING:
+        return len(exchanges), []
     records = batch.tables["records"] if display.records else None
     issues: list[Issue] = []
 

@@ -259,6 +259,18 @@ def rotation(size_mb: int | None, time: str | None, count: int | None, ring: Seq
     )
 
 
+def duration(time: str | None, until: str | None) -> float | None:
+    """What --duration says, or -a in the words of dumpcap(1), in seconds."""
+    if until is None:
+        return seconds(time, "--duration")
+    name, _, number = until.partition(":")
+    if name != "duration":
+        raise typer.BadParameter(f"-a {until}: give duration:SECONDS; -c N ends behind N exchanges, -b N files")
+    if time is not None:
+        raise typer.BadParameter(f"-a {until}: --duration says that already")
+    return seconds(number, "-a duration:")
+
+
 def form(form: str | None, columns: list[str] | None) -> tuple[bool, str | None]:
     """Whether JSON is asked for, and which columns, in tshark's words."""
     from kafkascope.other_sniffers import asked_form

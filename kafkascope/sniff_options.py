@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EVERY_S = 600.0
 """Tables of an interface are renewed so often, unless somebody says otherwise."""
 
-LINES, VERBOSE, TREE, JSON, FIELDS = "lines", "verbose", "tree", "json", "fields"
+LINES, VERBOSE, TREE, JSON, FIELDS, NOTHING = "lines", "verbose", "tree", "json", "fields", "nothing"
 
 # Columns that a line shows; the bodies as JSON are far more work than all of them.
 _BODIES = frozenset({"request", "response"})
@@ -163,8 +163,10 @@ def _of_connection(given: str) -> Expression:
     return Condition(COLUMNS["endpoint"], Kind.TEXT, "==", (given,), "--connection")
 
 
-def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool) -> str:
+def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool, quiet: bool) -> str:
     """The one style that the flags ask for."""
+    if quiet:
+        return NOTHING
     return JSON if as_json else FIELDS if fields else TREE if tree else VERBOSE if verbose else LINES
 
 

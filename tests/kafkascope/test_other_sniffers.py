@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
+import typer
 
 from kafkascope import __version__
 from kafkascope.other_sniffers import INSTEAD
+from kafkascope.parameters import duration
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 
@@ -38,6 +41,40 @@ def test_an_option_that_nobody_has_is_told_as_ever(command: Command) -> None:
 def test_both_commands_tell_their_version(command: Command, name: str) -> None:
     ended = command(name, "--version")
     assert (ended.returncode, ended.stdout) == (0, f"kafkascope {__version__}\n")
+
+
+def test_quiet_shows_no_exchange_and_what_else_was_asked_for(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out.pcapng"
+    done = command("sniff", "-q", "-r", JOINS, "--api", "JoinGroup", "-w", str(out))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert str(out) in done.stderr
+    assert out.exists()
+    assert command("sniff", "-q", "-r", JOINS, "-c", "3").stdout == ""
+    counted = command("sniff", "-q", "-r", JOINS, "--stats", "api,10s", "--json")
+    assert counted.stdout == command("sniff", "-r", JOINS, "--stats", "api,10s", "--json").stdout != ""
+    refused = command("sniff", "-q", "-r", JOINS, "--json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "-q shows no exchange" in said(refused.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"), [((None, "duration:30"), 30), (("2m", None), 120), ((None, "duration:1.5"), 1.5)]
+)
+def test_a_time_to_listen_in_words_of_others(words: tuple[str | None, str | None], seconds: float) -> None:
+    assert duration(*words) == seconds
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ((None, "packets:9"), "-c N ends behind N exchanges"),
+        ((None, "duration:soon"), "give a time such as"),
+        (("2m", "duration:9"), "says that already"),
+    ],
+)
+def test_what_is_no_time_to_listen_is_told(words: tuple[str | None, str | None], wrong: str) -> None:
+    with pytest.raises(typer.BadParameter, match=wrong):
+        duration(*words)
 
 
 def test_what_changes_nothing_is_taken(command: Command) -> None:
