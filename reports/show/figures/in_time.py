@@ -152,9 +152,8 @@ def group_events(frame: pd.DataFrame) -> go.Figure:
     """A lane a group and client, a mark an event."""
 
     def told(row: Mapping[str, Any]) -> str:
-        return _with_packet(
-            f"{_spaced(row['event'])}: {row['detail']}" if row["detail"] else _spaced(row["event"]), row
-        )
+        event = _spaced(row["event"])
+        return _with_packet(f"{event}: {row['detail']}" if row["detail"] else event, row)
 
     lanes = [f"{row['group_id']} {row['client_id'] or row['client'] or ''}" for row in _rows(frame)]
     return _events("What happened to groups", _told(frame.assign(lane=lanes), told), "no group was heard of")
