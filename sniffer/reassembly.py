@@ -669,10 +669,10 @@ def _demand_proof(stream: Record) -> None:
 
 
 @borrowing
-def _waits_from(state: State, index: Integer) -> Integer:
-    """Number of the first packet that waits behind missing bytes of a stream; a number behind all if none does."""
-    first = state.streams[index].first_piece
-    return state.pieces[first].number if first >= 0 else np.int64(2**63 - 1)
+def _waits_longest(state: State, slot: Integer) -> Integer:
+    """Of which side the first packet is that waits behind missing bytes; 0 if none does."""
+    first, other = state.streams[2 * slot].first_piece, state.streams[2 * slot + 1].first_piece
+    return np.int64(other >= 0 and (first < 0 or state.pieces[other].number < state.pieces[first].number))
 
 
 @borrowing
@@ -754,9 +754,7 @@ def _end_connection(state: State, slot: Integer) -> None:
     connection = state.connections[slot]
     left = 3  # a bit for each side that may have more
     while left > 0:
-        side = left >> 1
-        if left == 3:
-            side = int(_waits_from(state, 2 * slot + 1) < _waits_from(state, 2 * slot))
+        side: Integer = _waits_longest(state, slot) if left == 3 else np.int64(left >> 1)
         stream = state.streams[2 * slot + side]
         if stream.first_piece >= 0:
             first = state.pieces[stream.first_piece]
@@ -1558,9 +1556,9 @@ def absorb(
                 doubled > 0 and _elapsed(at[i], flow.ack_at) <= SOON,
             )
         if stream.first_piece >= 0 or stream.proof > 0 or other.first_piece >= 0 or other.proof > 0:
-            sooner = np.int64(_waits_from(state, 2 * slot + 1) < _waits_from(state, 2 * slot))
-            _judge(state, slot, sooner)
-            _judge(state, slot, 1 - sooner)
+            longest = _waits_longest(state, slot)
+            _judge(state, slot, longest)
+            _judge(state, slot, 1 - longest)
     return number.shape[0], DONE
 
 

@@ -132,9 +132,14 @@ def integers(column: pa.ChunkedArray | pa.Array) -> I64:
 def distinct_columns(keys: I64) -> tuple[I64, I64]:
     """The distinct columns of an i64[keys, n], ascending, and the place of each of n among them."""
     code = equal_columns(keys)
-    first = np.empty(int(code.max(initial=-1)) + 1, np.int64)
-    first[code] = np.arange(len(code))
-    return keys[:, first], code
+    return keys[:, one_of_each(code)], code
+
+
+def one_of_each(group: I64) -> I64:
+    """For each of the groups 0, 1, ..., of which every member has the number of its own, the place of a member."""
+    one = np.empty(int(group.max(initial=-1)) + 1, np.int64)
+    one[group] = np.arange(len(group))
+    return one
 
 
 def ranked(column: pa.ChunkedArray) -> I64:

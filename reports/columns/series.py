@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import Numbers, dictionary_codes, equal_columns, ranked
+from kafkascope.reports.columns.arrow import Numbers, dictionary_codes, equal_columns, one_of_each, ranked
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import DAY_NS, SECOND_NS
 
@@ -63,17 +63,10 @@ def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int) ->
     return kept
 
 
-def sorted_by(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows in ascending order, null last."""
-    return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in names]))
-
-
 def in_groups(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Table, I64]:
     """Groups of rows by those names, in ascending order (null last), and the group of each row; one without names."""
     group = equal_columns(np.stack([np.zeros(rows.num_rows, np.int64), *(_null_last(rows[name]) for name in names)]))
-    one = np.empty(int(group.max(initial=-1)) + 1, np.int64)
-    one[group] = np.arange(rows.num_rows)
-    return rows.select(names).take(pa.array(one)), group
+    return rows.select(names).take(pa.array(one_of_each(group))), group
 
 
 def replaced(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:

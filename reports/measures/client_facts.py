@@ -6,16 +6,16 @@ the order in which rows came.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns, integers
+from kafkascope.reports.columns.arrow import integers
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
+from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.views import Known
@@ -280,22 +280,14 @@ def summed(table: pa.Table) -> pa.Table:
 
 
 def _partition_names(rows: pa.Table) -> Any:
-    some, row = _distinct(rows, ("topic", "partition"))
-    return pc.binary_join_element_wise(some["topic"], pc.cast(some["partition"], pa.string()), "-").take(row)
+    some, row = in_groups(rows, ["topic", "partition"])
+    return pc.binary_join_element_wise(some["topic"], pc.cast(some["partition"], pa.string()), "-").take(pa.array(row))
 
 
 def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:
-    some, row = _distinct(rows, ("client_id", "connection"))
+    some, row = in_groups(rows, ["client_id", "connection"])
     address, _ = clients_and_brokers(integers(some["connection"]), ends)
-    return _client_names(some["client_id"], address).take(row)
-
-
-def _distinct(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Table, pa.Array]:
-    """Rows with all values that these columns have together, and for each row its place among them."""
-    row = equal_columns(np.stack([dictionary_codes(rows[name])[0] for name in names]))
-    one = np.empty(int(row.max(initial=-1)) + 1, np.int64)
-    one[row] = np.arange(len(row))
-    return rows.select(names).take(pa.array(one)), pa.array(row)
+    return _client_names(some["client_id"], address).take(pa.array(row))
 
 
 def _client_names(client_id: Any, address: Any) -> Any:

@@ -16,7 +16,6 @@ from kafkascope.reports.columns.series import (
     in_groups,
     replaced,
     shards,
-    sorted_by,
     spans,
     width_of,
     without_the_smallest,
@@ -196,7 +195,7 @@ def throughput_table(rows: pa.Table) -> pa.Table:
     width = width_of(at)
     rows = replaced(rows, "from", pa.array(spans(at, width)).cast(TIME))
     names = [*_SERIES, "from"]
-    rows = sorted_by(summed(rows), [*names, "codec"])
+    rows = summed(rows).sort_by([(name, "ascending") for name in (*names, "codec")])
     groups, group = in_groups(rows, names)
     count = groups.num_rows
     arrays: dict[str, pa.Array] = {name: groups[name] for name in names}

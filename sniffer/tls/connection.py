@@ -26,7 +26,7 @@ from kafkascope.sniffer.tls import handshake as hs
 from kafkascope.sniffer.tls import keys as key_log
 from kafkascope.sniffer.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, ServerHello
 from kafkascope.sniffer.tls.keys import Keys
-from kafkascope.sniffer.tls.suites import SUITES, SUITES_OF_1_3
+from kafkascope.sniffer.tls.suites import SUITES, SUITES_OF_1_3, Suite
 from kafkascope.sniffer.tls.turns import Sent, Turns
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -390,14 +390,24 @@ class TlsConnection:
         self._opened(stream, opened, begin + HEADER + len(fragment))
         return Step.TAKEN
 
-    def _keys12(self, stream: Stream, begin: int) -> Protection | Step:
+    def _suite(self, stream: Stream, begin: int) -> Suite | Step:
+        """What the sides agreed on, where both hellos are there; else what becomes of the record."""
         assert self.answer is not None
-        suite = SUITES.get(self.answer.suite)
-        if suite is None or self.answer.suite in SUITES_OF_1_3:
-            return self._give_up(stream, f"cipher suite 0x{self.answer.suite:04x} is not supported")
+        number = self.answer.suite
+        suite = SUITES.get(number)
+        if suite is None or (number in SUITES_OF_1_3) != (self.answer.version == TLS_1_3):
+            return self._give_up(stream, f"cipher suite 0x{number:04x} is not supported")
         if self.hello is None or self._greeted > self._limit(stream, begin)[0]:
             may_come = self._side(stream) == SERVER and self._waiting[1 - stream.direction]
             return Step.WAITING if may_come else self._give_up(stream, NO_HELLO)
+        return suite
+
+    def _keys12(self, stream: Stream, begin: int) -> Protection | Step:
+        suite = self._suite(stream, begin)
+        if isinstance(suite, Step):
+            return suite
+        assert self.hello is not None
+        assert self.answer is not None
         master = self._secret(stream, key_log.MASTER, begin)
         if master is None:
             return self._wait(stream, begin, NO_SECRET)
@@ -442,13 +452,9 @@ class TlsConnection:
         return self._not_opened(stream, header, fragment, begin)
 
     def _keys13(self, stream: Stream, label: str, begin: int) -> Protection | Step | None:
-        assert self.answer is not None
-        suite = SUITES.get(self.answer.suite)
-        if suite is None or self.answer.suite not in SUITES_OF_1_3:
-            return self._give_up(stream, f"cipher suite 0x{self.answer.suite:04x} is not supported")
-        if self.hello is None or self._greeted > self._limit(stream, begin)[0]:
-            may_come = self._side(stream) == SERVER and self._waiting[1 - stream.direction]
-            return Step.WAITING if may_come else self._give_up(stream, NO_HELLO)
+        suite = self._suite(stream, begin)
+        if isinstance(suite, Step):
+            return suite
         secret = self._secret(stream, label, begin)
         if secret is None:
             return None

@@ -47,7 +47,6 @@ class TlsStage:
         self._keys = keys
         self._has_begun = has_begun
         self._limits = limits
-        self._held: dict[int, int] = {}  # bytes that wait, of connections that have some
         self._connections: dict[int, TlsConnection] = {}
         self._undecided: dict[int, _Undecided] = {}
 
@@ -78,23 +77,25 @@ class TlsStage:
 
     def relieve(self) -> Runs | None:
         """Let those who hold most wait no longer, if all together hold too much; returns what comes of it, if any."""
-        most, total = self._limits.held_bytes, sum(self._held.values())
+        waiting: dict[int, TlsConnection | _Undecided] = {**self._connections, **self._undecided}
+        held = {connection: size for connection, one in waiting.items() if (size := one.held_bytes)}
+        most, total = self._limits.held_bytes, sum(held.values())
         if total <= most:
             return None
         found: list[Runs] = []
         option = self._limits.option("held_bytes")
         why = f"too much waits for secrets, of all connections together ({option})"
         detail = f"with those of other connections so many bytes of TLS wait that these are given up ({option})"
-        for connection, held in sorted(self._held.items(), key=lambda one: (-one[1], one[0])):
+        for connection in sorted(held, key=lambda one: (-held[one], one)):
             if total <= most - most // RELIEF:
                 break
-            undecided = self._undecided.pop(connection, None)
-            if undecided is not None:
-                found.append(_in_directions(undecided.held))
+            total -= held[connection]
+            if connection in self._undecided:
+                found.append(_in_directions(self._undecided.pop(connection).held))
             else:
-                found += _of_both(connection, self._connections[connection].relieve(why))
-            self._note_held(connection)
-            total -= held - self._held.get(connection, 0)
+                one = self._connections[connection]
+                found += _of_both(connection, one.relieve(why))
+                total += one.held_bytes
             self.issues.add(Issue("too_many_bytes", detail, connection))
         return joined(found) if found else None
 
@@ -105,7 +106,6 @@ class TlsStage:
     def forget(self, connection: int) -> None:
         """Free what is kept of an ended connection."""
         self._connections.pop(connection, None)
-        self._held.pop(connection, None)
 
     def _recognise(self, runs: Runs) -> None:
         for row in begins_like_tls(runs).tolist():
@@ -133,18 +133,6 @@ class TlsStage:
 
     def _of_one(self, connection: int, runs: Runs, is_ending: bool) -> list[Runs]:
         """Plain bytes of one connection; all it has said, if that turns out to be no TLS."""
-        found = self._decided(connection, runs, is_ending)
-        self._note_held(connection)
-        return found
-
-    def _note_held(self, connection: int) -> None:
-        holds = self._undecided.get(connection) or self._connections.get(connection)
-        if holds is not None and (held := holds.held_bytes):
-            self._held[connection] = held
-        else:
-            self._held.pop(connection, None)
-
-    def _decided(self, connection: int, runs: Runs, is_ending: bool) -> list[Runs]:
         undecided = self._undecided.get(connection)
         if undecided is not None:
             held = _compact(runs)

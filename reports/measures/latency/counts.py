@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import Numbers, changes, dictionary_codes, distinct_columns, equal_columns
+from kafkascope.reports.columns.arrow import Numbers, changes, distinct_columns
 from kafkascope.reports.columns.series import (
     in_groups,
     replaced,
@@ -61,10 +61,7 @@ def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
 
     who has the columns `WHO` and topic, a row for each that spent speaks of.
     """
-    codes = np.stack([dictionary_codes(who[name])[0] for name in _SERIES])
-    series = equal_columns(codes)
-    first = np.empty(int(series.max(initial=-1)) + 1, np.int64)
-    first[series] = np.arange(len(series))  # any of a series stands for it
+    names, series = in_groups(who, _SERIES)
     row, at, length = (
         np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in spent)])
         for name in ("row", "at", "length")
@@ -72,7 +69,7 @@ def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
     part = np.repeat(np.array([_PLACES[one.part] for one in spent], np.int64), [len(one.row) for one in spent])
     (of_series, begin), place = distinct_columns(np.stack([series[row], spans(at, span)]))
     cells = _added(place, part, buckets_of(length), np.ones_like(length), length, length)
-    named = who.take(pa.array(first[of_series]))
+    named = names.take(pa.array(of_series))
     arrays: dict[str, pa.Array] = {name: named[name] for name in _SERIES}
     arrays |= {
         "shard": shards(named["client_id"]),

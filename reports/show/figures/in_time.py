@@ -62,26 +62,25 @@ def _by_severity(title: str, rows: pd.DataFrame) -> go.Figure:
 def clients(frame: pd.DataFrame) -> go.Figure:
     """Each client from its first request to its last; hover tells how it is set."""
     heard = frame[frame["first"].notna()].sort_values(["first", "client_id"])
-    rows = heard.head(MOST_ROWS)
-    if rows.empty:
+    if heard.empty:
         return nothing("no client was heard")
+    rows = _told(heard.head(MOST_ROWS), _of_client)
     labels = [short(f"{name} {host}") for name, host in texts(rows, "client_id", "client")]
-    told = [_of_client(row) for _, row in rows.iterrows()]
     trouble = rows[["errors", "failed_connects", "resets"]].sum(axis=1) > 0
-    rows = rows.assign(lane=labels, begin=rows["first"], end=rows["last"], told=told)
+    rows = rows.assign(lane=labels, begin=rows["first"], end=rows["last"])
     figure = go.Figure()
     _spans(figure, rows[~trouble], "without trouble", COLOURS[0])
     _spans(figure, rows[trouble], "errors, resets, failed connects", SEVERITIES["warning"])
     return _in_lanes(figure, "Clients", labels, len(heard))
 
 
-def _of_client(row: pd.Series) -> str:
+def _of_client(row: Mapping[str, Any]) -> str:
     shown = ["software", "software_version", "groups", "topics", "acks", "compression", "max_wait_ms"]
     shown += ["session_timeout_ms", "rebalance_timeout_ms", "requests", "errors", "unanswered", "failed_connects"]
     lines = []
     for name in shown:
         value = ", ".join(row[name]) if isinstance(row[name], list | np.ndarray) else row[name]
-        if not pd.isna(value) and value != "":
+        if value not in (None, ""):
             lines.append(f"{name} {value}")
     return "\n".join(lines)
 
@@ -152,9 +151,8 @@ def group_events(frame: pd.DataFrame) -> go.Figure:
     """A lane a group and client, a mark an event."""
 
     def told(row: Mapping[str, Any]) -> str:
-        return _with_packet(
-            f"{_spaced(row['event'])}: {row['detail']}" if row["detail"] else _spaced(row["event"]), row
-        )
+        event = _spaced(row["event"])
+        return _with_packet(f"{event}: {row['detail']}" if row["detail"] else event, row)
 
     lanes = [f"{row['group_id']} {row['client_id'] or row['client'] or ''}" for row in _rows(frame)]
     return _events("What happened to groups", _told(frame.assign(lane=lanes), told), "no group was heard of")

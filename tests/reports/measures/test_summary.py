@@ -111,6 +111,8 @@ def test_an_empty_capture_has_a_summary() -> None:
 def test_a_capture_is_called_with_its_directory() -> None:
     assert capture_name("/data/shop/capture.pcap") == "shop/capture.pcap"
     assert capture_name("s3://bucket/day/capture.pcap") == "day/capture.pcap"
+    for keys in ("AKIA:se%2Fcret", "AKIA:se/cret"):  # are told to nobody
+        assert capture_name(f"s3://{keys}@bucket/a.pcap?region=x") == "bucket/a.pcap"
     assert capture_name("capture.pcap") == "capture.pcap"
     assert capture_name("/capture.pcap") == "/capture.pcap"
     assert capture_name("-") == "standard input"
