@@ -702,7 +702,7 @@ def annotate(
     if out is None:
         *captures, out = captures
         if not captures:
-            raise typer.BadParameter(f"{out} is read, but where to write? Give another name behind it")
+            raise typer.BadParameter("this file is read, but where to write? Give another name behind it")
         if os.path.exists(out):
             raise typer.BadParameter(f"{out} is there already; -o {out} replaces it")
     options = EngineOptions(session=parameters.session(port, decode_as, tls_keylog))
