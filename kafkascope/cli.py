@@ -548,6 +548,7 @@ def watch(
     - `kafkascope watch caps -o out/ --once` : what is there now
     """
     from kafkascope import following
+    from kafkascope.out.output import Layout
 
     options = parameters.of_tables(
         records=records,
@@ -559,11 +560,8 @@ def watch(
         anonymize=anonymize,
         limit=limit,
     )
-    raise typer.Exit(
-        following.run(
-            directory, out, options=options, once=once, remark=remark, microseconds=microseconds, by_hour=by_hour
-        )
-    )
+    layout = Layout(microseconds, by_hour)
+    raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark, layout=layout))
 
 
 @app.command()

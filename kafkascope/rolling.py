@@ -206,7 +206,7 @@ class _Renewal(InThisProcess):
 
     def __init__(self, staging: str, output: Output, state: State) -> None:
         never = threading.Event()
-        super().__init__(staging, state.run.options, never, microseconds=output.microseconds, by_hour=output.by_hour)
+        super().__init__(staging, state.run.options, never, output.layout)
         self._state = state
 
     def decode(self, summary: Summary) -> Iterator[Written]:
