@@ -46,6 +46,7 @@ from kafkascope.reports.show.page.page import page
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, REREADS
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.sources.places import told
 
 Progress = Callable[[str, int, int], None]
 Piece = TypeVar("Piece")
@@ -64,7 +65,7 @@ class StoppedError(Exception):
 class Analysis:
     """What an analysis wrote, and the summary of it."""
 
-    out: str
+    out: str  # as it may be told
     rows: Mapping[str, int]  # of each table
     summary: Summary
     topic_names: Mapping[str, str]  # by id as written
@@ -184,9 +185,8 @@ class Pipeline(ABC):
         rows = dict.fromkeys([*sorted(self.options.tables), *self.options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
-        return Analysis(
-            out, rows, summary, known, dict(other), tuple(self.unreadable()), not_by_hour=tuple(self._not_by_hour)
-        )
+        unreadable, not_by_hour = tuple(self.unreadable()), tuple(self._not_by_hour)
+        return Analysis(told(out), rows, summary, known, dict(other), unreadable, not_by_hour=not_by_hour)
 
     def _write(self, summary: Summary, tables: Mapping[str, pa.Table]) -> None:
         """A part of few rows."""
