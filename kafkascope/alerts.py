@@ -16,6 +16,8 @@ from http.client import HTTPException
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from kafkascope.program import Remark
+
 WAITS_S = (0.0, 1.0, 10.0)
 """Before each try to tell of an incident."""
 PATIENCE_S = 30
@@ -27,7 +29,7 @@ _WEB = ("http", "https")
 class Alerts:
     """Tells all targets of incidents."""
 
-    def __init__(self, targets: Sequence[str], remark: Callable[[str], None]) -> None:
+    def __init__(self, targets: Sequence[str], remark: Remark) -> None:
         """targets: URLs (http, https), or commands, which get a line on their standard input and are given to no shell.
 
         Raises ValueError if a target is neither.
@@ -71,7 +73,7 @@ class Alerts:
 
 
 @contextmanager
-def alerts(targets: Sequence[str], remark: Callable[[str], None]) -> Iterator[Alerts]:
+def alerts(targets: Sequence[str], remark: Remark) -> Iterator[Alerts]:
     """Alerts as long as this lasts."""
     telling = Alerts(targets, remark)
     try:

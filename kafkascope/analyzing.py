@@ -23,6 +23,7 @@ from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import find_files
+from kafkascope.sniffer.sources.places import told
 from kafkascope.spark.sessions import SparkUnavailableError
 
 Work = Callable[[threading.Event], Analysis]
@@ -66,7 +67,7 @@ def run(
         return in_process.analyze(captures, out, options=options, stop=stop, **asdict(writing))
 
     def say(signal: str) -> None:
-        remark(f"{signal}: stopping, and leaving {out} as it was; once more ends it at once")
+        remark(f"{signal}: stopping, and leaving {told(out)} as it was; once more ends it at once")
 
     try:
         if spark is None:
@@ -82,7 +83,7 @@ def run(
     except OutputError as error:
         remark(str(error))
         return WRONG_USE
-    _print(analysis, out, remark)
+    _print(analysis, remark)
     if spark == SparkOptions() and _are_small(captures):
         remark("so small a capture is through sooner with --in-process: the same, without Spark")
     return INCOMPLETE if analysis.unreadable else 0
@@ -120,7 +121,7 @@ def _are_small(captures: Sequence[str]) -> bool:
     return False
 
 
-def _print(analysis: Analysis, out: str, remark: Remark) -> None:
+def _print(analysis: Analysis, remark: Remark) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     if analysis.answers is None:
         terminal.summary(analysis.summary.result(), console)
@@ -128,9 +129,10 @@ def _print(analysis: Analysis, out: str, remark: Remark) -> None:
         show(analysis.answers, console)
     rows = ", ".join(f"{name} {count:,}" for name, count in analysis.rows.items())
     report = "" if analysis.report_failure else "report.html, and the tables "
-    console.print(f"\nwritten to {safe_text(out)}: {report}{rows}", markup=False)
+    out = safe_text(analysis.out)
+    console.print(f"\nwritten to {out}: {report}{rows}", markup=False)
     if analysis.runs > 1:
-        console.print(f"{safe_text(out)} has {analysis.runs} runs now; the report shows each", markup=False)
+        console.print(f"{out} has {analysis.runs} runs now; the report shows each", markup=False)
     if analysis.report_failure:
         remark(f"the tables are whole, but the report could not be made: {analysis.report_failure}")
     for text in analysis.remarks():

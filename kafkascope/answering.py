@@ -102,7 +102,7 @@ class Answering(ABC):
     """Questions to a capture, answered out of its tables as pandas DataFrames."""
 
     def __init__(self, summary: dict[str, Any], source: str) -> None:
-        """summary: counts over all tables. source: what was read."""
+        """summary: counts over all tables. source: what was read, as it may be told."""
         self.summary = summary
         self.source = source
 

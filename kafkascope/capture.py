@@ -447,4 +447,4 @@ def read_here(
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
     again = None if reading.is_stream else FilesAgain(reading.capture.contents, reading.joined, options)
-    return SpooledCapture(spool, reading.topic_names, summary, options, ", ".join(paths), again), reading
+    return SpooledCapture(spool, reading.topic_names, summary, options, ", ".join(map(told, paths)), again), reading

@@ -494,7 +494,6 @@ def analyze(
     - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
     """
     from kafkascope import analyzing
-    from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 
     if append and overwrite:
         raise typer.BadParameter("--append keeps what is in OUT, --overwrite replaces it: give one of them")
@@ -511,13 +510,18 @@ def analyze(
         raise typer.BadParameter(
             "--in-process works without Spark: --master, --conf, --split-bytes and --partitions do not go with it"
         )
-    options = EngineOptions(
-        tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=parameters.session(port, decode_as, tls_keylog, limit),
-        reveal_secrets=show_secrets,
-        secret_names=parameters.secret_names(secret_name),
-        pseudonyms=parameters.pseudonyms(anonymize),
-        window=parameters.window(since, until, packets),
+    options = parameters.of_tables(
+        records=records,
+        since=since,
+        until=until,
+        packets=packets,
+        port=port,
+        decode_as=decode_as,
+        tls_keylog=tls_keylog,
+        show_secrets=show_secrets,
+        secret_name=secret_name,
+        anonymize=anonymize,
+        limit=limit,
     )
     writing = analyzing.OutOptions(overwrite, append, force, microseconds, by_hour)
     raise typer.Exit(analyzing.run(captures, out, options, writing, None if in_process else spark, remark))
@@ -558,20 +562,20 @@ def watch(
     - `kafkascope watch caps -o out/ --once` : what is there now
     """
     from kafkascope import following
-    from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
+    from kafkascope.out.output import Layout
 
-    options = EngineOptions(
-        tables=ALL_TABLES if records else WITHOUT_RECORDS,
-        session=parameters.session(port, decode_as, tls_keylog, limit),
-        reveal_secrets=show_secrets,
-        secret_names=parameters.secret_names(secret_name),
-        pseudonyms=parameters.pseudonyms(anonymize),
+    options = parameters.of_tables(
+        records=records,
+        port=port,
+        decode_as=decode_as,
+        tls_keylog=tls_keylog,
+        show_secrets=show_secrets,
+        secret_name=secret_name,
+        anonymize=anonymize,
+        limit=limit,
     )
-    raise typer.Exit(
-        following.run(
-            directory, out, options=options, once=once, remark=remark, microseconds=microseconds, by_hour=by_hour
-        )
-    )
+    layout = Layout(microseconds, by_hour)
+    raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark, layout=layout))
 
 
 @app.command()
@@ -609,15 +613,11 @@ def report(
     - `kafkascope report out/ --format json | jq .findings`
     """
     from kafkascope import reporting
-    from kafkascope.engine import WITHOUT_RECORDS, EngineOptions
 
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")
-    options = EngineOptions(
-        tables=WITHOUT_RECORDS,
-        session=parameters.session(tls_keylog=tls_keylog, limit=limit),
-        pseudonyms=parameters.pseudonyms(anonymize),
-        window=parameters.window(since, until, packets),
+    options = parameters.of_tables(
+        since=since, until=until, packets=packets, tls_keylog=tls_keylog, anonymize=anonymize, limit=limit
     )
     raise typer.Exit(reporting.run(out, form, file, remark, options))
 
@@ -711,15 +711,14 @@ def annotate(
     - `tshark -r annotated.pcapng -Y frame.comment -T fields -e frame.number -e frame.comment`
     """
     from kafkascope import annotating
-    from kafkascope.engine import EngineOptions
 
     if out is None:
         *captures, out = captures
         if not captures:
-            raise typer.BadParameter(f"{out} is read, but where to write? Give another name behind it")
+            raise typer.BadParameter("this file is read, but where to write? Give another name behind it")
         if os.path.exists(out):
             raise typer.BadParameter(f"{out} is there already; -o {out} replaces it")
-    options = EngineOptions(session=parameters.session(port, decode_as, tls_keylog))
+    options = parameters.of_tables(port=port, decode_as=decode_as, tls_keylog=tls_keylog)
     raise typer.Exit(annotating.run(captures, out, options, remark))
 
 

@@ -15,9 +15,11 @@ from kafkascope.capture import read
 from kafkascope.dataframes import to_frame
 from kafkascope.out.output import OutputError
 from kafkascope.out.stored import open_text
+from kafkascope.program import INCOMPLETE, Remark
 from kafkascope.reports.answers.changes import NEEDED, Change, Side, changes
 from kafkascope.reports.show import changes as shown
 from kafkascope.sniffer.sources.errors import SourceError
+from kafkascope.sniffer.sources.places import told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +71,7 @@ def _side(given: Read, options: dict[str, Any]) -> Side:
     return Side(capture.source, capture.datasets(*NEEDED), capture.summary)
 
 
-def run(before: str, after: str, form: str, file: str | None, remark: Callable[[str], None], **options: Any) -> int:
+def run(before: str, after: str, form: str, file: str | None, remark: Remark, **options: Any) -> int:
     """Write what differs; returns the exit status."""
     try:
         written = compare(before, after, **options).written(form)
@@ -78,8 +80,8 @@ def run(before: str, after: str, form: str, file: str | None, remark: Callable[[
         else:
             with open_text(file) as stream:
                 stream.write(written)
-            remark(f"written to {file}")
+            remark(f"written to {told(file)}")
     except (SourceError, OutputError, pa.ArrowException) as error:
         remark(str(error))
-        return 1
+        return INCOMPLETE
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.outlet import Writable
+from kafkascope.program import Remark
 from kafkascope.reading import Batch
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
@@ -33,7 +34,7 @@ RECORDS_SHOWN = 500_000
 """Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
 
 
-def with_records(batches: Iterable[Batch], remark: Callable[[str], None], most: int = RECORDS_SHOWN) -> Iterator[Batch]:
+def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_SHOWN) -> Iterator[Batch]:
     """Exchanges together with their records, which come behind them in parts; at most so many records of one exchange.
 
     What is held are the records of one exchange, and a part.

@@ -20,7 +20,7 @@ from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
-from kafkascope.out.output import Output, OutputError, Part
+from kafkascope.out.output import PLAIN, Layout, Output, OutputError, Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, check, fill
 from kafkascope.out.renewal import Hold, KeptRows
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
@@ -51,8 +51,7 @@ class Watch:
         options: EngineOptions,
         *,
         remark: Remark,
-        microseconds: bool = False,
-        by_hour: bool = False,
+        layout: Layout = PLAIN,
         renewed: Callable[[Analysis], None] = lambda analysis: None,
         list_files: Callable[[str], Sequence[Seen]] = listing,
         clock: Callable[[], float] = time.monotonic,
@@ -61,12 +60,11 @@ class Watch:
 
         Raises OutputError, SourceError if a key log cannot be read, and OSError if the directory cannot be listed.
         remark is told what is late, missing, half-written or no capture, renewed what OUT has each time; clock tells
-        seconds. microseconds and by_hour: see `Output`.
+        seconds. layout: of OUT if it is made, or as OUT has it.
         """
         if is_uri(out) or is_uri(directory):
             raise OutputError("watch goes on in local directories only; give `analyze` what is elsewhere")
-        self._directory, self._out, self._options = directory, out, options
-        self._microseconds, self._by_hour = microseconds, by_hour
+        self._directory, self._out, self._options, self._layout = directory, out, options, layout
         self._remark, self._renewed, self._list, self._clock = remark, renewed, list_files, clock
         self._told: set[str] = set()
         self.analysis: Analysis | None = None  # the last one that was put in OUT
@@ -112,7 +110,7 @@ class Watch:
         output = self._output(run, {*self._instead_of, run})
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
-            renewal = _Renewal(staging, taken, microseconds=output.microseconds, by_hour=output.by_hour)
+            renewal = _Renewal(staging, output, taken)
             return renewal.run(self._out), renewal.parts
 
         # It is not stopped in the midst: a signal ends the watch when OUT has what was taken.
@@ -150,14 +148,7 @@ class Watch:
         self._is_renewed = True
 
     def _output(self, run: str | None = None, instead_of: Collection[str] = ()) -> Output:
-        return Output(
-            self._out,
-            append=True,
-            microseconds=self._microseconds,
-            by_hour=self._by_hour,
-            run=run,
-            instead_of=instead_of,
-        )
+        return Output(self._out, append=True, layout=self._layout, run=run, instead_of=instead_of)
 
     def _take(self, found: Next) -> None:
         path = found.seen.path
@@ -286,8 +277,9 @@ class Taken:
 class _Renewal(InThisProcess):
     """All that was taken, as if it ended now."""
 
-    def __init__(self, staging: str, taken: Taken, *, microseconds: bool, by_hour: bool) -> None:
-        super().__init__(staging, taken.options, threading.Event(), microseconds=microseconds, by_hour=by_hour)
+    def __init__(self, staging: str, output: Output, taken: Taken) -> None:
+        never = threading.Event()
+        super().__init__(staging, taken.options, never, output.layout)
         self._taken = taken
         self._engine = taken.ended_now()
 
@@ -329,16 +321,12 @@ def run(
     options: EngineOptions,
     once: bool,
     remark: Remark,
-    microseconds: bool = False,
-    by_hour: bool = False,
+    layout: Layout = PLAIN,
 ) -> int:
     """Watch until a signal comes, or, with once, take what is there; returns the exit status, 128 and the signal's."""
 
     def work(stop: threading.Event) -> Watch:
-        watched = Watch(
-            directory, out, options, remark=remark, microseconds=microseconds, by_hour=by_hour, renewed=_show
-        )
-        with closing(watched) as watch:
+        with closing(Watch(directory, out, options, remark=remark, layout=layout, renewed=_show)) as watch:
             while not stop.is_set():
                 if watch.step(at_end=once):
                     continue

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.out.output import WITH_SECRETS, Output, Part, PartWriter, stored
+from kafkascope.out.output import WITH_SECRETS, Layout, Output, Part, PartWriter, stored
 from kafkascope.out.pipeline import Analysis, Piece, Pipeline, Rewriting, Written, check, fill
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row
@@ -44,14 +44,14 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, append=append, microseconds=microseconds, by_hour=by_hour)
+    output = Output(out, overwrite=overwrite, append=append, layout=Layout(microseconds, by_hour))
     stop = stop or threading.Event()
     with Reading(paths, options) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             if output.earlier and not force:
                 output.refuse_again(reading.capture.captured())
-            run = _Run(staging, options, reading, stop, output.microseconds, output.by_hour)
+            run = _Run(staging, options, stop, output.layout, reading)
             return run.run(out), run.parts
 
         return fill(output, options, produce, report=report, stop=stop)
@@ -82,15 +82,9 @@ class _Run(InThisProcess):
     """One analysis of files that are read from begin to end."""
 
     def __init__(
-        self,
-        staging: str,
-        options: EngineOptions,
-        reading: Reading,
-        stop: threading.Event,
-        microseconds: bool,
-        by_hour: bool,
+        self, staging: str, options: EngineOptions, stop: threading.Event, layout: Layout, reading: Reading
     ) -> None:
-        super().__init__(staging, options, stop, microseconds=microseconds, by_hour=by_hour)
+        super().__init__(staging, options, stop, layout)
         self._reading = reading
 
     def decode(self, summary: Summary) -> Iterator[Written]:

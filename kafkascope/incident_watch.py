@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kafkascope.capture import Rows, SpooledCapture
 from kafkascope.engine import EngineOptions, Tables
+from kafkascope.program import Remark
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.columns.arrow import numbered
@@ -49,7 +50,7 @@ class News:
 def looks(
     source: BatchSource,
     options: EngineOptions,
-    remark: Callable[[str], None],
+    remark: Remark,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[News]]:
     """What there is to tell, after each batch of rows of an interface or a pipe; at the end what is not sure yet.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -17,10 +17,9 @@ from kafkascope.decoders.apis import find
 from kafkascope.decoders.nested import Knowledge, decode_nested
 from kafkascope.decoders.parts import dissect_body, dissect_frame
 from kafkascope.decoders.schema import Api
+from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.columns.nearest import no_such_api
 from kafkascope.reports.show.message_lines import MessageStyle, body_lines, frame_lines
-
-Remark = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,14 @@ def decode(options: DecodeOptions, remark: Remark) -> int:
         data = bytes_of_base64(content) if options.base64 else bytes_meant(content)
     except _WrongUse as error:
         remark(str(error))
-        return 2
+        return WRONG_USE
     except OSError as error:
         hint = "; hex digits come from standard input, with -" if isinstance(error, FileNotFoundError) else ""
         remark(f"{file}: {error.strerror or error}{hint}")
-        return 1
+        return INCOMPLETE
     except ValueError as error:
         remark(f"{file}: {error}")
-        return 2
+        return WRONG_USE
     known = Knowledge(reveal_secrets=options.show_secrets, secret_names=options.secret_names)
     if wanted is None or options.frame:
         said = list(_show_frame(data, wanted, options, known))
@@ -70,7 +69,7 @@ def decode(options: DecodeOptions, remark: Remark) -> int:
         said = list(_show_body(data, *wanted, options, known))
     for words in said:
         remark(f"{file}: {words}")
-    return 1 if said else 0
+    return INCOMPLETE if said else 0
 
 
 def _wanted(options: DecodeOptions) -> tuple[Api, int] | None:

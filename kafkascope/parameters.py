@@ -21,10 +21,10 @@ from kafkascope.without_pandas import leave_pandas_out
 if TYPE_CHECKING:
     from kafkascope.decoders.limits import Limits
     from kafkascope.decoders.pseudonyms import Pseudonyms
+    from kafkascope.engine import EngineOptions
     from kafkascope.filters.expressions import Expression
     from kafkascope.metrics import Place
     from kafkascope.sniffer.packet_window import PacketWindow
-    from kafkascope.sniffer.session import SessionOptions
     from kafkascope.sniffer.sources.live_options import Rotation
 
 
@@ -314,17 +314,33 @@ def expression(text: str | None) -> Expression | None:
         raise typer.Exit(WRONG_USE) from None
 
 
-def session(
+def of_tables(
+    *,
+    records: bool = False,
+    since: str | None = None,
+    until: str | None = None,
+    packets: str | None = None,
     port: list[str] | None = None,
     decode_as: list[str] | None = None,
     tls_keylog: list[str] | None = None,
+    show_secrets: bool = False,
+    secret_name: list[str] | None = None,
+    anonymize: str | None = None,
     limit: list[str] | None = None,
-) -> SessionOptions:
-    """How packets become exchanges."""
+) -> EngineOptions:
+    """How captures become tables: all of them, that of records only if it is wanted."""
+    from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
     from kafkascope.sniffer.session import SessionOptions
 
-    return SessionOptions(
-        ports=ports(port), decode_as=ports(decode_as), key_logs=tuple(tls_keylog or ()), limits=limits(limit)
+    return EngineOptions(
+        tables=ALL_TABLES if records else WITHOUT_RECORDS,
+        session=SessionOptions(
+            ports=ports(port), decode_as=ports(decode_as), key_logs=tuple(tls_keylog or ()), limits=limits(limit)
+        ),
+        reveal_secrets=show_secrets,
+        secret_names=secret_names(secret_name),
+        pseudonyms=pseudonyms(anonymize),
+        window=window(since, until, packets),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -18,9 +18,8 @@ from kafkascope.decoders.apis import find
 from kafkascope.decoders.changes import Change, How, changes
 from kafkascope.decoders.releases import Known
 from kafkascope.decoders.schema import OPEN_END, Api, Field, Message, Versions
+from kafkascope.program import WRONG_USE, Remark
 from kafkascope.reports.columns.nearest import no_such_api
-
-Remark = Callable[[str], None]
 
 _SIGNS = {How.ADDED: "[green]+[/]", How.REMOVED: "[red]-[/]", How.CHANGED: "[yellow]~[/]"}
 
@@ -29,7 +28,7 @@ def show_all(release: str | None, as_json: bool, remark: Remark) -> int:
     """Print the list of APIs, or of those that a release knows. Returns the exit status."""
     if release is not None and releases.minor(release) not in releases.releases():
         remark(f"--release {release}: known are {', '.join(releases.releases())}")
-        return 2
+        return WRONG_USE
     if as_json:
         wanted = [api for api in schema.apis().values() if release is None or releases.known(release, api.key)]
         print(json.dumps([_facts(api) for api in wanted], indent=2))
@@ -43,12 +42,12 @@ def show(name: str, version: int | None, diff: tuple[int, int] | None, as_json: 
     api = find(name)
     if api is None:
         remark(no_such_api(name))
-        return 2
+        return WRONG_USE
     shown = diff or (api.versions.last if version is None else version,)
     for one in shown:
         if one not in api.versions:
             remark(f"{api.name} has versions {api.versions}, not {one}")
-            return 2
+            return WRONG_USE
     messages = {"request": api.request, "response": api.response}
     if as_json:
         facts = _facts(api)

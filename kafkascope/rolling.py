@@ -27,7 +27,7 @@ from kafkascope.reading import Batch, Listening
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.sniffer.issues import Issue, IssueLog
-from kafkascope.sniffer.sources.places import is_uri
+from kafkascope.sniffer.sources.places import is_uri, told
 
 SHARE = 4
 """Between renewals lie so many times as long as the last one took, or more."""
@@ -62,7 +62,7 @@ class Rolling:
     def __init__(self, source: Listening, out: str, every_s: float, remark: Remark, clock: Callable[[], float]) -> None:
         """Raises OutputError if there is something in OUT that is not to stay, or somebody else renews it."""
         if is_uri(out):
-            raise OutputError(f"{out}: tables of an interface go to a local directory only")
+            raise OutputError(f"{told(out)}: tables of an interface go to a local directory only")
         self._source, self._out, self._every_s, self._remark, self._clock = source, out, every_s, remark, clock
         self._renewal: Future[Analysis] | None = None
         self._over: State | None = None  # of a run that has no more rows, as long as OUT has it not
@@ -206,7 +206,7 @@ class _Renewal(InThisProcess):
 
     def __init__(self, staging: str, output: Output, state: State) -> None:
         never = threading.Event()
-        super().__init__(staging, state.run.options, never, microseconds=output.microseconds, by_hour=output.by_hour)
+        super().__init__(staging, state.run.options, never, output.layout)
         self._state = state
 
     def decode(self, summary: Summary) -> Iterator[Written]:

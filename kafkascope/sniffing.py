@@ -31,6 +31,7 @@ from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import is_stream
+from kafkascope.sniffer.sources.places import told
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
@@ -132,7 +133,7 @@ def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remar
     try:
         analysis = stoppable(
             lambda stop: in_process.analyze(files, out, options=of_engine, append=True, stop=stop),
-            lambda name: remark(f"{name}: stopping, and leaving {out} as it was; once more ends it at once"),
+            lambda name: remark(f"{name}: stopping, and leaving {told(out)} as it was; once more ends it at once"),
         )
     except Interrupted as signal:
         return 128 + signal.number

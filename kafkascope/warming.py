@@ -106,7 +106,8 @@ def _block(kind: int, body: bytes) -> bytes:
 def _keep(classes: Path, java: Java, capture: Path) -> str | None:
     """Let the JVM of an analysis write what classes it loaded into an archive; returns what went wrong, if anything.
 
-    The archive is put in place as a whole. Those of other runtimes and releases are removed: each is 160 MB.
+    The archive is put in place as a whole. Of those of other runtimes, releases and virtual
+    environments the newest stays, for whoever uses two by turns: each is 160 MB.
     """
     made = capture.with_name("spark.jsa")
     command = [sys.executable, "-m", "kafkascope", "analyze", str(capture), "--records", "-o", f"{capture}.out"]
@@ -117,7 +118,8 @@ def _keep(classes: Path, java: Java, capture: Path) -> str | None:
         return (done.stderr.strip().splitlines() or [f"{java.path} wrote no archive"])[-1]
     try:
         classes.parent.mkdir(parents=True, exist_ok=True)
-        for other in classes.parent.glob("spark-*.jsa"):
+        others = sorted(classes.parent.glob("spark-*.jsa"), key=lambda other: other.stat().st_mtime_ns)
+        for other in others[:-1]:
             other.unlink()
         with tempfile.NamedTemporaryFile(dir=classes.parent, delete=False) as whole:
             whole.write(made.read_bytes())

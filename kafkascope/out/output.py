@@ -160,6 +160,17 @@ class Part:
     row_groups: tuple[hours.RowGroup | None, ...] = ()  # as ``hours.by_hour`` has them
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an analysis writes its tables."""
+
+    microseconds: bool = False  # times are cut to that unit at the end; what is told of the rows goes by whole times
+    by_hour: bool = False  # the rows of each hour of large tables are brought together at the end, see ``hours``
+
+
+PLAIN = Layout()
+
+
 class Output:
     """One output directory during one run."""
 
@@ -169,22 +180,19 @@ class Output:
         *,
         overwrite: bool = False,
         append: bool = False,
-        microseconds: bool = False,
-        by_hour: bool = False,
+        layout: Layout = PLAIN,
         run: str | None = None,
         instead_of: Collection[str] = (),
     ) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
 
         With append, what an analysis left there stays, and this run comes beside it, but for the runs that it is
-        instead of. microseconds and by_hour: how the parts are written (`Pipeline`); with append, as those that are
-        there. run: its name, if it has one already.
+        instead of; its layout becomes that of what is there. run: its name, if it has one already.
         """
         self.place = told(place)  # in messages
         self.run = run or new_run()
         self._instead_of = frozenset(instead_of)
-        self.microseconds = microseconds
-        self.by_hour = by_hour
+        self.layout = layout
         self.earlier: list[dict[str, Any]] = []  # summaries of the runs that stay
         self._overwrite = overwrite
         self._append = append
@@ -248,11 +256,14 @@ class Output:
         if not connections or not exchanges:
             raise OutputError(f"{self.place} lacks tables that {SUMMARY} tells of; {replaced}")
         schema = pq.read_schema(posixpath.join(self._path, TABLES, connections[0]), filesystem=self._system)
-        is_like = {"--microseconds": schema.field("opened").type.unit == "us", "--by-hour": "=" in exchanges[0]}
-        for option, asked in (("--microseconds", self.microseconds), ("--by-hour", self.by_hour)):
-            if asked and not is_like[option]:
+        there = Layout(microseconds=schema.field("opened").type.unit == "us", by_hour="=" in exchanges[0])
+        for option, asked, has in (
+            ("--microseconds", self.layout.microseconds, there.microseconds),
+            ("--by-hour", self.layout.by_hour, there.by_hour),
+        ):
+            if asked and not has:
                 raise OutputError(f"{self.place} was made without {option}, and what is appended has to be alike")
-        self.microseconds, self.by_hour = is_like["--microseconds"], is_like["--by-hour"]
+        self.layout = there
         return runs
 
     def _parts_of(self, runs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -407,11 +418,11 @@ class Output:
     def _empty(self, table: str) -> Part:
         """A part without rows."""
         file = part_name(0, self.run)
-        if self.by_hour and table in hours.TABLES:
+        if self.layout.by_hour and table in hours.TABLES:
             file = f"{hours.directory_of(None)}/{file}"
         path = posixpath.join(_directory(self._staging, table), file)
         _make_directory_of(path, self._system)
-        writer_of(table, path, self._system, microseconds=self.microseconds).close()
+        writer_of(table, path, self._system, microseconds=self.layout.microseconds).close()
         return Part(table, file, 0, frozenset())
 
     def _move_parts(self, parts: Iterable[Part], target: str) -> None:

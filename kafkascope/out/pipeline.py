@@ -21,6 +21,7 @@ from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.out import hours
 from kafkascope.out.output import (
+    Layout,
     Output,
     Part,
     PartWriter,
@@ -45,6 +46,7 @@ from kafkascope.reports.show.page.page import page
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import CONCLUSIONS, REREADS
 from kafkascope.sniffer.issues import Issue, IssueLog
+from kafkascope.sniffer.sources.places import told
 
 Progress = Callable[[str, int, int], None]
 Piece = TypeVar("Piece")
@@ -63,7 +65,7 @@ class StoppedError(Exception):
 class Analysis:
     """What an analysis wrote, and the summary of it."""
 
-    out: str
+    out: str  # as it may be told
     rows: Mapping[str, int]  # of each table
     summary: Summary
     topic_names: Mapping[str, str]  # by id as written
@@ -115,17 +117,10 @@ def check(stop: threading.Event) -> None:
 class Pipeline(ABC):
     """The steps of one analysis, over the parts under staging."""
 
-    def __init__(
-        self, staging: str, options: EngineOptions, stop: threading.Event, *, microseconds: bool, by_hour: bool
-    ) -> None:
-        """microseconds: cut times to that unit at the end; what is told of the rows goes by their whole times.
-
-        by_hour: bring the rows of each hour together at the end, see ``hours``.
-        """
+    def __init__(self, staging: str, options: EngineOptions, stop: threading.Event, layout: Layout) -> None:
         self.staging = staging
-        self.by_hour = by_hour
+        self.layout = layout
         self._not_by_hour: list[str] = []  # tables whose times do not allow it
-        self.microseconds = microseconds
         self.options = options
         self.stop = stop
         self.parts: list[Part] = []  # of tables
@@ -183,16 +178,15 @@ class Pipeline(ABC):
         if CONCLUSIONS.keys() <= {*self.options.results}:  # few rows of each table, so that it is done here
             self._write(summary, conclusions(datasets_of(self.staging, self.parts), summary.result()))
         self._bring_together()
-        sorted_parts = self._sort_by_hour() if self.by_hour else []
-        if self.microseconds:
+        sorted_parts = self._sort_by_hour() if self.layout.by_hour else []
+        if self.layout.microseconds:
             self.parts = self.rewrite("cut times", self.parts, lambda parts: cut_times(parts, staging))
         self.parts += sorted_parts
         rows = dict.fromkeys([*sorted(self.options.tables), *self.options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
-        return Analysis(
-            out, rows, summary, known, dict(other), tuple(self.unreadable()), not_by_hour=tuple(self._not_by_hour)
-        )
+        unreadable, not_by_hour = tuple(self.unreadable()), tuple(self._not_by_hour)
+        return Analysis(told(out), rows, summary, known, dict(other), unreadable, not_by_hour=not_by_hour)
 
     def _write(self, summary: Summary, tables: Mapping[str, pa.Table]) -> None:
         """A part of few rows."""
@@ -232,7 +226,7 @@ class Pipeline(ABC):
                 continue
             self._not_by_hour.append(table)
             self.parts = [move_to_null(self.staging, part) if part.table == table else part for part in self.parts]
-        staging, microseconds = self.staging, self.microseconds
+        staging, microseconds = self.staging, self.layout.microseconds
         return self.rewrite("sort by hour", found, lambda bins: sort_by_hour(bins, staging, microseconds))
 
     def _bring_together(self) -> None:

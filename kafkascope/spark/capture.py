@@ -28,7 +28,7 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.capture_points import Content
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.sources.files import changed, digest, find_files
-from kafkascope.sniffer.sources.places import below, is_uri, locate, origin_name, split_settings
+from kafkascope.sniffer.sources.places import below, is_uri, locate, origin_name, split_settings, told
 from kafkascope.spark.jobs import analyze
 from kafkascope.spark.sessions import is_local
 from kafkascope.temporary import TemporaryDirectory
@@ -54,7 +54,7 @@ class SparkCapture(Answering):
         options: EngineOptions,
     ) -> None:
         """stored: the same tables as files. paths, options: what was read, and how."""
-        super().__init__(analysis.summary.result(), ", ".join(paths))
+        super().__init__(analysis.summary.result(), ", ".join(map(told, paths)))
         self._tables = tables
         self._stored = stored
         self._names = dict(analysis.topic_names)

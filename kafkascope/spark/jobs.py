@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.out.output import Output, Part
+from kafkascope.out.output import Layout, Output, Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Piece, Pipeline, Progress, Rewriting, Written, check, fill
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.measures.summary import Summary, capture_name
@@ -91,7 +91,7 @@ def analyze(
     options = options or EngineOptions()
     if records:
         options = replace(options, tables=ALL_TABLES)
-    output = Output(out, overwrite=overwrite, append=append, microseconds=microseconds, by_hour=by_hour)
+    output = Output(out, overwrite=overwrite, append=append, layout=Layout(microseconds, by_hour))
     split_bytes = split_bytes or _SPLIT_BYTES
     files, issues = find_ranges(paths, split_bytes)
     stop = stop or threading.Event()
@@ -110,9 +110,7 @@ def analyze(
                     loading.join()
                 tasks.rehearse()
             work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(
-                own_session(session), staging, options, work, progress, stop, output.microseconds, output.by_hour
-            )
+            run = _Run(own_session(session), staging, options, stop, output.layout, work, progress)
             return run.run(out), run.parts
         except Exception as error:
             if stop.is_set() or not is_of_spark(error):
@@ -147,13 +145,12 @@ class _Run(Pipeline):
         session: Any,
         staging: str,
         options: EngineOptions,
+        stop: threading.Event,
+        layout: Layout,
         work: _Work,
         progress: Progress | None,
-        stop: threading.Event,
-        microseconds: bool,
-        by_hour: bool,
     ) -> None:
-        super().__init__(staging, options, stop, microseconds=microseconds, by_hour=by_hour)
+        super().__init__(staging, options, stop, layout)
         self._session = session
         self._work = work
         self._progress = progress

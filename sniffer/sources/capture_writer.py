@@ -20,8 +20,10 @@ import numpy as np
 
 from kafkascope.decoders.kernels import copy_bytes, kernel
 from kafkascope.sniffer.columns import I32, I64, NO_TIME, U8, Packets
+from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Secret
 from kafkascope.sniffer.sources.live_options import Rotation
+from kafkascope.sniffer.sources.places import is_uri
 from kafkascope.sniffer.units import SECOND_NS
 
 PACKET_OVERHEAD = 32  # bytes of a block of a packet beside the packet
@@ -38,11 +40,13 @@ int64: Any = np.int64
 class CaptureWriter:
     """Writes packets to a file, or to files NAME_00001_20261231235959.pcapng, as dumpcap calls them.
 
-    Raises OSError, also later when a file cannot be made or written.
+    Raises OSError, also later when a file cannot be made or written, and SourceError if the path is a URI.
     """
 
     def __init__(self, path: str, rotation: Rotation) -> None:
         """The first file is made with the first packets; but whether there may be one is found out now."""
+        if is_uri(path):
+            raise SourceError(path, None, "packets are written to local files only", "Give a path on this machine")
         self._path = Path(path)
         self._rotation = rotation
         self._file: int | None = None

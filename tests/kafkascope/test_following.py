@@ -20,7 +20,8 @@ from kafkascope import following, in_process
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.following import BETWEEN_RENEWALS_S, Watch
-from kafkascope.out.output import OutputError
+from kafkascope.out import output
+from kafkascope.out.output import Layout, OutputError
 from kafkascope.out.stored import stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.rotation import QUIET_S
@@ -74,10 +75,10 @@ def watch(
     said: list[str] | None = None,
     clock: Clock | None = None,
     options: EngineOptions = PLAIN,
-    by_hour: bool = False,
+    layout: Layout = output.PLAIN,
 ) -> Watch:
     told = [] if said is None else said
-    return Watch(str(captures), str(out), options, remark=told.append, clock=clock or Clock(), by_hour=by_hour)
+    return Watch(str(captures), str(out), options, remark=told.append, clock=clock or Clock(), layout=layout)
 
 
 def write(captures: Path, content: Sequence[bytes], first: int = 0) -> Iterator[Path]:
@@ -158,7 +159,7 @@ def test_no_name_is_in_what_is_kept_or_said(captures: Path, tmp_path: Path) -> N
     out, said, names = tmp_path / "out", list[str](), names_of("killed-silent")
     options = EngineOptions(tables=ALL_TABLES, pseudonyms=Pseudonyms("a key"))
     files: list[Path] = []
-    with closing(watch(captures, out, said, options=options, by_hour=True)) as watched:
+    with closing(watch(captures, out, said, options=options, layout=Layout(by_hour=True))) as watched:
         for file in write(captures, pieces(PCAPS / "killed-silent" / "capture.pcap", 3)):
             files.append(file)
             drain(watched)

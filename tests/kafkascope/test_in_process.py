@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from kafkascope import in_process
-from kafkascope.out import output
+from kafkascope.out import output, stored
 from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.reading import Reading
 from kafkascope.sniffer.sources import SourceError
+from kafkascope.sniffer.sources.places import locate
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 
@@ -39,6 +40,24 @@ def test_it_says_what_spark_says(spark: Any, command: Command, tmp_path: Path) -
     assert (here.returncode, here.stderr) == (0, "")
     assert here.stdout == there.stdout
     assert HINT in there.stderr
+
+
+@pytest.mark.parametrize("asked", ["analyze --in-process -o", "sniff --tables"])
+def test_it_says_where_it_wrote_without_keys(
+    command: Command, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a directory in the place of a bucket."""
+
+    def located(place: str) -> tuple[Any, str]:
+        return locate(place.replace("s3://KEY:SECRET@bucket", str(tmp_path)))
+
+    for module in (output, stored):
+        monkeypatch.setattr(module, "locate", located)
+    done = command("kafkascope", *asked.split(), "s3://KEY:SECRET@bucket/out", str(JOINS))
+    assert done.returncode == 0
+    assert "s3://bucket/out: " in done.stdout
+    assert "SECRET" not in done.stdout + done.stderr
+    assert (tmp_path / "out" / "summary.json").exists()
 
 
 def test_it_needs_neither_spark_nor_java(tmp_path: Path) -> None:

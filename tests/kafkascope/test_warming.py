@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,10 +49,13 @@ def test_the_archive_is_of_one_java_and_one_spark(cache: Path, monkeypatch: pyte
 def test_classes_are_kept_once_and_used(cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_java()
     cache.mkdir()
-    (cache / "spark-0123456789abcdef.jsa").touch()  # of another release
+    older, newer = cache / "spark-0123456789abcdef.jsa", cache / "spark-00000000000000ff.jsa"
+    for made_s, other in enumerate((older, newer)):  # of other environments
+        other.touch()
+        os.utime(other, (made_s, made_s))
     done = command("kafkascope", "warm")
-    (kept,) = cache.iterdir()
-    assert (done.returncode, kept) == (0, kept_classes(sessions.find_java()))
+    kept = kept_classes(sessions.find_java())
+    assert (done.returncode, {*cache.iterdir()}) == (0, {kept, newer})
     assert f"Spark's classes are kept in {kept} (" in done.stderr
     before = kept.stat().st_mtime_ns
     again = command("kafkascope", "warm")

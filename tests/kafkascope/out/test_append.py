@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkascope import in_process
-from kafkascope.out.output import Output, OutputError
+from kafkascope.out.output import Layout, Output, OutputError
 from kafkascope.out.stored import Stored, stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.spark import analyze
@@ -174,8 +174,8 @@ def test_a_directory_that_is_not_alike_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     in_process.analyze([EARLIER], str(out), microseconds=True, report=False)
     with pytest.raises(OutputError, match="was made without --by-hour"):
-        Output(str(out), append=True, by_hour=True)
-    assert Output(str(out), append=True).microseconds
+        Output(str(out), append=True, layout=Layout(by_hour=True))
+    assert Output(str(out), append=True).layout == Layout(microseconds=True)
     summary = json.loads((out / "summary.json").read_text())
     for wrong, said in (
         (json.dumps(summary | {"schema_version": 4}), "another version of kafkascope"),

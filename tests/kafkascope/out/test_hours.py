@@ -15,7 +15,7 @@ from pyarrow import dataset as ds
 
 from kafkascope import in_process
 from kafkascope.out import hours
-from kafkascope.out.output import Output, PartWriter
+from kafkascope.out.output import Layout, Output, PartWriter
 from kafkascope.out.pipeline import Analysis, sort_by_hour
 from kafkascope.out.stored import stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, BATCHES, TIME
@@ -43,7 +43,7 @@ def batches(count: int, hours_of_rows: int) -> pa.Table:
 
 def written(place: Path, rows: pa.Table, parts: int) -> ds.Dataset:
     """A table by hour, out of as many parts as tasks would write, each with rows of all hours."""
-    output = Output(str(place), overwrite=False, by_hour=True)
+    output = Output(str(place), layout=Layout(by_hour=True))
     staging = output.begin(["batches"])
     found = []
     for number in range(parts):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter, names_blocks, secrets_block
+from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.sniffer.sources.formats import Secret
 from kafkascope.sniffer.sources.live_options import Rotation
@@ -165,3 +166,5 @@ def test_other_tools_read_it(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_an_error_at_once(tmp_path: Path, rotation: Rotation) -> None:
     with pytest.raises(OSError, match="not-there"):
         CaptureWriter(str(tmp_path / "not-there" / "c.pcapng"), rotation)
+    with pytest.raises(SourceError, match=r"^s3://bucket/c\.pcapng: packets are written to local files only"):
+        CaptureWriter("s3://key:secret@bucket/c.pcapng", rotation)
