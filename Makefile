@@ -35,13 +35,14 @@ check: setup-test  ## what CI runs: lint, types, import contracts, tests
 	@$(MAKE) --no-print-directory -j2 lint kernels
 	$(PYTEST)
 
-check-deep: check  ## check, then what tests run of the source, known faults of dependencies, kernels with bounds checks, two million fuzzed inputs, fresh samples from Kafka, real brokers, clusters
+check-deep: check  ## check, then what tests run of the source, known faults of dependencies, kernels with bounds checks, two million fuzzed inputs, fresh samples from Kafka, real brokers, clusters, what a second worker brings
 	$(PYTEST) --cov --cov-report=term
 	@tools/setup.sh s3
 	@tools/setup.sh audit
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	$(PY) -m pytest -n 2 -m deep tests/fuzzing
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers" --ignore tests/fuzzing
+	$(PY) benchmarks/workers.py --records
 
 accuracy: kernels  ## how right the answers are: every recorded story against what its brokers logged
 	$(PY) -m tools.accuracy

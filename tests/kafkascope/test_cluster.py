@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import kafkascope
 from tests import compiled_kernels
+from tests.kafkascope.test_parity import same_tables
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT, package_files
 from tests.patience import PATIENCE_S
@@ -110,12 +106,6 @@ assert len(capture.records) and len(capture.rebalances)
 """
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def package(target: Path) -> Path:
     """The package as an archive, as ``--py-files`` takes it."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -142,35 +132,6 @@ def bare_python() -> str:
 def with_path(environment: dict[str, str], package: Path) -> dict[str, str]:
     """The environment in which Python finds the package there."""
     return environment | {"PYTHONPATH": f"{package}{os.pathsep}{environment['PYTHONPATH']}"}
-
-
-@contextmanager
-def process(
-    command: list[str], environment: dict[str, str], directory: Path, log: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that ends with the block, whatever happens."""
-    with log.open("wb") as output:
-        started = subprocess.Popen(
-            command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-        try:
-            yield started
-        finally:
-            started.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                started.wait(20)
-            started.kill()
-            started.wait()
-
-
-def wait_for(log: Path, text: str, count: int, started: list[subprocess.Popen[bytes]]) -> None:
-    """Wait until a log has said something so many times; fails where a process ends before."""
-    deadline = time.monotonic() + PATIENCE_S
-    while log.read_text(errors="replace").count(text) < count:
-        for one in started:
-            assert one.poll() is None, log.read_text(errors="replace")
-        assert time.monotonic() < deadline, log.read_text(errors="replace")
-        time.sleep(0.1)  # polls another process; what is tested does not depend on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,60 +171,15 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One for each test, which may break it."""
     needs_java()
-    import pyspark
-
-    from kafkascope.spark.sessions import find_java
+    from tools.spark_cluster import spark_cluster
 
     directory = tmp_path_factory.mktemp("cluster")
     home = directory / "home"
     home.mkdir()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHON"))}
     environment = kept | isolated_python(directory) | {"SPARK_LOCAL_IP": "127.0.0.1", "HOME": str(home)}
-    java = [
-        find_java().path,
-        "-cp",
-        f"{Path(pyspark.__file__).parent / 'jars'}/*",
-        "-Xmx256m",
-        "-XX:TieredStopAtLevel=1",
-    ]
-    opens = ["java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent"]
-    java += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in [*opens, "sun.nio.ch", "sun.util.calendar"]]
-    names = ["127.0.0.1", "localhost"]  # of workers: Spark does not try a slow task a second time on the same host
-    serving = environment | {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13"}
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    with ExitStack() as stack:
-        log = directory / "master.log"
-        master = [*java, "org.apache.spark.deploy.master.Master", "--host", names[0], "--webui-port", "0"]
-        master += ["--port", str(port)]
-        started = [stack.enter_context(process(master, serving, directory, log))]
-        wait_for(log, "I have been elected leader", 1, started)
-        for number, name in enumerate(names, 1):
-            work = directory / f"worker{number}"
-            work.mkdir()
-            host = ["--host", name, "--webui-port", "0"]
-            limits = ["--cores", "1", "--memory", "768m", "--work-dir", str(work), "--port", "0"]
-            worker = [*java, "org.apache.spark.deploy.worker.Worker", *host, *limits, url]
-            started.append(stack.enter_context(process(worker, serving, work, directory / f"{work.name}.log")))
-        wait_for(log, "Registering worker", 2, started)
+    with spark_cluster(directory, environment) as url:
         yield Cluster(url, environment, directory)
-
-
-def rows(out: Path, name: str) -> pa.Table:
-    table = pq.read_table(out / "tables" / name)
-    flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
-    return table.sort_by([(column, "ascending") for column in flat]).combine_chunks()
-
-
-def assert_tables_of_one_process(out: Path) -> None:
-    here = kafkascope.read(CAPTURE, records=True)
-    for name in here.tables:
-        expected = here.arrow(name)
-        flat = [f.name for f in expected.schema if not pa.types.is_nested(f.type)]
-        expected = expected.sort_by([(column, "ascending") for column in flat]).combine_chunks()
-        got = rows(out, name)
-        assert got.num_rows == expected.num_rows, name
-        assert got.cast(expected.schema).equals(expected), name
 
 
 @pytest.mark.deep
@@ -282,7 +198,7 @@ def test_a_cluster_gives_the_tables_of_one_machine(cluster: Cluster, tmp_path: P
     executors = sorted(path.parent.parent.parent.name for path in directory.glob("worker*/app-*/*/kafkascope.zip"))
     assert executors == ["worker1", "worker2"], "both workers took part, with the zip"
     assert {path.parent.parent for path in (directory / "home").rglob("*.nbi")} == {kept}
-    assert_tables_of_one_process(tmp_path / "there")
+    same_tables(kafkascope.read(CAPTURE, records=True), tmp_path / "there")
 
 
 @pytest.mark.deep
@@ -294,4 +210,4 @@ def test_no_row_is_lost_or_doubled_whatever_becomes_of_a_task(cluster: Cluster, 
     cluster.submit(settings, FAULTY_DRIVER, str(CAPTURE), str(out), fault, str(marks))
     assert {mark.name for mark in marks.iterdir()} == {"read_all", "write_tables", "write_results", "write_records"}
     assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
-    assert_tables_of_one_process(out)
+    same_tables(kafkascope.read(CAPTURE, records=True), out)
