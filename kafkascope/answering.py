@@ -149,7 +149,7 @@ class Answering(ABC):
 
         LookupError of what an analysis with a filter left: it lacks exchanges of which this is made.
         """
-        tables = self._of_all("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
+        tables = self._needed("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
         return Answer.of("clients", to_frame(clients(tables)))
 
     def topology(self) -> Answer:
@@ -157,7 +157,7 @@ class Answering(ABC):
 
         LookupError as of `clients`.
         """
-        tables = self._of_all("connections", "batches", "partitions")
+        tables = self._needed("connections", "batches", "partitions")
         return Answer.of("topology", to_frame(topology(tables)))
 
     def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> Answer:
@@ -197,7 +197,8 @@ class Answering(ABC):
         """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
 
         The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
-        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
+        packet, or it carries nothing, or, with a filter, none of these exchanges is in the tables;
+        ``sniffer.sources.SourceError`` if the files are not what they were.
         """
         files = self._again()
         if files is None:
@@ -259,7 +260,7 @@ class Answering(ABC):
         """What a filter left in tables, in words; None without one."""
         return filter_text(**self.summary["filter"]) if "filter" in self.summary else None
 
-    def _of_all(self, *names: str) -> dict[str, ds.Dataset]:
+    def _needed(self, *names: str) -> dict[str, ds.Dataset]:
         """Those of some tables that are there, with all rows; raises LookupError where a filter left some out."""
         found = self.of_all(*names)
         if self._filtered is not None and any(self._has(name) and name not in found for name in names):

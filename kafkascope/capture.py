@@ -174,7 +174,7 @@ class Capture(Answering):
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
         table = self.exchanges
         if not 0 <= n < len(table):
-            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
+            raise IndexError(f"exchange {n}: the table has {len(table)} exchanges, 0 to {len(table) - 1}")
         return self._decoded(table.iloc[n])
 
     def filter(self, expression: str) -> Answer:

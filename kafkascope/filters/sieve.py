@@ -71,8 +71,7 @@ class Sieve:
         expression = of.expression
         parts = expression.of if isinstance(expression, All) else (expression,)
         self._without_topics = All(tuple(part for part in parts if TOPICS.name not in columns(part)))
-        self._places = ExchangePlaces(SCHEMAS["exchanges"].empty_table())
-        self._passed: Bool = np.zeros(0, np.bool_)
+        self._wanted = ExchangePlaces(SCHEMAS["exchanges"].empty_table())
         self.columns = frozenset({TOPICS.name}) if of.asks_for_topics else frozenset()  # beside those of the table
         self.no_match = NoMatch(expression, most=MOST_OF_TASK)
 
@@ -91,8 +90,7 @@ class Sieve:
                 continue
             if name in WHOLE:
                 found[WHOLE[name]] = _for_answers(rows) if name == "exchanges" else rows
-            place = self._places.of(rows)
-            mine = rows.filter(pa.array((place >= 0) & self._passed[place]))
+            mine = rows.filter(pa.array(self._wanted.of(rows) >= 0))
             if mine.num_rows:
                 found[name] = mine.select(SCHEMAS[name].names)
         return found
@@ -104,7 +102,7 @@ class Sieve:
         if self._filter.asks_for_topics:
             open_ones = _are_nameless(exchanges) & passing(self._without_topics, exchanges)
         self.no_match.observe(exchanges, int(np.count_nonzero(passed & ~open_ones)))
-        self._places, self._passed = ExchangePlaces(exchanges), passed | open_ones
+        self._wanted = ExchangePlaces(exchanges.filter(passed | open_ones))
         return {UNDECIDED: exchanges.select(BESIDE[UNDECIDED].names).filter(open_ones)} if open_ones.any() else {}
 
 
