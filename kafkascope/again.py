@@ -39,7 +39,8 @@ class FilesAgain:
         if self.options.pseudonyms is not None:
             raise LookupError(HIDDEN)
         columns = frozenset({"connection", "number", *(column.name for column in FRAMES)})
-        options = replace(self.options, tables=frozenset({"exchanges"}), exchange_columns=columns, views=frozenset())
+        tables = frozenset({"exchanges"})
+        options = replace(self.options, tables=tables, exchange_columns=columns, views=frozenset(), filter=None)
         wanted = (pc.field("connection") == connection) & (pc.field("number") == number)
         with Reading([*self.contents], options, expected=self.contents) as again:
             for batch in again.batches():

@@ -32,6 +32,7 @@ from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.answers.topology import topology
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.order import ordered
+from kafkascope.reports.columns.remarks import filter_text
 from kafkascope.reports.columns.shown import shown_html, shown_text
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.incidents.incident import Incident, incident_of
@@ -42,7 +43,7 @@ from kafkascope.reports.measures.throughput import throughput
 from kafkascope.reports.show.explanation import explain_incident
 from kafkascope.reports.show.incident_lines import lines as incident_lines
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, EXCHANGES, MEANING
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, EXCHANGES, MEANING, OF_EXCHANGES
 from kafkascope.sniffer.columns import Bool
 
 if TYPE_CHECKING:
@@ -144,13 +145,19 @@ class Answering(ABC):
 
     @cached_property
     def clients(self) -> Answer:
-        """Clients: what each is, how it is set as far as the wire shows it, what it does, how it fares."""
-        tables = self.datasets("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
+        """Clients: what each is, how it is set as far as the wire shows it, what it does, how it fares.
+
+        LookupError of what an analysis with a filter left: it lacks exchanges of which this is made.
+        """
+        tables = self._needed("connections", "exchanges", "errors", "error_histogram", "batches", "partitions")
         return Answer.of("clients", to_frame(clients(tables)))
 
     def topology(self) -> Answer:
-        """Who speaks with whom: bytes and records by client, broker and topic, the most bytes first."""
-        tables = self.datasets("connections", "batches", "partitions")
+        """Who speaks with whom: bytes and records by client, broker and topic, the most bytes first.
+
+        LookupError as of `clients`.
+        """
+        tables = self._needed("connections", "batches", "partitions")
         return Answer.of("topology", to_frame(topology(tables)))
 
     def latency(self, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> Answer:
@@ -190,12 +197,15 @@ class Answering(ABC):
         """The exchanges whose request or response packet n of the capture is part of; none if it tells nothing new.
 
         The files are read once more, up to it. Raises ``packets.NoSuchPacketError``, a LookupError, if there is no such
-        packet, or it carries nothing; ``sniffer.sources.SourceError`` if the files are not what they were.
+        packet, or it carries nothing, or, with a filter, none of these exchanges is in the tables;
+        ``sniffer.sources.SourceError`` if the files are not what they were.
         """
         files = self._again()
         if files is None:
             raise NoSuchPacketError(f"packets are looked for in files; {_NO_FILES}")
         found = self.chosen(files.packet(n).exchanges, EXCHANGES.names)
+        if not found.num_rows and self._filtered is not None:
+            raise NoSuchPacketError(f"packet {n} is part of no exchange in the tables; {self._filtered}")
         return [self._decoded(row) for _, row in to_frame(ordered("exchanges", found)).iterrows()]
 
     def _decoded(self, row: pd.Series) -> DecodedExchange:
@@ -240,6 +250,23 @@ class Answering(ABC):
         """Those of some tables that are there, by name."""
         return {name: self.dataset(name) for name in names if self._has(name)}
 
+    def of_all(self, *names: str) -> dict[str, ds.Dataset]:
+        """Those of some tables that are there with all rows of the capture, by name, whatever a filter left out."""
+        partial = OF_EXCHANGES if self._filtered is not None else ()
+        return self.datasets(*(name for name in names if name not in partial))
+
+    @property
+    def _filtered(self) -> str | None:
+        """What a filter left in tables, in words; None without one."""
+        return filter_text(**self.summary["filter"]) if "filter" in self.summary else None
+
+    def _needed(self, *names: str) -> dict[str, ds.Dataset]:
+        """Those of some tables that are there, with all rows; raises LookupError where a filter left some out."""
+        found = self.of_all(*names)
+        if self._filtered is not None and any(self._has(name) and name not in found for name in names):
+            raise LookupError(f"{self._filtered}; this one needs all, which an analysis without a filter keeps")
+        return found
+
     def _group_ids(self) -> list[str]:
         named = [
             self.arrow(name, columns=["group_id"])["group_id"].unique().to_pylist()
@@ -264,6 +291,7 @@ class Answering(ABC):
     def _headline(self) -> str:
         window = f" ({self.summary['window']['asked_for']})" if "window" in self.summary else ""
         told = " · ".join([safe_text(self.source) + window, *coverage.headline(self.summary)])
+        told += "" if self._filtered is None else f"; {self._filtered}"
         return told + not_taken_note(self.summary)
 
     @abstractmethod

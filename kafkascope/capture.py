@@ -25,6 +25,7 @@ from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.figures import Answer
 from kafkascope.filters.expressions import Expression
+from kafkascope.filters.sieve import Filter, without
 from kafkascope.one_exchange import DecodedExchange
 from kafkascope.out.output import OutputError
 from kafkascope.out.stored import Stored, is_analysis, stored
@@ -42,7 +43,15 @@ from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS, results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, ISSUES, SCHEMAS
+from kafkascope.reports.vocabulary.tables import (
+    ALL_SCHEMAS,
+    CONCLUSIONS,
+    ISSUES,
+    OF_EXCHANGES,
+    SCHEMAS,
+    UNDECIDED,
+    WHOLE,
+)
 from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
@@ -165,7 +174,7 @@ class Capture(Answering):
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
         table = self.exchanges
         if not 0 <= n < len(table):
-            raise IndexError(f"exchange {n}: the capture has {len(table)} exchanges, 0 to {len(table) - 1}")
+            raise IndexError(f"exchange {n}: the table has {len(table)} exchanges, 0 to {len(table) - 1}")
         return self._decoded(table.iloc[n])
 
     def filter(self, expression: str) -> Answer:
@@ -213,6 +222,7 @@ class SpooledCapture(Capture):
         self._spool = spool
         self._names = names
         self._views = options.views
+        self._filter = options.filter
         self._wanted = options.tables | {*options.results}
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._late_issues: list[pa.Table] = []
@@ -233,6 +243,8 @@ class SpooledCapture(Capture):
             raise KeyError(f"{name}: {why_not(name, self.tables)}")
         if name == "issues":
             return pa.concat_tables([self._spool.table(name), issue_table(self._spool.issues()), *self._late_issues])
+        if name in OF_EXCHANGES:
+            return of_passed(self._spool, name, self._names, self._filter)
         if name in SCHEMAS:
             return self._names.resolve(self._spool.table(name))
         if name in CONCLUSIONS:
@@ -242,6 +254,12 @@ class SpooledCapture(Capture):
             return attach_rereads(table, self.arrow("rereads"), readers_of(self.arrow("lag")))
         return together(table).findings if name == "findings" else table
 
+    def of_all(self, *names: str) -> dict[str, ds.Dataset]:
+        """See `Answering.of_all`."""
+        whole = {} if self._filter is None else {name: WHOLE[name] for name in names if name in WHOLE}
+        rows = {name: ds.dataset(self._names.resolve(self._spool.table(of))) for name, of in whole.items()}
+        return self.datasets(*(name for name in names if name not in rows)) | rows
+
     def _of_views(self, name: str) -> pa.Table:
         found = [self._result(view) for view in sorted(self._views) if name in results_of([view])]
         return pa.concat_tables(
@@ -250,8 +268,8 @@ class SpooledCapture(Capture):
 
     @cached_property
     def _conclusions(self) -> dict[str, pa.Table]:
-        tables = {name: self.arrow(name) for name in NEEDED} | {"findings": self._of_views("findings")}  # not together
-        made = conclusions({name: ds.dataset(table) for name, table in tables.items()}, self.summary)
+        tables = self.of_all(*NEEDED) | {"findings": ds.dataset(self._of_views("findings"))}  # not together
+        made = conclusions(tables, self.summary)
         self._add_issues(made.pop("issues", ISSUES.empty_table()))
         return made
 
@@ -305,6 +323,14 @@ class StoredCapture(Capture):
         return name in self._stored
 
 
+def of_passed(spool: Rows, name: str, names: TopicNames, chosen: Filter | None) -> pa.Table:
+    """One of the tables of exchanges, without those that do not pass a filter now that names of topics are known."""
+    rows = names.resolve(spool.table(name))
+    if chosen is None or not (undecided := spool.table(UNDECIDED)).num_rows:
+        return rows
+    return without(rows, chosen.refused(undecided, names.learned()))
+
+
 def _opened(place: str, options: EngineOptions) -> StoredCapture:
     if replace(options, tables=WITHOUT_RECORDS) != EngineOptions(tables=WITHOUT_RECORDS):
         raise OutputError(
@@ -336,6 +362,7 @@ class _Options(TypedDict, total=False):
     since: str | datetime | None
     until: str | datetime | None
     packets: str | tuple[int, int] | None
+    filter: str | None
     limits: Mapping[str, int] | None
 
 
@@ -366,6 +393,7 @@ def read(
     since: str | datetime | None = None,
     until: str | datetime | None = None,
     packets: str | tuple[int, int] | None = None,
+    filter: str | None = None,
     spool_bytes: int | None = None,
     limits: Mapping[str, int] | None = None,
 ) -> Capture | SparkCapture:
@@ -391,6 +419,11 @@ def read(
     ``"05:57:16"`` of the day on which the capture begins, or ``"+30s"`` from its first packet; until is not included.
     packets are numbers as in Wireshark, ``(100, 200)`` or ``"100-"``; rows keep them. ValueError if they are none.
 
+    With filter, an expression as ``sniff --filter`` has it, the tables exchanges, errors, partitions, batches and
+    records have the rows of exchanges that pass alone; connections, tcp_health, issues, and all answers, are of the
+    whole capture. ``summary["filter"]`` says how many passed. ``filters.language.FilterError``, a ValueError, says
+    what is wrong with it, and where.
+
     Tables wait on disk (in TMPDIR) until they are looked at, and take spool_bytes there at most, else half of what is
     free. Rows that find no room are left out: a warning says so, and an issue ``spool_full``.
 
@@ -402,6 +435,7 @@ def read(
     >>> cap.exchanges[cap.exchanges.api == "JoinGroup"][["client_id", "api_version", "latency_ms"]]
     """
     paths = _paths(path)
+    pseudonyms = Pseudonyms(anonymize) if anonymize else None
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(
@@ -412,7 +446,8 @@ def read(
         ),
         reveal_secrets=reveal_secrets,
         secret_names=checked_names(secret_names),
-        pseudonyms=Pseudonyms(anonymize) if anonymize else None,
+        pseudonyms=pseudonyms,
+        filter=None if filter is None else Filter.of(filter, pseudonyms),
         window=PacketWindow.of(since, until, packets),
     )
     if spark is None and len(paths) == 1 and is_analysis(paths[0]):
@@ -446,5 +481,10 @@ def read_here(
     summary.files = reading.capture.captured()
     summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
     summary.rename_topics(reading.topic_names.learned())
+    if (chosen := options.filter) is not None:
+        summary.filter = chosen.text
+        summary.passed = of_passed(spool, "exchanges", reading.topic_names, chosen).num_rows
+        if not summary.passed and reading.no_match and (said := reading.no_match.remark(reading.topic_names.learned())):
+            warnings.warn(said, stacklevel=3)
     again = None if reading.is_stream else FilesAgain(reading.capture.contents, reading.joined, options)
     return SpooledCapture(spool, reading.topic_names, summary, options, ", ".join(map(told, paths)), again), reading

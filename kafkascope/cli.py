@@ -15,6 +15,7 @@ from kafkascope.parameters import (
     CapturesArgument,
     DebugOption,
     DecodeAsOption,
+    FilterOption,
     HexOption,
     JsonLinesOption,
     KeyLogOption,
@@ -453,6 +454,7 @@ def analyze(
     ] = False,
     microseconds: MicrosecondsOption = False,
     by_hour: ByHourOption = False,
+    where: FilterOption = None,
     in_process: Annotated[
         bool,
         typer.Option("--in-process", help="Work in this process, without Spark and Java; the results are the same."),
@@ -489,6 +491,7 @@ def analyze(
     - `kafkascope analyze capture.pcap -o out/`
     - `kafkascope analyze capture.pcap -o out/ --in-process` : the same without Spark, sooner for small captures
     - `kafkascope analyze /captures --records -o out/ --overwrite`
+    - `kafkascope analyze /captures --filter 'api == JoinGroup or error' -o out/` : few rows, all answers
     - `kafkascope analyze later.pcap -o out/ --append` : beside what is there
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
@@ -512,6 +515,7 @@ def analyze(
         )
     options = parameters.of_tables(
         records=records,
+        where=where,
         since=since,
         until=until,
         packets=packets,
@@ -537,6 +541,7 @@ def watch(
     ],
     once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
     records: RecordsTableOption = False,
+    where: FilterOption = None,
     microseconds: MicrosecondsOption = False,
     by_hour: ByHourOption = False,
     port: PortOption = None,
@@ -566,6 +571,7 @@ def watch(
 
     options = parameters.of_tables(
         records=records,
+        where=where,
         port=port,
         decode_as=decode_as,
         tls_keylog=tls_keylog,

@@ -68,7 +68,7 @@ def compare(before: Read, after: Read, **options: Any) -> Comparison:
 
 def _side(given: Read, options: dict[str, Any]) -> Side:
     capture = given if isinstance(given, Answering) else read(given, **options)
-    return Side(capture.source, capture.datasets(*NEEDED), capture.summary)
+    return Side(capture.source, capture.of_all(*NEEDED), capture.summary)
 
 
 def run(before: str, after: str, form: str, file: str | None, remark: Remark, **options: Any) -> int:

@@ -16,12 +16,12 @@ import pyarrow as pa
 from kafkascope.reports.columns.remarks import TlsTalk
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import View
-from kafkascope.reports.rows.builder import TableBuilder
+from kafkascope.reports.rows.builder import AHEAD, TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.reports.views.guarded import observed
 from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, LIMITED
-from kafkascope.reports.vocabulary.tables import CONCLUSIONS, EXCHANGES, SCHEMAS
+from kafkascope.reports.vocabulary.tables import BESIDE, CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.origins import NO_ORIGINS, Origins
@@ -30,6 +30,8 @@ from kafkascope.sniffer.session import Endpoint, Session, SessionOptions, SideSp
 
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
+    from kafkascope.filters.no_match import NoMatch
+    from kafkascope.filters.sieve import Filter, Sieve
 
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)
@@ -57,12 +59,18 @@ class EngineOptions:
     topic_names: Mapping[str, str] = field(default_factory=dict)  # told from elsewhere, by topic as written by id
     records_here: int | None = None  # bytes of which records are read; of others fields are given. None: of all
     pseudonyms: Pseudonyms | None = None  # in the place of names, addresses and contents
+    filter: Filter | None = None  # of exchanges; tables have the rows of those that pass, answers look at all
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
 
     def with_more(self, tables: frozenset[str], columns: frozenset[str], views: frozenset[str]) -> EngineOptions:
         """The same, with these tables, columns of exchanges, and rows of views too."""
         columns_too = None if self.exchange_columns is None else self.exchange_columns | columns
         return replace(self, tables=self.tables | tables, exchange_columns=columns_too, views=self.views | views)
+
+    @property
+    def beside(self) -> frozenset[str]:
+        """What comes out besides tables and is not to stay: rows of views, and what answers look at with a filter."""
+        return self.views if self.filter is None else self.views | frozenset(BESIDE)
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -104,6 +112,13 @@ class Engine:
         columns = options.exchange_columns
         if columns is not None and "exchanges" in needed:
             columns |= frozenset(EXCHANGES.names)
+        self._sieve: Sieve | None = None
+        if options.filter is not None:
+            from kafkascope.filters.sieve import Sieve
+
+            self._sieve = Sieve(options.filter)
+            needed |= {"exchanges", AHEAD}
+            columns = frozenset(EXCHANGES.names) | self._sieve.columns
         self._builder = TableBuilder(
             options.tables | needed,
             exchange_columns=columns,
@@ -139,6 +154,11 @@ class Engine:
         """Faults of ours, and limits of connections that were reached; they are among the rows of issues too."""
         of_views = (replace(issue, connection=None) for issue in self._faults_of_views)
         return [*self._builder.remarkable, *self._limited, *of_views]
+
+    @property
+    def no_match(self) -> NoMatch | None:
+        """Why the filter let nothing through, if so; None without one."""
+        return None if self._sieve is None else self._sieve.no_match
 
     @property
     def bodies_skipped(self) -> int:
@@ -194,6 +214,8 @@ class Engine:
     def viewed(self, tables: Tables, endpoints: Mapping[int, Endpoint]) -> Tables:
         """Those of the tables that are wanted, and the rows that views make of them; endpoints as `Completed` has."""
         found = {name: table for name, table in tables.items() if name in self._wanted}
+        if self._sieve is not None:
+            found = self._sieve.sift(found, tables.get(AHEAD), endpoints)
         for view in self._views:
             rows_of_view, faults = observed(view, tables, endpoints)
             for issue in faults:

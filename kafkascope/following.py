@@ -297,7 +297,7 @@ class _Renewal(InThisProcess):
         summary.packets = sum(file.packets for file in taken.files) - summary.copies
         summary.captures = sorted(map(capture_name, taken.paths))
         summary.files = list(taken.files)
-        yield Written(parts, engine.topic_names.learned(), writer.summary)
+        yield Written(parts, engine.topic_names.learned(), writer.summary, no_match=engine.no_match)
 
     def late_issues(self) -> Iterable[Issue]:
         """What was met in files, and outside of connections."""

@@ -100,7 +100,8 @@ class _Run(InThisProcess):
         summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
         summary.files = reading.capture.captured()
         summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
-        yield Written(parts, reading.topic_names.learned(), writer.summary, Counter(reading.other))
+        names, other = reading.topic_names.learned(), Counter(reading.other)
+        yield Written(parts, names, writer.summary, other, no_match=reading.no_match)
 
     def late_issues(self) -> Iterable[Issue]:
         """None: those of the files are among the rows."""

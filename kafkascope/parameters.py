@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
     from kafkascope.engine import EngineOptions
     from kafkascope.filters.expressions import Expression
+    from kafkascope.filters.sieve import Filter
     from kafkascope.metrics import Place
     from kafkascope.sniffer.packet_window import PacketWindow
     from kafkascope.sniffer.sources.live_options import Rotation
@@ -89,6 +91,17 @@ LimitOption = Annotated[
     ),
 ]
 RecordsTableOption = Annotated[bool, typer.Option("--records", help="Write the records table too.")]
+FilterOption = Annotated[
+    str | None,
+    typer.Option(
+        "-Y",
+        "--filter",
+        metavar="EXPR",
+        help="In the tables exchanges, errors, partitions, batches and records only exchanges that pass, as of "
+        "`sniff --filter`. All other tables (connections, tcp_health, issues, and what is found out: incidents, "
+        "rebalances, latency and so on), summary and report are of the whole capture.",
+    ),
+]
 MicrosecondsOption = Annotated[
     bool, typer.Option("--microseconds", help="Times in the tables in microseconds, which Spark reads as they are.")
 ]
@@ -302,13 +315,22 @@ def window(since: str | None, until: str | None, packets: str | None) -> PacketW
 
 
 def expression(text: str | None) -> Expression | None:
-    """The exchanges that a filter lets through; what is wrong with it is shown by its place, and ends the program."""
+    """The exchanges that a filter lets through."""
     if text is None:
         return None
-    from kafkascope.filters.language import FilterError, parsed
+    from kafkascope.filters.language import parsed
+
+    with _told_by_place():
+        return parsed(text)
+
+
+@contextmanager
+def _told_by_place() -> Iterator[None]:
+    """What is wrong with a filter is shown by its place, and ends the program."""
+    from kafkascope.filters.language import FilterError
 
     try:
-        return parsed(text)
+        yield
     except FilterError as error:
         remark(f"--filter: {error}")
         raise typer.Exit(WRONG_USE) from None
@@ -317,6 +339,7 @@ def expression(text: str | None) -> Expression | None:
 def of_tables(
     *,
     records: bool = False,
+    where: str | None = None,
     since: str | None = None,
     until: str | None = None,
     packets: str | None = None,
@@ -332,6 +355,7 @@ def of_tables(
     from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
     from kafkascope.sniffer.session import SessionOptions
 
+    of_names = pseudonyms(anonymize)
     return EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(
@@ -339,9 +363,19 @@ def of_tables(
         ),
         reveal_secrets=show_secrets,
         secret_names=secret_names(secret_name),
-        pseudonyms=pseudonyms(anonymize),
+        pseudonyms=of_names,
+        filter=_chosen(where, of_names),
         window=window(since, until, packets),
     )
+
+
+def _chosen(text: str | None, of_names: Pseudonyms | None) -> Filter | None:
+    if text is None:
+        return None
+    from kafkascope.filters.sieve import Filter
+
+    with _told_by_place():
+        return Filter.of(text, of_names)
 
 
 def pseudonyms(key: str | None) -> Pseudonyms | None:

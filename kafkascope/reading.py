@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kafkascope.ahead import ahead
 from kafkascope.decoders.kernels import when_compiling
 from kafkascope.engine import Completed, Engine, EngineOptions, Tables
+from kafkascope.filters.fields import both_ends
 from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
@@ -28,7 +29,7 @@ from kafkascope.reports.columns.remarks import (
     unreadable_remark,
     window_text,
 )
-from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.columns.words import day_and_clock
 from kafkascope.reports.rows.connection_table import issue_table
@@ -44,6 +45,7 @@ from kafkascope.sniffer.session import Endpoint
 from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
 
 if TYPE_CHECKING:
+    from kafkascope.filters.no_match import NoMatch
     from kafkascope.rehearsal import Rehearsal
     from kafkascope.reports.incidents.incident import Incident
     from kafkascope.sniffer.sources.key_log import Secrets
@@ -68,15 +70,7 @@ class Batch:
 
     def with_ends(self, rows: pa.Table) -> pa.Table:
         """Rows with a column ``connection``, with the columns client and broker: addresses with ports."""
-        encoded = rows["connection"].combine_chunks().dictionary_encode()
-        ends = [self.endpoints[connection] for connection in encoded.dictionary.to_pylist()]
-        sides = {
-            "client": [address(end.client, end.client_port) for end in ends],
-            "broker": [address(end.broker, end.broker_port) for end in ends],
-        }
-        for name, texts in sides.items():
-            rows = rows.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
-        return rows
+        return both_ends(rows, self.endpoints)
 
 
 class BatchSource(Protocol):
@@ -200,6 +194,11 @@ class Reading:
     def topic_names(self) -> TopicNames:
         """Names of topic ids, as far as they are known."""
         return self._engine.topic_names
+
+    @property
+    def no_match(self) -> NoMatch | None:
+        """See `Engine.no_match`."""
+        return self._engine.no_match
 
     @property
     def so_far(self) -> Callable[[], Iterator[Tables]] | None:

@@ -241,7 +241,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
         rest = replace(display, tables=None, every_s=EVERY_S, records=False, colour=False)
         if filters != Filters() or rest != Display():
             raise WrongUse(
-                "--tables has all exchanges, as tables: of options that choose or show only --records goes with it"
+                "--tables has all exchanges, as tables: of options that choose or show only --records goes with it "
+                "(`kafkascope analyze FILE -o OUT --filter EXPR` chooses)"
             )
         return _whole(least, ALL_TABLES if display.records else WITHOUT_RECORDS)
     if display.incidents:

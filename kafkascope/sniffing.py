@@ -36,7 +36,7 @@ from kafkascope.sniffer.sources.places import told
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
     from kafkascope.exchange_trees import Trees
-    from kafkascope.no_match import NoMatch
+    from kafkascope.filters.no_match import NoMatch
 
 Write = Callable[[Writable, int], int]
 """Writes at most so many entries; returns how many there were."""
@@ -269,7 +269,7 @@ def rehearse(options: SniffOptions) -> None:
     """Do once, with a few packets and for nobody to see, all that will be done with those of an interface."""
     import pyarrow.dataset  # noqa: F401 (without rights, modules that come later may be out of reach)
 
-    from kafkascope import no_match  # noqa: F401
+    from kafkascope.filters import no_match  # noqa: F401
     from kafkascope.rehearsal import Rehearsal
 
     watcher: Watcher | None = None
@@ -370,9 +370,11 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
     no_match: NoMatch | None = None
     expression = options.filters.expression
     if expression is not None:
-        from kafkascope.no_match import NoMatch
+        from kafkascope.filters.no_match import NoMatch
 
-        no_match = NoMatch(expression, options.filters.packet)
+        packet = options.filters.packet
+        also = None if packet is None else f"{packet} brings none of them anything new; {packet.advice}"
+        no_match = NoMatch(expression, also)
     trees: Trees | None = None
     if options.display.style == TREE:
         from kafkascope.exchange_trees import Trees
@@ -383,8 +385,9 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
     def write(batch: Batch, out: Writable, most: int) -> int:
         count, faults = write_exchanges(batch, options, out, most, trees)
         source.note(faults)
-        if no_match is not None:
-            no_match.observe(batch, count)
+        exchanges = batch.tables.get("exchanges")
+        if no_match is not None and exchanges is not None and len(exchanges):
+            no_match.observe(batch.with_ends(exchanges), count)
         return count
 
     for batch in with_records(source.batches(), remark) if options.display.records else source.batches():

@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis, schema
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.text import address
 from kafkascope.reports.rows.exchange_table import OUTCOMES, SASL_TOKEN
 from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.reports.vocabulary.tables import EXCHANGES
@@ -219,6 +221,20 @@ ENDS = ("client", "broker")
 """Columns of both ends, as address:port, which the table lacks."""
 _ALSO = {"client": "client", "broker": "broker", "topic": TOPICS.name, "topics": TOPICS.name}
 _ALSO |= {"group": "group_id", "member": "member_id"}
+
+
+def both_ends(rows: pa.Table, endpoints: Mapping[int, Ends]) -> pa.Table:
+    """Rows with a column ``connection``, with the columns client and broker: addresses with ports."""
+    encoded = rows["connection"].combine_chunks().dictionary_encode()
+    ends = [endpoints[connection] for connection in encoded.dictionary.to_pylist()]
+    sides = {
+        "client": [address(end.client, end.client_port) for end in ends],
+        "broker": [address(end.broker, end.broker_port) for end in ends],
+    }
+    for name, texts in sides.items():
+        rows = rows.append_column(name, pa.array(texts, pa.string()).take(encoded.indices))
+    return rows
+
 
 COLUMNS: Mapping[str, Field] = MappingProxyType(
     {field.name: Field(field.name, (field.name,), frozenset({_column_kind(field.type)})) for field in EXCHANGES}

@@ -39,7 +39,7 @@ from kafkascope.out.ownership import HeldError, lock, this_run, unlock
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE, RUN, SCHEMA_VERSION
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, FILE, RUN, SCHEMA_VERSION, UNDECIDED, WHOLE
 from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.places import above, below, is_uri, locate, name_of, told
 
@@ -69,7 +69,7 @@ _ROW_GROUP_BYTES = 32 << 20
 COMPRESSION = "snappy"
 # Contents of records are nobody's but their owner's. With secrets shown, messages are as well.
 PRIVATE = frozenset({"records"})
-WITH_SECRETS = frozenset({"exchanges", "errors"})
+WITH_SECRETS = frozenset({"exchanges", "errors", WHOLE["exchanges"], WHOLE["errors"], UNDECIDED})
 _OWNER_ALONE = 0o600
 
 

@@ -19,8 +19,11 @@ from pyarrow import dataset as ds
 
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
+from kafkascope.filters.no_match import NoMatch
+from kafkascope.filters.sieve import MOST_OF_TASK, Filter, without
 from kafkascope.out import hours
 from kafkascope.out.output import (
+    WITH_SECRETS,
     Layout,
     Output,
     Part,
@@ -35,7 +38,14 @@ from kafkascope.out.output import (
 )
 from kafkascope.out.stored import stored as stored_out
 from kafkascope.reports.answers.answers import Answers, answers
-from kafkascope.reports.columns.remarks import fault_remark, no_kafka, not_taken_remark, unreadable_remark, window_text
+from kafkascope.reports.columns.remarks import (
+    fault_remark,
+    filter_text,
+    no_kafka,
+    not_taken_remark,
+    unreadable_remark,
+    window_text,
+)
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents.rules import conclusions
@@ -44,9 +54,18 @@ from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.show.page.page import page
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
-from kafkascope.reports.vocabulary.tables import CONCLUSIONS, REREADS
+from kafkascope.reports.vocabulary.tables import (
+    ALL_SCHEMAS,
+    CONCLUSIONS,
+    OF_EXCHANGES,
+    REREADS,
+    UNDECIDED,
+    of_whole,
+)
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.places import told
+
+_CHOSEN = frozenset({*OF_EXCHANGES, UNDECIDED})
 
 Progress = Callable[[str, int, int], None]
 Piece = TypeVar("Piece")
@@ -74,6 +93,7 @@ class Analysis:
     answers: Answers | None = None  # what the report says; None: it was not asked for, or could not be made
     report_failure: str | None = None
     runs: int = 1  # in the directory now
+    no_match: str | None = None  # why a filter let nothing through; None: something passed, or there was nothing
     not_by_hour: tuple[str, ...] = ()  # tables that were to be, but have times in too many hours
 
     def remarks(self) -> Iterator[str]:
@@ -85,6 +105,10 @@ class Analysis:
             yield not_taken_remark(others)
         if window := result.get("window"):
             yield window_text(**window)
+        if self.no_match is not None:
+            yield self.no_match
+        elif chosen := result.get("filter"):
+            yield filter_text(**chosen)
         if not self.summary.packets:
             yield f"{', '.join(self.summary.captures)}: no packets{' in the window' if self.summary.left_out else ''}"
         elif not result["exchanges"]:
@@ -106,6 +130,7 @@ class Written:
     summary: Summary = field(default_factory=Summary)
     other: Counter[str] = field(default_factory=Counter)
     issues: IssueLog = field(default_factory=IssueLog)  # of no connection: tasks may have the same kind
+    no_match: NoMatch | None = None  # of the filter, if there is one
 
 
 def check(stop: threading.Event) -> None:
@@ -154,6 +179,8 @@ class Pipeline(ABC):
         names = TopicNames()
         other: Counter[str] = Counter()
         log = IssueLog()
+        chosen = self.options.filter
+        no_match = None if chosen is None else NoMatch(chosen.expression, most=MOST_OF_TASK)
         rows_of_views: list[Part] = []
         for written in self.decode(summary):
             for part in written.parts:
@@ -161,6 +188,8 @@ class Pipeline(ABC):
             names.merge(written.topic_names)
             summary.merge(written.summary)
             other.update(written.other)
+            if no_match is not None and written.no_match is not None:
+                no_match.merge(written.no_match)
             for issue in written.issues:
                 log.add(issue)
         for issue in self.late_issues():
@@ -169,6 +198,7 @@ class Pipeline(ABC):
             self._write(summary, {"issues": issue_table(log, self.options.origins)})
         known = names.learned()
         summary.rename_topics(known)
+        self._choose(known)
         self._resolve(known)
         if rows_of_views:
             for parts, of_results in self.understand(rows_of_views, known):
@@ -176,7 +206,8 @@ class Pipeline(ABC):
                 summary.merge(of_results)
         self._attach()
         if CONCLUSIONS.keys() <= {*self.options.results}:  # few rows of each table, so that it is done here
-            self._write(summary, conclusions(datasets_of(self.staging, self.parts), summary.result()))
+            self._write(summary, conclusions(of_whole(datasets_of(self.staging, self.parts)), summary.result()))
+        self.parts = [part for part in self.parts if part.table in ALL_SCHEMAS]
         self._bring_together()
         sorted_parts = self._sort_by_hour() if self.layout.by_hour else []
         if self.layout.microseconds:
@@ -185,8 +216,14 @@ class Pipeline(ABC):
         rows = dict.fromkeys([*sorted(self.options.tables), *self.options.results], 0)
         for part in self.parts:
             rows[part.table] += part.rows
+        said: str | None = None
+        if chosen is not None and no_match is not None:
+            summary.filter, summary.passed = chosen.text, rows["exchanges"]
+            said = None if summary.passed else no_match.remark(known)
         unreadable, not_by_hour = tuple(self.unreadable()), tuple(self._not_by_hour)
-        return Analysis(told(out), rows, summary, known, dict(other), unreadable, not_by_hour=not_by_hour)
+        return Analysis(
+            told(out), rows, summary, known, dict(other), unreadable, not_by_hour=not_by_hour, no_match=said
+        )
 
     def _write(self, summary: Summary, tables: Mapping[str, pa.Table]) -> None:
         """A part of few rows."""
@@ -194,6 +231,23 @@ class Pipeline(ABC):
         writer.write(tables)
         self.parts += writer.finish()
         summary.merge(writer.summary)
+
+    def _choose(self, names: Mapping[str, str]) -> None:
+        """Take out the rows of exchanges that do not pass, of which tasks could not know it for want of names."""
+        chosen, staging = self.options.filter, self.staging
+        undecided = {part.file: part for part in self.parts if part.table == UNDECIDED}
+        if chosen is None or not undecided:
+            return
+        tables: dict[str, list[Part]] = {file: [] for file in undecided}  # of one task, by its file's name
+        for part in self.parts:
+            if part.table in OF_EXCHANGES and part.file in undecided:
+                tables[part.file].append(part)
+        of_tasks = [(undecided[file], parts) for file, parts in tables.items()]
+        private = WITH_SECRETS if self.options.reveal_secrets else frozenset[str]()
+        self.parts = [part for part in self.parts if part.file not in undecided or part.table not in _CHOSEN]
+        self.parts += self.rewrite(
+            "choose exchanges", of_tasks, lambda some: choose(some, staging, chosen, names, private)
+        )
 
     def _resolve(self, names: Mapping[str, str]) -> None:
         """Write those parts anew that have topics by id whose name was learned elsewhere."""
@@ -238,6 +292,24 @@ class Pipeline(ABC):
         if one.parts:
             self.parts = [part for part in self.parts if part.table != "findings"]
             self._write(Summary(), {"findings": one.findings})
+
+
+def choose(
+    of_tasks: Iterable[tuple[Part, Sequence[Part]]],
+    staging: str,
+    chosen: Filter,
+    names: Mapping[str, str],
+    private: frozenset[str],
+) -> Iterator[Part]:
+    """Parts of tables written anew without the exchanges that a task left undecided and that do not pass."""
+    for undecided, parts in of_tasks:
+        refused = chosen.refused(pa.concat_tables(stored(staging, undecided)), names)
+        with PartWriter(staging, 0, private) as writer:
+            for part in parts:
+                for rows in stored(staging, part):
+                    writer.write({part.table: without(rows, refused)})
+            made = writer.finish()
+        yield from made
 
 
 def resolve(parts: Iterable[Part], staging: str, names: Mapping[str, str]) -> Iterator[Part]:
@@ -289,7 +361,7 @@ def fill(
     """
     tables = options.tables | {*options.results}
     try:
-        analysis, parts = produce(output.begin(tables | options.views))
+        analysis, parts = produce(output.begin(tables | options.beside))
         summary = analysis.summary.result() | {"run": output.run}
         reporting = Reporting(
             summary,

@@ -61,9 +61,8 @@ class KeptRows:
         self.parts: list[Part] = []
         self.summary = Summary()  # of the parts
         self._directory = TemporaryDirectory()
-        self._staging = staging_of(
-            str(self._directory.path), self.name, options.tables | {*options.results} | options.views
-        )
+        tables = options.tables | {*options.results}
+        self._staging = staging_of(str(self._directory.path), self.name, tables | options.beside)
         self._private = WITH_SECRETS if options.reveal_secrets else frozenset()
 
     def next_part(self, staging: str | None = None) -> PartWriter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import posixpath
 import uuid
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -160,6 +161,8 @@ def read(
     out = below(place, "out")
     try:
         analysis = analyze(paths, out, spark=spark, options=options, report=False)
+        if analysis.no_match is not None:
+            warnings.warn(analysis.no_match, stacklevel=3)
         system, path = locate(out)
         files = datasets(system, posixpath.join(path, TABLES))
         capture = SparkCapture(read_tables(spark, out), files, analysis, paths, options or EngineOptions())

@@ -165,8 +165,9 @@ class _Run(Pipeline):
         summary.files = captured(self._splits)
         summary.clocks = [clock_row(clock) for clock in clocks]
         issues = [*self._work.issues, *clock_issues(clocks), *issues]
-        # What is handed on is as it was on the wire: pseudonyms are put in where exchanges are.
-        here = handed_on.RECORDS_HERE_BYTES if self.options.pseudonyms is None else None
+        # What is handed on is as it was on the wire, and all of it: pseudonyms and filters work where exchanges are.
+        apart = self.options.pseudonyms is None and self.options.filter is None
+        here = handed_on.RECORDS_HERE_BYTES if apart else None
         decoded = list(self._decode(issues, here))
         records = self._read_records([place for one in decoded for place in one.handed_on])
         if any(len(one.issues) for one in records):  # they belong in tables that are written already

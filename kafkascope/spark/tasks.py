@@ -198,6 +198,7 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
             written.issues.add(issue)
         written.summary.packets -= engine.copies
         written.summary.copies += engine.copies
+        written.no_match = engine.no_match
         written.topic_names = engine.topic_names.learned()
         written.parts = writer.finish()
         handed_on.close()

@@ -18,7 +18,7 @@ from kafkascope.reports.columns.json_numbers import whole_numbers
 from kafkascope.reports.vocabulary.tables import CLIENTS
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_HEAD = 1_000  # characters of a request in which settings are looked for: they stand before what may be long
+HEAD = 1_000  # characters of a request in which settings are looked for: they stand before what may be long
 _VALUES = 1_000  # of one setting of one client that are told apart
 _TOLD = 5  # values of a setting, names of errors
 
@@ -41,6 +41,9 @@ _SETTINGS: dict[tuple[str, ...], dict[str, str]] = {
     ("JoinGroup",): {"session_timeout_ms": "sessionTimeoutMs"},
     _JOINS: {"rebalance_timeout_ms": "rebalanceTimeoutMs"},  # -1 in heartbeats: as before
 }
+ASKING = tuple(sorted({api for apis in _SETTINGS for api in apis}))
+"""APIs in the heads of whose requests settings are looked for."""
+
 SETTINGS = (
     *("software", "software_version", "security", "max_wait_ms", "min_bytes", "max_bytes", "partition_max_bytes"),
     *("isolation_level", "acks", "request_timeout_ms", "compression", "session_timeout_ms", "rebalance_timeout_ms"),
@@ -184,9 +187,8 @@ def _exchanges(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.
 
 
 def _settings(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
-    asking = sorted({api for apis in _SETTINGS for api in apis})
-    asked = pc.field("api").isin(asking) & pc.field("request").is_valid()
-    columns = {"api": pc.field("api"), "head": pc.utf8_slice_codeunits(pc.field("request"), 0, _HEAD)}
+    asked = pc.field("api").isin(ASKING) & pc.field("request").is_valid()
+    columns = {"api": pc.field("api"), "head": pc.utf8_slice_codeunits(pc.field("request"), 0, HEAD)}
     for rows in beside(tables.get("exchanges"), columns, ends, ["who"], asked):
         for apis, settings in _SETTINGS.items():
             of_apis = rows.filter(pc.is_in(rows["api"], pa.array(apis)))

@@ -10,7 +10,13 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, tls_talk_remarks, window_text
+from kafkascope.reports.columns.remarks import (
+    filter_text,
+    not_taken_remark,
+    tls_remark,
+    tls_talk_remarks,
+    window_text,
+)
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 
@@ -69,6 +75,8 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             told.append((title, parts))
     if window := summary.get("window"):
         told.append(("window", window_text(**window)))
+    if chosen := summary.get("filter"):
+        told.append(("filter", filter_text(**chosen)))
     if copies := summary.get("copies"):
         told.append(("packets captured at several points", f"{copies:,} copies, counted once"))
     told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 
@@ -43,6 +44,13 @@ def fault_remark(count: int) -> str:
 def window_text(asked_for: object, left_out: int) -> str:
     """What to say of a window of packets that was asked for, and of those outside."""
     return f"{counted(left_out, 'packet')} outside of the window ({asked_for}) left out"
+
+
+def filter_text(expression: str | None, passed: int, of: int) -> str:
+    """What to say where tables have only exchanges that pass a filter; without its text, where that is not told."""
+    what = "the filter" if expression is None else f"the filter {shown_text(expression)}"
+    some = f"{passed:,} of {counted(of, 'exchange')} passed {what}"
+    return f"{some}: tables of single exchanges have these alone, answers are of all"
 
 
 def tls_remark(connections: Mapping[str, int]) -> str:

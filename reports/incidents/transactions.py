@@ -18,7 +18,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_OF_TRANSACTIONS = ("Produce", "EndTxn", "InitProducerId")
+OF_TRANSACTIONS = ("Produce", "EndTxn", "InitProducerId")  # whose requests are read
 _TRANSACTION = {
     "name": r'"transactionalId": "(?P<name>[^"\\]+)"',
     "timeout_ms": r'"transactionTimeoutMs": (?P<timeout_ms>[0-9]{1,9})\b',
@@ -110,7 +110,7 @@ def _transactions(signs: Signs, client_ids: Sequence[str]) -> list[Row]:
     columns = ("client_id", "requested", "answered", "api", "error", "request", "request_packet")
     of_clients = pc.field("client_id").isin(list(client_ids)) & pc.field("requested").is_valid()
     found: list[Row] = []
-    for batch in signs.batches("exchanges", columns, of_clients & pc.field("api").isin(_OF_TRANSACTIONS)):
+    for batch in signs.batches("exchanges", columns, of_clients & pc.field("api").isin(OF_TRANSACTIONS)):
         for name in ("name", "timeout_ms"):
             told = pc.extract_regex(batch["request"], _TRANSACTION[name])
             batch = batch.append_column(name, pc.struct_field(told, name))

@@ -16,7 +16,7 @@ from kafkascope.reports.columns.remarks import TlsTalk, not_taken, tls_talks
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import iso_time
 from kafkascope.reports.measures.latency.histogram import Histogram
-from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION
+from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION, of_whole
 from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.places import split_settings, told
 
@@ -61,13 +61,16 @@ class Summary:
         self.copies = 0  # packets that another file has too, and that are counted there
         self.window: str | None = None  # of packets that was asked for, in words; None: all
         self.left_out = 0  # packets that are not in it
+        self.passed: int | None = None  # exchanges that are in the tables, if a filter chose them
+        self.filter: str | None = None  # as it was asked for; None: it is not told
         self.ports: frozenset[int] = frozenset()  # that the user asked for; none: all
         self.captures: list[str] = []  # files, as ``capture_name`` has them
         self.files: list[CapturedFile] = []  # the same, in the order of their packets
         self.clocks: list[dict[str, Any]] = []  # ``capture_points.clock_row`` of files that have packets in common
 
     def observe(self, tables: Mapping[str, pa.Table]) -> None:
-        """Add a batch of tables (any of them may be absent)."""
+        """Add a batch of tables (any of them may be absent); of `WHOLE` those are counted, not what passed."""
+        tables = of_whole(tables)
         if "exchanges" in tables:
             self._observe_exchanges(tables["exchanges"])
         if "errors" in tables and len(errors := tables["errors"]):
@@ -119,12 +122,15 @@ class Summary:
     def result(self) -> dict[str, Any]:
         """Everything as plain values, largest first, ready for JSON.
 
-        Of a window only where one was asked for, of talks within TLS where any were inferred.
+        Of a window or a filter only where one was asked for, of talks within TLS where any were inferred.
         """
+        of = sum(self._counts["outcome"].values())
+        chosen = {"filter": {"expression": self.filter, "passed": self.passed, "of": of}}
         window = {"window": {"asked_for": self.window, "left_out": self.left_out}} if self.window else {}
         talks = {"tls_talks": tls_talks(self._talks)} if self._talks else {}
         return {
             **window,
+            **(chosen if self.passed is not None else {}),
             **talks,
             "schema_version": SCHEMA_VERSION,
             "run": None,  # in the directory of an analysis it has a name

@@ -61,6 +61,9 @@ BYTES_AT_ONCE = 32_000_000
 BULKY = (apis.PRODUCE, apis.FETCH, apis.SHARE_FETCH)
 """APIs whose bodies carry records: of all others bodies are few and small, and later messages need them."""
 
+AHEAD = "exchanges_ahead"
+"""The name under which exchanges come before anything else that is of them, if that is wanted."""
+
 _MADE_WITH_RECORDS = frozenset({"partitions", "batches", "ready"})
 _FROM_PARTITIONS = _MADE_WITH_RECORDS | {"records"}
 _FROM_BODIES = _FROM_PARTITIONS | {"errors", "terms", "told_offsets"}
@@ -83,6 +86,7 @@ class TableBuilder:
 
     Among the tables may be ``terms`` and ``ready``, which views need, and among exchange_columns ``topics`` (those that
     an exchange names) and ``request_frame`` (the bytes of both sides): columns behind those of the schema.
+    With `AHEAD` among the tables, exchanges come under this name too, in a piece of their own before their other rows.
     `topic_names` and `issues` grow as exchanges are observed. Topics are written by id until their name is known: the
     driver resolves them again when it has seen all (`TopicNames.resolve`).
     """
@@ -210,6 +214,9 @@ class TableBuilder:
         def fresh(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
             found = {}
             for name, table in tables.items():
+                if name == AHEAD:  # rows that come again are of these again
+                    found[name] = table
+                    continue
                 known = min(max(given[name] - now[name], 0), len(table))
                 now[name] += len(table)
                 given[name] = max(given[name], now[name])
@@ -292,7 +299,7 @@ class TableBuilder:
             table = table.append_column(TOPICS, pa.array([[]] * count, TOPICS.type))
         if self._frames:
             table = with_frames(table, exchanges)
-        return {"exchanges": table}
+        return {name: table for name in ("exchanges", AHEAD) if name in self._wanted}
 
     def _of_bodies(
         self, bodies: Bodies, endpoints: Mapping[int, Endpoint], issues: IssueLog
@@ -316,6 +323,8 @@ class TableBuilder:
             if self._frames:
                 table = with_frames(table, exchanges)
             tables["exchanges"] = table
+            if AHEAD in self._wanted:
+                yield {AHEAD: table}
         else:
             self._learn_topics(bodies)
         for issue in damage.issues:

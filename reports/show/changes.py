@@ -17,6 +17,7 @@ from kafkascope.decoders import to_json
 from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.changes import Change, Side
 from kafkascope.reports.columns.arrow import table_of
+from kafkascope.reports.columns.remarks import filter_text
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.chance import Verdict
@@ -115,19 +116,28 @@ def _foot(before: Side, after: Side) -> str:
     """What the comparison stands on."""
     sides = (("before", before), ("after", after))
     empty = [name for name, side in sides if not any(side.summary["exchanges"].values())]
-    return f"{' and '.join(empty)}: no Kafka was seen, so nothing can be compared." if empty else _RULES
+    if empty:
+        return f"{' and '.join(empty)}: no Kafka was seen, so nothing can be compared."
+    partial = [name for name, side in sides if "filter" in side.summary and "exchanges" not in side.tables]
+    unknown = (
+        f"{' and '.join(partial)}: exchanges that did not pass the filter are not in the tables, so settings, who "
+    )
+    return f"{unknown}is there and load are not compared. {_RULES}" if partial else _RULES
 
 
 def _facts(side: Side) -> dict[str, Any]:
     told = ("captures", "first", "last", "packets", "connections", "exchanges")
-    return {"name": side.name, "seconds": side.seconds} | {name: side.summary.get(name) for name in told}
+    chosen = {"filter": side.summary["filter"]} if "filter" in side.summary else {}
+    return {"name": side.name, "seconds": side.seconds} | {name: side.summary.get(name) for name in told} | chosen
 
 
 def _sides(before: Side, after: Side) -> list[tuple[str, str]]:
-    return [
-        (name, shown_text(" · ".join([side.name, *coverage.headline(side.summary), f"{side.seconds:,.0f} s"])))
-        for name, side in (("before", before), ("after", after))
-    ]
+    return [(name, shown_text(" · ".join(_headline(side)))) for name, side in (("before", before), ("after", after))]
+
+
+def _headline(side: Side) -> list[str]:
+    chosen = [filter_text(**side.summary["filter"])] if "filter" in side.summary else []
+    return [side.name, *coverage.headline(side.summary), f"{side.seconds:,.0f} s", *chosen]
 
 
 def _sections(found: Sequence[Change]) -> Iterator[Section]:

@@ -11,7 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkascope.reports.answers.capture_points import clock_text
-from kafkascope.reports.columns.remarks import not_taken_remark, tls_remark, tls_talk_remarks, window_text
+from kafkascope.reports.columns.remarks import (
+    filter_text,
+    not_taken_remark,
+    tls_remark,
+    tls_talk_remarks,
+    window_text,
+)
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 
@@ -42,6 +48,8 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
     ]
     if window := result.get("window"):
         parts.append(Text(window_text(**window), style="yellow"))
+    if chosen := result.get("filter"):
+        parts.append(Text(filter_text(**chosen), style="yellow"))
     if copies := result["copies"]:
         parts.append(Text(f"{counted(copies, 'packet')} more that several files have, counted once"))
     for clock in result["clocks"][:_ROWS]:

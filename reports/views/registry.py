@@ -15,7 +15,7 @@ from kafkascope.reports.views.hosts import HostsView
 from kafkascope.reports.views.latency import LatencyView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.views.throughput import ThroughputView
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, BESIDE
 
 _ALL: tuple[Callable[[], View], ...] = (
     GroupsView,
@@ -29,7 +29,7 @@ _ALL: tuple[Callable[[], View], ...] = (
 )
 
 VIEWS: dict[str, Callable[[], View]] = {make().name: make for make in _ALL}
-SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()}
+SCHEMAS_WITH_VIEWS: dict[str, pa.Schema] = ALL_SCHEMAS | {name: make().schema for name, make in VIEWS.items()} | BESIDE
 
 
 def results_of(views: Iterable[str]) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 import pyarrow as pa
 
 SCHEMA_VERSION = 5
@@ -1006,6 +1009,32 @@ RESULTS: dict[str, pa.Schema] = {
 # What is made of other tables, when all of them are there.
 CONCLUSIONS: dict[str, pa.Schema] = {"incidents": INCIDENTS}
 ALL_SCHEMAS = SCHEMAS | RESULTS | CONCLUSIONS
+
+OF_EXCHANGES = ("exchanges", "errors", "partitions", "batches", "records")
+"""Tables whose rows are each of one exchange: with a filter they have those of exchanges that pass."""
+
+WHOLE = {name: f"all_{name}" for name in OF_EXCHANGES if name != "records"}
+"""With a filter, what answers that are made of these tables look at instead, by the table's name: rows of all
+exchanges, with the requests that answers read, and without responses. It is there as long as answers are made."""
+
+_Table = TypeVar("_Table")
+
+
+def of_whole(tables: Mapping[str, _Table]) -> dict[str, _Table]:
+    """Tables for who asks of the whole capture: those of `WHOLE` in the place of what a filter left."""
+    return {**tables, **{name: tables[of] for name, of in WHOLE.items() if of in tables}}
+
+
+UNDECIDED = "undecided"
+"""The name of exchanges of which nobody knows yet whether they pass, as they name topics by ids alone."""
+
+BESIDE: dict[str, pa.Schema] = {
+    **{of: SCHEMAS[name] for name, of in WHOLE.items()},
+    UNDECIDED: pa.schema(
+        [*EXCHANGES, ("client", pa.string()), ("broker", pa.string()), ("topics", pa.list_(pa.string()))]
+    ),
+}
+"""With a filter, what is kept beside the tables while they are made."""
 
 _OBSERVED = "; null: the capture does not show it"
 CLIENTS = described(

@@ -19,6 +19,7 @@ import pytest
 from kafkascope import following, in_process
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
+from kafkascope.filters.sieve import Filter
 from kafkascope.following import BETWEEN_RENEWALS_S, Watch
 from kafkascope.out import output
 from kafkascope.out.output import Layout, OutputError
@@ -123,6 +124,15 @@ def test_files_one_by_one_are_one_capture(capture: str, captures: Path, tmp_path
     same_as_one_analysis(files, out, tmp_path)
     assert not said
     assert {path.name for path in out.iterdir()} == {"tables", "report.html", "summary.json"}
+
+
+def test_a_filter_chooses_as_of_one_capture(captures: Path, tmp_path: Path) -> None:
+    options = EngineOptions(filter=Filter.of("topic == orders-eu or error"))
+    files = list(write(captures, pieces(PCAPS / "kip848" / "capture.pcap", 3)))
+    with closing(watch(captures, tmp_path / "out", options=options)) as watched:
+        drain(watched)
+        drain(watched, at_end=True)
+    same_as_one_analysis(files, tmp_path / "out", tmp_path, options)
 
 
 def test_secrets_inside_a_file_open_its_tls(captures: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.latency import LatencyView
 from kafkascope.reports.views.registry import VIEWS
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, OF_EXCHANGES, SCHEMAS
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.spark import tasks, view_rows
@@ -198,6 +198,15 @@ def test_a_fault_costs_what_it_was_met_in_and_nothing_else(guarded: None) -> Non
     assert connections[0] - connections[1] == {LOST}
     groups = [set(table["rebalances"]["group_id"].to_pylist()) for table in (healthy, hurt)]
     assert groups == [{"adm", "tmo"}, {"tmo"}]
+
+
+@pytest.mark.filterwarnings("ignore:a fault of kafkascope")
+def test_a_filter_lets_the_others_through(guarded: None) -> None:
+    with faults():
+        hurt, chosen = kafkascope.read(CAPTURE), kafkascope.read(CAPTURE, filter="number >= 10")
+    for name in OF_EXCHANGES[:-1]:
+        rows = hurt.arrow(name, pc.field("number") >= 10)
+        assert comparable(name, chosen.arrow(name)).equals(comparable(name, rows)), name
 
 
 @pytest.mark.filterwarnings("ignore:a fault of kafkascope")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.filters.expressions import Condition, Expression, Value, conditions
 from kafkascope.filters.fields import Kind
-from kafkascope.packets import OnePacket
-from kafkascope.reading import Batch
 from kafkascope.reports.columns.nearest import NEAREST, near_ones
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
@@ -16,45 +17,50 @@ MOST_NAMES = 1_000
 """Of each kind, that are remembered."""
 
 _KINDS = (Kind.TEXT, Kind.NUMBER)
+_NO_NAMES: Mapping[str, str] = {}
 
 
 class NoMatch:
     """Batches that were filtered in; at the end a remark, if filters let nothing through."""
 
-    def __init__(self, expression: Expression, packet: OnePacket | None = None) -> None:
-        """Names and numbers that are asked for as a whole are looked for; packet: one whose exchanges are asked for."""
+    def __init__(self, expression: Expression, also: str | None = None, most: int = MOST_NAMES) -> None:
+        """Names and numbers that are asked for as a whole are looked for; also: what else is to be said."""
         wanted = [one for one in conditions(expression) if one.comparison == "==" and one.kind in _KINDS and one.asked]
         self._there: list[tuple[Condition, set[Value]]] = [(one, set()) for one in wanted]
-        self._packet = packet
+        self._also = also
+        self._most = most
         self._seen = self._matched = 0
 
-    def observe(self, batch: Batch, matched: int) -> None:
-        """Take in a batch, of which so many exchanges passed."""
-        exchanges = batch.tables.get("exchanges")
-        if exchanges is None or not len(exchanges):
-            return
+    def observe(self, exchanges: pa.Table, matched: int) -> None:
+        """Take in exchanges with both ends, of which so many passed."""
         self._seen += len(exchanges)
         self._matched += matched
-        if self._matched or not self._there:
-            return
-        exchanges = batch.with_ends(exchanges)
-        for one, names in self._there:
-            if len(names) < MOST_NAMES:
-                found = pc.unique(one.field.values(exchanges, one.kind).values).slice(0, MOST_NAMES)
+        for one, names in self._there if not self._matched else ():
+            if len(names) < self._most:
+                found = pc.unique(one.field.values(exchanges, one.kind).values).slice(0, self._most)
                 names.update(name for name in found.to_pylist() if name is not None)
 
-    def remark(self) -> str | None:
-        """What to say at the end; None if something matched, or there was nothing to match."""
+    def merge(self, other: NoMatch) -> None:
+        """Take in what another one of the same expression has seen."""
+        self._seen += other._seen
+        self._matched += other._matched
+        for (_, names), (_, more) in zip(self._there, other._there, strict=True):
+            names.update(sorted(more)[: max(0, self._most - len(names))])
+
+    def remark(self, topics: Mapping[str, str] = _NO_NAMES) -> str | None:
+        """What to say at the end; None if something matched, or there was nothing to match.
+
+        topics: names of those that were seen by id alone, as written.
+        """
         if self._matched or not self._seen:
             return None
         said = [f"0 of {counted(self._seen, 'exchange')} matched"]
-        for one, there in self._there:
+        for one, seen in self._there:
+            there = {topics.get(value, value) if isinstance(value, str) else value for value in seen}
             for value in one.values:
                 if not any(str(value).lower() == str(other).lower() for other in there):
                     said.append(f"{one.asked} {shown_text(str(value))}: {_instead(value, there)}")
-        if self._packet is not None:
-            said.append(f"{self._packet} brings none of them anything new; {self._packet.advice}")
-        return "; ".join(said)
+        return "; ".join([*said, self._also] if self._also else said)
 
 
 def _instead(value: Value, there: set[Value]) -> str:
