@@ -20,20 +20,15 @@ g  how time and memory grow with a stormy group, with groups and with clients (c
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from commands import ANALYZE, HERE, KINDS, LOOK, READ, SNIFF, STORM, Run, made, ours, run, source_of
+import page
+from commands import ANALYZE, KINDS, LOOK, READ, SNIFF, STORM, Run, made, ours, run, source_of
 from crowds import growth
 
 TSHARK_FIELDS = [
@@ -152,38 +147,17 @@ def starts(repeat: int) -> list[dict[str, Any]]:
     return rows
 
 
-def machine() -> dict[str, str]:
-    """What the figures were measured on, and with."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "pandas", "pyspark"))
-    return {
-        "machine": f"{os.cpu_count()} cores {model or platform.machine()}, {memory_gb:.0f} GiB, {platform.system()}",
-        "commit": subprocess.getoutput(f"git -C {HERE} describe --always --dirty"),
-        "versions": f"Python {platform.python_version()}, {packages}",
-        "tshark": subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0],
-        "java": subprocess.getoutput("java -version 2>&1").splitlines()[0],
-    }
-
-
-def markdown(when: str, about: dict[str, str], tables: dict[str, list[dict[str, Any]]], commands: str) -> str:
-    """The page BENCHMARKS.md."""
+def markdown(written: str, about: Mapping[str, str], tables: Mapping[str, page.Rows]) -> str:
+    """The part of BENCHMARKS.md that comes of these tables."""
     parts = [
         "# Benchmarks",
-        f"Written by `{commands}` on {when}; figures of earlier runs are in `benchmarks/history.jsonl`.",
+        f"{written}; figures of earlier runs are in `benchmarks/history.jsonl`.",
         "\n".join(f"- {name}: {value}" for name, value in about.items()),
         "Speeds are slopes between two sizes of a file, start is what is left (`python benchmarks/bench.py --help`); "
         "times are medians. `make bench-compare` holds a change against the commit before it.",
     ]
     for title, rows in tables.items():
-        head = list(rows[0])
-        lines = [
-            f"| {' | '.join(head)} |",
-            "|" + "|".join("--" if isinstance(rows[0][n], str) else "--:" for n in head) + "|",
-        ]
-        lines += [f"| {' | '.join(str(row[name]) for name in head)} |" for row in rows]
-        parts += [f"## {title}", "\n".join(lines)]
+        parts += [f"## {title}", page.table(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -209,11 +183,7 @@ def main() -> None:
     if "g" in tasks:
         tables["Growth"] = growth(arguments.repeat)
     if arguments.write:
-        when, about = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", machine()
-        commands = f"python benchmarks/bench.py {' '.join(sys.argv[1:])}"
-        (HERE / "BENCHMARKS.md").write_text(markdown(when, about, tables, commands))
-        with (HERE / "benchmarks" / "history.jsonl").open("a") as history:
-            history.write(json.dumps({"when": when, "command": commands, **about, "tables": tables}) + "\n")
+        page.keep(tables, lambda written, about: markdown(written, about, tables))
 
 
 if __name__ == "__main__":

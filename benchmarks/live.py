@@ -1,11 +1,12 @@
 """Listening to an interface beside tcpdump and tshark: drops, time of the processor, memory, what it costs clients.
 
-    sudo python benchmarks/live.py [--rates 20,50,100] [--seconds 10] [--listeners tcpdump,tshark,sniff,...]
+    sudo python benchmarks/live.py [--rates 20,50,100] [--seconds 10] [--listeners tcpdump,tshark,sniff,...] [--write]
 
 In a network namespace of its own a producer of librdkafka writes records of 1 kB, RATE megabytes a second (0: as fast
 as it can), over loopback to librdkafka's mock of two brokers, which speaks the real protocol. One program listens at a
 time, its output thrown away. CPU is user and system time of that program and its children while the producer works, in
 percent of a core; memory is the most that each of its processes had, together; the producer's rate is what it came to.
+--write keeps the figures: in BENCHMARKS.md, and as a line of benchmarks/history.jsonl.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import page
 from commands import HERE, SNIFF
 
 OURS = [sys.executable, "-c", SNIFF, "-i", "lo"]
@@ -157,27 +159,49 @@ def listen(within: list[str], listener: list[str], rate: float, seconds: float) 
     return Heard(produced, 100 * cpu, peak, captured, dropped)
 
 
+def cells(rate: float, listener: str, heard: Heard) -> dict[str, str | float]:
+    """What came of a listener, by the head of the column."""
+    return {
+        "MB/s": f"{rate:g}" if rate else "most",
+        "listener": f"`{listener}`",
+        "CPU %": round(heard.cpu_percent),
+        "peak MB": round(heard.peak_megabytes),
+        "packets": "" if heard.captured is None else f"{heard.captured:,}",
+        "dropped": "" if heard.dropped is None else f"{heard.dropped:,}",
+        "produced MB/s": round(heard.produced_megabytes_a_second, 1),
+    }
+
+
+def markdown(written: str, about: Mapping[str, str], rows: page.Rows) -> str:
+    """The part of BENCHMARKS.md that comes of these rows."""
+    parts = [
+        f"{page.LIVE}\n{written}, {about['machine']}, commit {about['commit']}.",
+        "Listening to loopback, while a producer writes so many MB/s to two brokers on the same machine: `most` is as "
+        "fast as it can, so that producer, brokers and listener share the cores (`python benchmarks/live.py --help`).",
+        page.table(rows),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def main() -> None:
-    """Measure and print, a row each."""
+    """Measure, print rows as they come, and keep them with --write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", default="20,50,100,0")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--listeners", default="none,tcpdump,tshark,sniff", help=f"of: {', '.join(LISTENERS)}")
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="write BENCHMARKS.md, and a line of the history")
     arguments = parser.parse_args()
-    print("| MB/s | listener | CPU % | peak MB | packets | dropped | produced MB/s |")
-    print("|--:|--|--:|--:|--:|--:|--:|")
+    rows: list[dict[str, str | float]] = []
     with namespace() as within:
         for rate in map(float, arguments.rates.split(",")):
             for _ in range(arguments.repeat):
                 for name in arguments.listeners.split(","):
-                    one = listen(within, LISTENERS[name], rate, arguments.seconds)
-                    cells = (one.captured, one.dropped)
-                    packets, dropped = ("" if cell is None else f"{cell:,}" for cell in cells)
-                    told = f"{one.cpu_percent:.0f} | {one.peak_megabytes:.0f} | {packets} | {dropped}"
-                    shown_rate = f"{rate:g}" if rate else "most"
-                    produced = f"{one.produced_megabytes_a_second:.1f}"
-                    print(f"| {shown_rate} | {name} | {told} | {produced} |", flush=True)
+                    rows.append(cells(rate, name, listen(within, LISTENERS[name], rate, arguments.seconds)))
+                    shown = page.table(rows).splitlines()
+                    print("\n".join(shown if len(rows) == 1 else shown[-1:]), flush=True)
+    if arguments.write:
+        page.keep({"Live": rows}, lambda written, about: markdown(written, about, rows))
 
 
 if __name__ == "__main__":

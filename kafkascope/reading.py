@@ -401,6 +401,9 @@ class Listening:
     def batches(self) -> Iterator[Batch]:
         """Rows as they become complete; ends when the source does."""
         for packets in self._source:
+            if not len(packets.number) and self._secrets is None:  # nothing but secrets brings anything by itself
+                yield self._batch({})
+                continue
             self.packets += len(packets.number)
             dissected = dissect(packets)
             for issue in dissected.issues:

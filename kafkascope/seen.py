@@ -39,7 +39,8 @@ class Seen:
             return
         self.apis.update(_counts(exchanges["api"], "unknown"))
         wrong = exchanges.filter(pc.not_equal(pc.fill_null(exchanges["error_code"], 0), 0))
-        self.errors.update(_counts(wrong["error"], "unknown"))
+        if len(wrong):
+            self.errors.update(_counts(wrong["error"], "unknown"))
         if len(self._groups) < self._limits.groups:
             self._groups.update(pc.unique(exchanges["group_id"]).drop_null().to_pylist())
 

@@ -13,6 +13,7 @@ from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions, all_vi
 from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
 from kafkascope.filters.fields import COLUMNS, Kind
 from kafkascope.reports.rows.frames import FRAMES
+from kafkascope.reports.show.lines import SHOWN, SHOWN_BEHIND
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.seen import COLUMNS as SEEN_COLUMNS
 from kafkascope.sniffer.packet_window import EVERYTHING, PacketWindow
@@ -29,10 +30,6 @@ EVERY_S = 600.0
 """Tables of an interface are renewed so often, unless somebody says otherwise."""
 
 LINES, VERBOSE, TREE, JSON, FIELDS, NOTHING = "lines", "verbose", "tree", "json", "fields", "nothing"
-
-# Columns that a line shows; the bodies as JSON are far more work than all of them.
-_BODIES = frozenset({"request", "response"})
-_LINE_COLUMNS = frozenset(EXCHANGES.names) - _BODIES
 
 # The last three are more than a column of the exchanges table.
 KNOWN_COLUMNS = (*EXCHANGES.names, "client", "broker", "topics")
@@ -294,7 +291,9 @@ def _shown(options: SniffOptions) -> EngineOptions:
         if display.style == TREE:
             shown |= {field.name for field in FRAMES}
     else:
-        shown = _LINE_COLUMNS | {"topics"}
+        shown = SHOWN | {"group_id", "topics"}  # groups: for `Seen`
+        if display.style == VERBOSE:
+            shown |= SHOWN_BEHIND
     return replace(
         least,
         tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),

@@ -26,7 +26,7 @@ LAST_MILLISECOND = (2**63 - 1) // MILLISECOND_NS
 
 def numbers(values: Numbers, kind: pa.DataType, there: Bool | None = None) -> pa.Array:
     """A column of numbers; null where there is False."""
-    return pa.array(values, mask=None if there is None else ~there).cast(kind)
+    return pa.array(values, kind, mask=None if there is None else ~there)
 
 
 def times(nanoseconds: Numbers, there: Bool | None = None) -> pa.Array:

@@ -115,7 +115,7 @@ class TableBuilder:
         self._frames = FRAMES[0].name in self._columns
         self._needs_bodies = needs_bodies(self._columns) or self._topics or bool(wanted & _FROM_BODIES)
         self._decoder = BodyDecoder(limits) if self._needs_bodies or "connections" in wanted else None
-        self._damage = DamageReader(limits)
+        self._damage = DamageReader(limits, keeps_parts=bool(self._columns & TEXT_COLUMNS))
         self._reveal_secrets = reveal_secrets
         self._texts = BodyTexts(reveal_secrets=reveal_secrets, secret_names=secret_names, limits=limits)
         self._partitions = PartitionTables(

@@ -105,8 +105,10 @@ def _sides(bodies: Bodies) -> Iterator[_Side]:
 class DamageReader:
     """Finds what is wrong with bodies. Counts the frames it explained, connection by connection."""
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: Limits = DEFAULT, *, keeps_parts: bool = True) -> None:
+        """keeps_parts: whether somebody wants what could be read of frames that are not whole."""
         self._limits = limits
+        self._keeps_parts = keeps_parts
         self._explained: dict[int, int] = {}
 
     def read(self, bodies: Bodies) -> Damage:
@@ -182,6 +184,8 @@ class DamageReader:
         if side.tape.rows_in(index) > EXPLAINED_ROWS:
             return None, None
         self._explained[connection] = explained + 1
+        if not side.whole[index] and not self._keeps_parts:
+            return None, None
         body = exchanges.data[side.start[index] : side.end[index]].tobytes()
         try:
             return None, side.decode(int(exchanges.api_key[index]), int(side.version[index]), body)

@@ -47,6 +47,8 @@ def _named(tape: Tape, bodies: Bodies) -> tuple[Numbers, pa.Array]:
     parts = []
     for role in (TOPIC, TOPIC_ID):
         rows = np.flatnonzero(what == role)
+        if not len(rows):
+            continue
         if role == TOPIC:
             texts = tape.strings(rows)
         else:
@@ -54,6 +56,8 @@ def _named(tape: Tape, bodies: Bodies) -> tuple[Numbers, pa.Array]:
             texts = pc.binary_join_element_wise(ID_PREFIX, ids, "")
             texts = pc.if_else(pc.equal(ids, NO_ID), None, texts)
         parts.append((rows, texts))
+    if not parts:
+        return np.empty(0, np.int64), pa.array([], pa.string())
     rows = np.concatenate([rows for rows, _ in parts])
     order = np.argsort(rows, kind="stable")
     frames = np.searchsorted(tape.frame_start, rows, side="right") - 1

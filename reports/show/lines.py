@@ -11,6 +11,21 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.shown import safe, shown_names
 from kafkascope.reports.columns.text import clock_times, epoch_times
 
+SHOWN = frozenset(
+    {
+        *("response_done", "request_done", "answered", "api", "api_version", "outcome", "latency_ms"),
+        *("error", "error_code", "issue", "request_bytes", "response_bytes", "client_id"),
+    }
+)
+"""Columns of the exchanges table that a line shows."""
+SHOWN_BEHIND = frozenset(
+    {
+        *("connection", "number", "correlation_id", "request_packet", "response_packet"),
+        *("group_id", "member_id", "throttle_ms", "decoded"),
+    }
+)
+"""... and those that a verbose one shows too."""
+
 _COLOURS = {"time": "2", "api": "36", "error": "31;1", "warning": "33", "latency": "32", "dim": "2"}
 
 
@@ -126,15 +141,21 @@ def _decimals(values: Any, digits: int) -> Any:
 
 def _size(values: Any) -> Any:
     text = pc.binary_join_element_wise(values.cast(pa.string()), " B", "")
+    most = pc.max(values).as_py() or 0
     for least, unit, name in ((10_000, 1e3, " kB"), (10_000_000, 1e6, " MB")):
+        if most < least:
+            break
         larger = pc.binary_join_element_wise(_decimals(pc.divide(values, unit), 1), name, "")
         text = pc.if_else(pc.greater_equal(values, least), larger, text)
     return pc.fill_null(text, "-")
 
 
 def _bracketed(texts: Any, shown: Any) -> Any:
+    shown = pc.fill_null(pc.and_(shown, pc.is_valid(texts)), False)
+    if not pc.any(shown).as_py():
+        return ""
     return pc.if_else(
-        pc.fill_null(pc.and_(shown, pc.is_valid(texts)), False),
+        shown,
         pc.binary_join_element_wise("[", pc.fill_null(shown_names(texts), ""), "]", ""),
         "",
     )
@@ -147,6 +168,9 @@ def _topics(topics: Any) -> Any:
     count = pc.fill_null(pc.list_value_length(topics), 0).to_numpy(zero_copy_only=False)
     starts = topics.offsets.to_numpy()[:-1]
     first = topics.values.take(pa.array(np.where(count > 0, starts, 0), mask=count == 0))
+    first = pc.fill_null(shown_names(first), "")
+    if count.max(initial=0) <= 1:
+        return first
     more = pc.binary_join_element_wise(" +", pa.array(count - 1).cast(pa.string()), "")
     more = pc.if_else(pa.array(count > 1), more, "")
-    return pc.binary_join_element_wise(pc.fill_null(shown_names(first), ""), more, "")
+    return pc.binary_join_element_wise(first, more, "")

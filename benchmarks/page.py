@@ -1,0 +1,63 @@
+"""BENCHMARKS.md, of which bench.py and live.py write a part each, and the history of all figures."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from commands import HERE
+
+LIVE = "## Live\n"
+"""How the part of live.py begins, which is the last one."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on, and with."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "pandas", "pyspark"))
+    return {
+        "machine": f"{os.cpu_count()} cores {model or platform.machine()}, {memory_gb:.0f} GiB, {platform.system()}",
+        "commit": subprocess.getoutput(f"git -C {HERE} describe --always --dirty"),
+        "versions": f"Python {platform.python_version()}, {packages}",
+        "tshark": subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0],
+        "java": subprocess.getoutput("java -version 2>&1").splitlines()[0],
+    }
+
+
+def table(rows: Rows) -> str:
+    """Rows, which all have the same columns, as a table of Markdown."""
+    head = list(rows[0])
+    lines = [
+        f"| {' | '.join(head)} |",
+        "|" + "|".join("--" if isinstance(rows[0][name], str) else "--:" for name in head) + "|",
+    ]
+    lines += [f"| {' | '.join(str(row[name]) for name in head)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def with_part(page: str, part: str) -> str:
+    """The page with this part in the place of the one that begins alike: as `LIVE` does, or not."""
+    others, begin, live = page.partition(LIVE)
+    return f"{others.rstrip()}\n\n{part}" if part.startswith(LIVE) else f"{part}\n{begin}{live}".rstrip() + "\n"
+
+
+def keep(tables: Mapping[str, Rows], part: Callable[[str, Mapping[str, str]], str]) -> None:
+    """Write a part of the page, which is told when and of what command and machine, and a line of the history."""
+    when, about = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", machine()
+    command = f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}"
+    page = HERE / "BENCHMARKS.md"
+    page.write_text(with_part(page.read_text(), part(f"Written by `{command}` on {when}", about)))
+    with (HERE / "benchmarks" / "history.jsonl").open("a") as history:
+        history.write(json.dumps({"when": when, "command": command, **about, "tables": tables}) + "\n")
