@@ -25,7 +25,7 @@ CAPTURE = "capture"
 """Stands for the client where a fact is about the capture itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fact:
     """One row of `facts.FACTS`."""
 
