@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafkascope.reports.columns.arrow import dictionary_codes, distinct_numbers, integers
+from kafkascope.reports.columns.arrow import dictionary_codes, distinct_numbers, integers, one_of_each, places_among
 from kafkascope.reports.columns.text import address
 from kafkascope.sniffer.columns import I64
 
@@ -42,23 +42,24 @@ class ExchangePlaces:
 
     def __init__(self, exchanges: pa.Table) -> None:
         connection, number = (integers(exchanges[name]) for name in ("connection", "number"))
-        self._order = np.lexsort((number, connection))
-        self._connections = np.unique(connection)
-        self._most = int(number.max(initial=0)) + 1
-        self._keys = self._key(connection, number)[self._order]
+        self._connections, of = distinct_numbers(connection)
+        self._least = np.full(len(self._connections), np.iinfo(np.int64).max)
+        self._most = np.full(len(self._connections), -1, np.int64)
+        np.minimum.at(self._least, of, number)
+        np.maximum.at(self._most, of, number)
+        self._base = np.cumsum(self._most - self._least + 1) - self._most  # numbers of a connection follow each other
+        self._keys, place = distinct_numbers(self._base[of] + number)
+        self._row = one_of_each(place)
 
     def of(self, rows: pa.Table) -> I64:
         """The row of the exchange that each row of another table is of; -1 if it is not in the batch."""
         connection, number = (integers(rows[name]) for name in ("connection", "number"))
-        if not len(self._keys) or not len(connection):
-            return np.full(len(connection), -1, np.int64)
-        known = np.isin(connection, self._connections) & (number >= 0) & (number < self._most)
-        keys = self._key(np.where(known, connection, self._connections[0]), number)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(known & (self._keys[at] == keys), self._order[at], np.int64(-1))
-
-    def _key(self, connection: I64, number: I64) -> I64:
-        return np.searchsorted(self._connections, connection) * np.int64(self._most) + number
+        of = places_among(self._connections, connection)
+        if not len(self._keys):
+            return of
+        known = (of >= 0) & (self._least[of] <= number) & (number <= self._most[of])
+        place = places_among(self._keys, np.where(known, self._base[of] + number, np.int64(-1)))
+        return np.where(place >= 0, self._row[place], np.int64(-1))
 
 
 class Ends(Protocol):

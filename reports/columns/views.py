@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.topics import ID_PREFIX
+from kafkascope.sniffer.columns import I64
 
 _ROWS_AT_ONCE = 65_536
 
@@ -85,8 +86,20 @@ def keys_together(
     first = 0
     while first < len(begins):
         last = max(first + 1, int(np.searchsorted(ends, begins[first] + at_once, side="right")))
-        together = rows.take(pa.array(order[begins[first] : ends[last - 1]]))
+        together = _taken(rows, order[begins[first] : ends[last - 1]])
         found = codes[order[begins[first:last]]].tolist()
         places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())
         yield together, list(zip((names[code] if code >= 0 else None for code in found), *places, strict=True))
         first = last
+
+
+def _taken(rows: pa.Table, places: I64) -> pa.Table:
+    """The rows at some places, in that order; only these are copied, as Arrow would first put all chunks together."""
+    order = np.argsort(places)
+    ascending, parts, begin = places[order], [rows.schema.empty_table()], 0
+    for batch in rows.to_batches():
+        low, high = np.searchsorted(ascending, [begin, begin + batch.num_rows])
+        if low < high:
+            parts.append(pa.Table.from_batches([batch.take(pa.array(ascending[low:high] - begin))]))
+        begin += batch.num_rows
+    return pa.concat_tables(parts).combine_chunks().take(pa.array(np.argsort(order)))

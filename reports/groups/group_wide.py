@@ -36,6 +36,7 @@ class _Writer:
         }
         self._coordinator: str | None = None
         self._told: dict[tuple[str | None, str], None] = {}
+        self._of_nobody: dict[str | None, bool] = {}  # requests
         self._refused: dict[tuple[str | None, str], int] = {}
         self._brokers: dict[str, str] = {}
 
@@ -78,15 +79,22 @@ class _Writer:
                 yield self._event(EventKind.COORDINATOR_FOUND, message, where)
 
     def commit(self, message: Message) -> Iterator[Event]:
-        request = message.request
         if message.error:
             key = (message.client_id, message.error)
             self._refused[key] = self._refused.get(key, 0) + 1
             if self._refused[key] <= _MOST_REFUSALS:
                 kind = EventKind.COORDINATOR_UNAVAILABLE if message.error in NOT_HERE else EventKind.COMMIT_REFUSED
                 yield self._event(kind, message, message.error)
-        elif message.api == "OffsetCommit" and not request.get("memberId") and self._members and request:
-            yield self._event(EventKind.OFFSETS_ALTERED, message, _topics(request))
+        elif message.api == "OffsetCommit" and self._members and self._is_of_nobody(message):
+            yield self._event(EventKind.OFFSETS_ALTERED, message, _topics(message.request))
+
+    def _is_of_nobody(self, message: Message) -> bool:
+        """Whether a commit names no member."""
+        known = self._of_nobody.get(message.request_text)  # a member says the same again and again
+        if known is None:
+            known = bool(message.request) and not message.request.get("memberId")
+            self._of_nobody[message.request_text] = known
+        return known
 
     def describe(self, message: Message) -> Iterator[Event]:
         for group in rows(message.response.get("groups")):

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.arrow import distinct_numbers, integers, numbered
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
@@ -35,6 +36,8 @@ _SHORTENED = frozenset(
         "DeleteShareGroupOffsets",
     }
 )
+_COMMITS = pa.array(["OffsetCommit", "TxnOffsetCommit"])
+_TOPICS = ', "topics": ['
 _LONGEST_WHOLE = 100_000  # bytes of text
 _MOST_ELEMENTS = 1_000
 LEFT_OUT = "LeftOut"
@@ -99,31 +102,24 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
     rows = exchanges.filter(pc.is_in(exchanges["api"], pa.array(sorted(GROUP_APIS))))
     if not rows.num_rows:
         return None
-    groups = rows["group_id"].to_pylist()
-    place, named = [], []
-    listed = pc.is_in(rows["api"], pa.array(sorted(LISTED_GROUPS))).to_pylist()
-    for row, group in enumerate(groups):
-        found = _listed(rows["api"][row].as_py(), rows["request"][row].as_py()) or [group] if listed[row] else [group]
-        for name in dict.fromkeys(found):
-            if isinstance(name, str):
-                place.append(row)
-                named.append(name)
-    if not place:
+    place, groups = _groups_named(rows)
+    if not len(place):
         return None
-    rows = rows.take(pa.array(place, pa.int64()))
-    connections = rows["connection"].to_pylist()
-    known = [ends.get(connection) for connection in connections]
+    rows = rows.take(place)
+    connections, of = distinct_numbers(integers(rows["connection"]))
+    known, of = [ends.get(connection) for connection in connections.tolist()], pa.array(of)
     columns: dict[str, Any] = {
-        "group_id": pa.array(named, pa.string()),
+        "group_id": groups,
         "at": pc.coalesce(rows["requested"], rows["answered"]),
         "answered": rows["answered"],
-        "client": pa.array([end and end.client for end in known], pa.string()),
-        "client_port": pa.array([end and end.client_port for end in known], pa.int32()),
-        "broker": pa.array([end and address(end.broker, end.broker_port) for end in known], pa.string()),
+        "client": pa.array([end and end.client for end in known], pa.string()).take(of),
+        "client_port": pa.array([end and end.client_port for end in known], pa.int32()).take(of),
+        "broker": pa.array([end and address(end.broker, end.broker_port) for end in known], pa.string()).take(of),
         "error": pc.if_else(pc.equal(rows["error"], Error.NONE), pa.scalar(None, pa.string()), rows["error"]),
     }
     shortened = pc.is_in(rows["api"], pa.array(sorted(_SHORTENED)))
-    columns |= {side: _shortened(rows[side], shortened) for side in ("request", "response")}
+    requests, responses = _without_offsets(rows)
+    columns |= {"request": _shortened(requests, shortened), "response": _shortened(responses, shortened)}
     arrays = [columns[name] if name in columns else rows[name] for name in GROUP_MESSAGES.names]
     return pa.table(arrays, schema=GROUP_MESSAGES)
 
@@ -172,6 +168,20 @@ def in_order(message: Message) -> tuple[int, int, int, int]:
     return message.at, message.packet or 0, message.connection, message.number
 
 
+def _without_offsets(rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Bodies of requests and of answers; of commits by members only what comes before the topics.
+
+    So what a member commits again and again is the same text. Nobody asks what is in it, or in its answer. A quote in a
+    string is escaped, so that what is looked for is in none.
+    """
+    request, response = rows["request"], rows["response"]
+    whole = pc.match_substring_regex(request, rf'"memberId": "[^"].*{re.escape(_TOPICS)}')
+    commits = pc.fill_null(pc.and_(pc.is_in(rows["api"], _COMMITS), whole), False).combine_chunks()
+    head = pc.list_element(pc.split_pattern(request.filter(commits), _TOPICS, max_splits=1), 0)
+    head = pc.binary_join_element_wise(head, "", "}").combine_chunks()
+    return pc.replace_with_mask(request, commits, head), pc.if_else(commits, pa.scalar(None, pa.string()), response)
+
+
 def _shortened(texts: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArray:
     """The texts of bodies, the large ones among which shortened."""
     large = pc.fill_null(pc.and_(which, pc.greater(pc.binary_length(texts), _LONGEST_WHOLE)), False)
@@ -212,8 +222,23 @@ def _kind(table: pa.Table, kind: str) -> pa.Table:
     return numbered(flat)
 
 
-def _listed(api: str, request: str | None) -> list[Any]:
-    return LISTED_GROUPS[api](body(request))
+def _groups_named(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Each group that each of some exchanges speaks of: the row of the exchange, ascending, and the group."""
+    lists: dict[int, dict[str, None]] = {}
+    listed = pc.is_in(rows["api"], pa.array(sorted(LISTED_GROUPS)))
+    some = rows.select(["api", "request"]).filter(listed)
+    texts = zip(some["api"].to_pylist(), some["request"].to_pylist(), strict=True)
+    for row, (api, request) in zip(pc.indices_nonzero(listed).to_pylist(), texts, strict=True):
+        if named := LISTED_GROUPS[api](body(request)):
+            lists[row] = dict.fromkeys(name for name in named if isinstance(name, str))
+    alone = rows["group_id"].is_valid().to_numpy().copy()
+    alone[list(lists)] = False
+    of_lists = [(row, name) for row, names in lists.items() for name in names]
+    place = np.concatenate([np.flatnonzero(alone), np.array([row for row, _ in of_lists], np.int64)])
+    names = pa.array([name for _, name in of_lists], pa.string())
+    named = pa.chunked_array([*rows["group_id"].filter(pa.array(alone)).chunks, names], pa.string())
+    order = np.argsort(place, kind="stable")
+    return pa.array(place[order]), named.take(pa.array(order))
 
 
 def body(text: str | None) -> Json:

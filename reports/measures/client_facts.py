@@ -25,7 +25,7 @@ CAPTURE = "capture"
 """Stands for the client where a fact is about the capture itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fact:
     """One row of `facts.FACTS`."""
 
@@ -75,6 +75,11 @@ FACTS = pa.schema(
 )
 
 
+_OF_BATCHES = ["connection", "number", "direction", "topic", "partition", "at", "codec", "magic", "records"]
+_OF_BATCHES += ["timestamp_type", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"]
+_OF_PARTITIONS = ["connection", "number", "api", "topic", "partition", "at", "last_stable_offset", "high_watermark"]
+
+
 def with_names(rows: pa.Table, known: Known) -> pa.Table:
     """Rows whose partitions have the names of their topics: some batches knew a name that others did not."""
     what = rows["what"].combine_chunks().dictionary_encode()
@@ -91,14 +96,14 @@ def with_names(rows: pa.Table, known: Known) -> pa.Table:
 def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
     """Facts of a batch of tables, in parts."""
     if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
-        yield from _of_exchanges(exchanges, ends)
-        of_exchange = _Exchanges(exchanges)
+        of_exchange = _Exchanges(exchanges, ends)
+        yield from _of_exchanges(exchanges, of_exchange)
         if (errors := tables.get("errors")) is not None and errors.num_rows:
             yield _of_errors(errors, of_exchange, ends)
         if (batches := tables.get("batches")) is not None and batches.num_rows:
-            yield from _of_batches(batches, of_exchange, ends)
+            yield from _of_batches(batches.select(_OF_BATCHES), of_exchange)
         if (partitions := tables.get("partitions")) is not None and partitions.num_rows:
-            yield from _of_partitions(partitions, of_exchange, ends)
+            yield _of_partitions(partitions.select(_OF_PARTITIONS), of_exchange)
     if (connections := tables.get("connections")) is not None and connections.num_rows:
         yield from _of_connections(connections)
     if (issues := tables.get("issues")) is not None and issues.num_rows:
@@ -108,26 +113,40 @@ def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterat
 class _Exchanges:
     """What rows of other tables need to know of their exchanges."""
 
-    def __init__(self, exchanges: pa.Table) -> None:
+    def __init__(self, exchanges: pa.Table, ends: Mapping[int, Ends]) -> None:
+        self._ends = ends
         self._places = ExchangePlaces(exchanges)
         self._packet = pc.coalesce(exchanges["response_packet"], exchanges["request_packet"])
-        self._client_id = exchanges["client_id"]
+        self.client = _clients(exchanges, ends)
+        self.broker = _brokers(exchanges["connection"], ends)
 
-    def of(self, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """First packet and client id of the exchange that each row belongs to."""
+    def packet(self, rows: pa.Table) -> pa.ChunkedArray:
+        """First packet of the exchange that each row belongs to."""
+        return self._packet.take(self._place(rows))
+
+    def of(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """First packet, client and broker of the exchange that each row belongs to."""
+        place = self._place(rows)
+        client, broker = self.client.take(place), self.broker.take(place)
+        if place.null_count:
+            unknown = rows.append_column("client_id", pa.nulls(rows.num_rows, pa.string()))
+            client = pc.coalesce(client, _clients(unknown, self._ends))
+            broker = pc.coalesce(broker, _brokers(rows["connection"], self._ends))
+        return {"packet": self._packet.take(place), "client": client, "broker": broker}
+
+    def _place(self, rows: pa.Table) -> pa.Array:
         place = self._places.of(rows)
-        known = pa.array(place, mask=place < 0)
-        return self._packet.take(known), self._client_id.take(known)
+        return pa.array(place, mask=place < 0)
 
 
-def _of_exchanges(exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges) -> Iterator[pa.Table]:
     at = _nanoseconds(pc.coalesce(exchanges["requested"], exchanges["answered"]))
     packet = pc.coalesce(exchanges["request_packet"], exchanges["response_packet"])
     base = {
-        "client": _clients(exchanges, ends),
+        "client": of_exchange.client,
         "api": exchanges["api"],
         "number": exchanges["api_version"],
-        "broker": _brokers(exchanges["connection"], ends),
+        "broker": of_exchange.broker,
         "at": at,
         "packet": packet,
     }
@@ -142,7 +161,6 @@ def _of_exchanges(exchanges: pa.Table, ends: Mapping[int, Ends]) -> Iterator[pa.
 
 
 def _of_errors(errors: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> pa.Table:
-    packet, _ = exchanges.of(errors)
     base = {
         "client": _clients(errors, ends),
         "api": errors["api"],
@@ -150,27 +168,28 @@ def _of_errors(errors: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]
         "number": errors["api_version"],
         "broker": errors["broker"],
         "at": _nanoseconds(errors["at"]),
-        "packet": packet,
+        "packet": exchanges.packet(errors),
     }
     return _rows("error", base, None)
 
 
-def _of_batches(batches: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
-    packet, client_id = exchanges.of(batches)
+def _of_batches(batches: pa.Table, exchanges: _Exchanges) -> Iterator[pa.Table]:
+    of_exchange = exchanges.of(batches)
     at = _nanoseconds(batches["at"])
-    base = {
-        "client": _clients(batches.append_column("client_id", client_id), ends),
-        "api": batches["direction"],
-        "what": batches["codec"],
-        "number": batches["magic"],
-        "broker": _brokers(batches["connection"], ends),
-        "at": at,
-        "packet": packet,
-    }
+    base = of_exchange | {"api": batches["direction"], "what": batches["codec"], "number": batches["magic"], "at": at}
     yield _rows("batch", base, batches["records"])
-    produced = pc.and_(pc.equal(batches["direction"], "produce"), pc.equal(batches["timestamp_type"], "create_time"))
+    produced = pc.equal(batches["direction"], "produce")
     ahead = pc.divide(pc.subtract(_nanoseconds(batches["max_timestamp"]), at), MILLISECOND_NS)
-    yield _rows("clock", base, ahead, pc.and_(produced, pc.is_valid(ahead)))
+    told = pc.and_(pc.equal(batches["timestamp_type"], "create_time"), pc.is_valid(ahead))
+    yield _rows("clock", base, ahead, pc.and_(produced, told))
+    # A number without a producer id means nothing: some clients write zero.
+    sequenced = pc.and_(produced, pc.greater_equal(batches["producer_id"], 0))
+    told = pc.and_(pc.greater_equal(batches["base_sequence"], 0), pc.greater(batches["records"], 0))
+    some = pc.indices_nonzero(pc.fill_null(pc.and_(sequenced, told), False))
+    yield _of_sequences(batches.take(some), {name: column.take(some) for name, column in base.items()})
+
+
+def _of_sequences(batches: pa.Table, base: Mapping[str, Any]) -> pa.Table:
     # Sums tell how often numbers were used: as many records as numbers, or more where some were sent again.
     first = pc.cast(batches["base_sequence"], pa.int64())
     sequence = {
@@ -179,34 +198,25 @@ def _of_batches(batches: pa.Table, exchanges: _Exchanges, ends: Mapping[int, End
             pc.cast(batches["producer_id"], pa.string()), pc.cast(batches["producer_epoch"], pa.string()), "/"
         ),
         "what": _partition_names(batches),
-        "at": at,
-        "packet": packet,
+        "at": base["at"],
+        "packet": base["packet"],
         "total": batches["records"],
         "least": first,
         "most": pc.add(first, pc.subtract(batches["records"], 1)),
     }
-    # A number without a producer id means nothing: some clients write zero.
-    sequenced = pc.and_(pc.equal(batches["direction"], "produce"), pc.greater_equal(batches["producer_id"], 0))
-    sequenced = pc.and_(sequenced, pc.and_(pc.greater_equal(first, 0), pc.greater(batches["records"], 0)))
-    yield _rows("sequence", sequence, None, pc.fill_null(sequenced, False))
+    return _rows("sequence", sequence, None)
 
 
-def _of_partitions(partitions: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
-    partitions = partitions.filter(pc.equal(partitions["api"], "Fetch"))
-    if not partitions.num_rows:
-        return
-    packet, client_id = exchanges.of(partitions)
-    base = {
-        "client": _clients(partitions.append_column("client_id", client_id), ends),
-        "api": partitions["api"],
-        "what": _partition_names(partitions),
-        "broker": _brokers(partitions["connection"], ends),
-        "at": _nanoseconds(partitions["at"]),
-        "packet": packet,
-    }
+def _of_partitions(partitions: pa.Table, exchanges: _Exchanges) -> pa.Table:
     stable, high = partitions["last_stable_offset"], partitions["high_watermark"]
     held = pc.and_(pc.greater_equal(stable, 0), pc.less(stable, high))
-    yield _rows("held_back", base, stable, pc.fill_null(held, False))
+    partitions = partitions.filter(pc.and_(pc.equal(partitions["api"], "Fetch"), held))
+    base = exchanges.of(partitions) | {
+        "api": partitions["api"],
+        "what": _partition_names(partitions),
+        "at": _nanoseconds(partitions["at"]),
+    }
+    return _rows("held_back", base, partitions["last_stable_offset"])
 
 
 def _of_connections(connections: pa.Table) -> Iterator[pa.Table]:
@@ -263,7 +273,7 @@ def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) 
         for field in FACTS
     ]
     table = pa.table(arrays, schema=FACTS)
-    return table.filter(pc.is_valid(table["span"]))
+    return table.filter(pc.is_valid(table["span"])) if table["span"].null_count else table
 
 
 def summed(table: pa.Table) -> pa.Table:

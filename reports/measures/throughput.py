@@ -20,7 +20,7 @@ from kafkascope.reports.columns.series import (
     width_of,
     without_the_smallest,
 )
-from kafkascope.reports.vocabulary.tables import CODEC, THROUGHPUT, THROUGHPUT_COUNTS, TIME
+from kafkascope.reports.vocabulary.tables import BATCHES, CODEC, PARTITIONS, THROUGHPUT, THROUGHPUT_COUNTS, TIME
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -76,9 +76,9 @@ class Moved:
     """The requests of a batch that produce or fetch, and what they carried."""
 
     def __init__(self, exchanges: pa.Table, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> None:
-        self._places = ExchangePlaces(exchanges)
         self._api_key = pc.fill_null(exchanges["api_key"], -1).to_numpy().astype(np.int64)
         self._client_id = exchanges["client_id"]
+        self._shard = shards(exchanges["client_id"])
         self._client, _ = clients_and_brokers(exchanges["connection"].to_numpy(), ends)
         self._at = spans(pc.coalesce(exchanges["requested"], exchanges["answered"]).cast(pa.int64()).to_numpy())
         # What a quota emptied, or an error, tells nothing of what was there to fetch.
@@ -93,38 +93,29 @@ class Moved:
             .to_numpy()
             .astype(np.bool_)
         )
-        self._partitions = tables.get("partitions")
-        batches = tables.get("batches")
-        if batches is not None:
-            batches = batches.select(_COLUMNS).filter(pc.invert(pc.fill_null(batches["control"], False)))
-        self._batches = batches
+        self._partitions, batches = tables.get("partitions", PARTITIONS.empty_table()), tables.get("batches")
+        batches = BATCHES.empty_table() if batches is None else batches
+        self._batches = batches.select(_COLUMNS).filter(pc.invert(pc.fill_null(batches["control"], False)))
+        places = ExchangePlaces(exchanges)
+        self._of_partitions, self._of_batches = (self._moving(places.of(x)) for x in (self._partitions, self._batches))
 
     def rows(self) -> Iterator[pa.Table]:
         """Rows of ``THROUGHPUT_COUNTS`` to be added up."""
         brought = np.zeros(len(self._at), np.int64)
-        if self._partitions is not None:
-            exchange = self._places.of(self._partitions)
-            size = pc.fill_null(self._partitions["bytes"], 0).to_numpy()
-            np.add.at(brought, exchange[exchange >= 0], size[exchange >= 0])
+        exchange, size = self._of_partitions, pc.fill_null(self._partitions["bytes"], 0).to_numpy()
+        np.add.at(brought, exchange[exchange >= 0], size[exchange >= 0])
         moves = np.flatnonzero(np.isin(self._api_key, list(_DIRECTION)))
         yield self._requests(moves, pa.nulls(len(moves), pa.string()), brought[moves] == 0)
         yield self._requests_by_topic()
-        if self._batches is not None and self._batches.num_rows:
-            exchange = self._places.of(self._batches)
-            there = np.flatnonzero((exchange >= 0) & np.isin(self._api_key[exchange], list(_DIRECTION)))
-            batches, exchange = self._batches.take(pa.array(there)), exchange[there]
-            yield self._carried(exchange, batches, pa.nulls(len(there), pa.string()))
-            named = batches["topic"].is_valid().to_numpy()
-            topic = batches["topic"].filter(pa.array(named))
-            yield self._carried(exchange[named], batches.filter(pa.array(named)), topic)
+        there = np.flatnonzero(self._of_batches >= 0)
+        carried = summed(self._carried(self._of_batches[there], self._batches.take(pa.array(there))))
+        yield replaced(carried, "topic", pa.nulls(carried.num_rows, pa.string()))
+        yield carried.filter(pc.is_valid(carried["topic"]))
 
     def _requests_by_topic(self) -> pa.Table:
         """Each request once for each topic that it carried or was answered of."""
-        tables = [table for table in (self._partitions, self._batches) if table is not None and table.num_rows]
-        if not tables:
-            return NOTHING
-        exchange = np.concatenate([self._places.of(table) for table in tables])
-        exchange = np.where(np.isin(self._api_key[exchange], list(_DIRECTION)), exchange, np.int64(-1))
+        tables = (self._partitions, self._batches)
+        exchange = np.concatenate([self._of_partitions, self._of_batches])
         size = np.concatenate([pc.fill_null(table["bytes"], 0).to_numpy() for table in tables])
         topics = pa.chunked_array([chunk for table in tables for chunk in table["topic"].chunks], pa.string())
         of, topic, place = topics_of_exchanges(exchange, topics)
@@ -140,7 +131,7 @@ class Moved:
             exchange, topic, pa.nulls(len(exchange), pa.string()), {"requests": ones, "empty": empty.astype(np.int64)}
         )
 
-    def _carried(self, exchange: I64, batches: pa.Table, topic: pa.Array | pa.ChunkedArray) -> pa.Table:
+    def _carried(self, exchange: I64, batches: pa.Table) -> pa.Table:
         records = pc.fill_null(batches["records"], 0).to_numpy()
         measures = {
             "batches": np.ones(len(exchange), np.int64),
@@ -149,7 +140,7 @@ class Moved:
             "bytes": pc.fill_null(batches["bytes"], 0).to_numpy(),
             "bytes_uncompressed": pc.coalesce(batches["bytes_uncompressed"], batches["bytes"]).to_numpy(),
         }
-        return self._table(exchange, topic, pc.fill_null(batches["codec"], "unknown"), measures)
+        return self._table(exchange, batches["topic"], pc.fill_null(batches["codec"], "unknown"), measures)
 
     def _table(
         self,
@@ -159,11 +150,10 @@ class Moved:
         measures: Mapping[str, I64],
     ) -> pa.Table:
         rows = pa.array(exchange)
-        client_id = self._client_id.take(rows)
         columns = {
-            "shard": shards(client_id),
+            "shard": self._shard.take(rows),
             "topic": topic,
-            "client_id": client_id,
+            "client_id": self._client_id.take(rows),
             "client": self._client.take(rows),
             "direction": labels(self._direction(exchange), _DIRECTIONS),
             "from": pa.array(self._at[exchange]).cast(TIME),
@@ -172,6 +162,10 @@ class Moved:
         none = np.zeros(len(exchange), np.int64)
         columns |= {name: pa.array(measures.get(name, none)) for name in _MEASURES}
         return pa.table([columns[name] for name in THROUGHPUT_COUNTS.names], schema=THROUGHPUT_COUNTS)
+
+    def _moving(self, exchange: I64) -> I64:
+        """Exchanges that produce or fetch, and -1 for others."""
+        return np.where(np.isin(self._api_key, list(_DIRECTION))[exchange], exchange, np.int64(-1))
 
     def _direction(self, exchange: I64) -> I64:
         return np.where(self._api_key[exchange] == apis.PRODUCE, np.int64(_PRODUCE), np.int64(_FETCH))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import starmap
 
 import pyarrow as pa
 
@@ -30,8 +31,9 @@ class ClientsView:
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Findings about the clients in the rows."""
         by_client: dict[str, list[Fact]] = {}
-        for row in summed(with_names(rows, known)).to_pylist():
-            by_client.setdefault(row["client"], []).append(Fact(**row))
+        columns = [column.to_pylist() for column in summed(with_names(rows, known)).columns]  # as the fields of a fact
+        for fact in starmap(Fact, zip(*columns, strict=True)):
+            by_client.setdefault(fact.client, []).append(fact)
         findings: list[Finding] = []
         for client, facts in sorted(by_client.items()):
             facts.sort(key=lambda f: (f.span, f.kind, f.api or "", f.what or "", f.number or 0, f.broker or ""))

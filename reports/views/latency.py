@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import dictionary_codes, distinct_numbers
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
-from kafkascope.reports.columns.series import FINEST
+from kafkascope.reports.columns.series import FINEST, in_groups
 from kafkascope.reports.columns.views import Known, by_key
 from kafkascope.reports.measures.latency import parts
 from kafkascope.reports.measures.latency.counts import WHO, Spent, counts, latency_table
@@ -90,12 +90,16 @@ class LatencyView:
         there = (of["request_done"] >= 0) & (of["answered"] >= of["request_done"])
         spent = list(_of_exchanges(of, beside, near, there))
         gaps = [_of_gap(parts.THROTTLED, near.throttled), _of_gap(parts.APPLICATION, near.application)]
-        topic = pa.nulls(near.rows.num_rows, pa.string())
-        counted = [counts(near.rows.append_column("topic", topic), [*spent, *gaps], self._span)]
+        who, series = in_groups(near.rows, WHO)
+        of_none = who.append_column("topic", pa.nulls(who.num_rows, pa.string()))
+        counted = [counts(of_none, series, [*spent, *gaps], self._span)]
         if (partitions := tables.get("partitions")) is not None:
             exchange, topic, _ = topics_of_exchanges(places.of(partitions), partitions["topic"])
-            who = near.rows.take(pa.array(exchange + near.new)).append_column("topic", topic)
-            counted.append(counts(who, list(_by_topic(spent, exchange + near.new)), self._span))
+            code, topics = dictionary_codes(topic)
+            pairs, of_topic = distinct_numbers(series[exchange + near.new] * np.int64(len(topics) + 1) + code)
+            with_topic, code = who.take(pa.array(pairs // (len(topics) + 1))), pairs % (len(topics) + 1)
+            with_topic = with_topic.append_column("topic", topics.take(pa.array(code)))
+            counted.append(counts(with_topic, of_topic, list(_by_topic(spent, exchange + near.new)), self._span))
         rows = [part for part in counted if part.num_rows]
         return pa.concat_tables(rows) if rows else None
 

@@ -211,7 +211,7 @@ class _FactReader:
         self.facts = facts
         self._named: set[tuple[str, int]] = set()
         self._busy: dict[int, int] = {}  # until when, by connection
-        self._bodies: dict[str, tuple[str, int, str]] = {}
+        self._bodies: dict[str | None, tuple[str, int, str]] = {}
 
     def taken(self, message: Message) -> int:
         """When the broker can have taken a request up."""
@@ -279,26 +279,27 @@ class _FactReader:
         self._spoke(message, at, sync.member_id, sync.generation, text(request.get("groupInstanceId")))
 
     def heartbeat(self, message: Message, at: int) -> None:
-        body = message.request_text
-        if not body:
+        if not message.request_text:
             return
-        known = self._bodies.get(body)  # a member says the same again and again
-        if known is None:
-            request = message.request
-            instance = text(request.get("groupInstanceId"))
-            known = text(request.get("memberId")), number(request.get("generationId")), instance
-            self._bodies[body] = known
-        member, generation, instance = known
+        member, generation, instance = self._who(message)
         self._spoke(message, at, member, generation, instance)
         if message.outcome == "answered" and not message.error:
             self.facts.content[generation].append(at)
 
     def commit(self, message: Message, at: int) -> None:
-        request = message.request
-        member = text(request.get("memberId"))
-        generation = number(request.get("generationIdOrMemberEpoch", request.get("generationId")))
+        member, generation, instance = self._who(message)
         if member and generation >= 0:
-            self._spoke(message, at, member, generation, text(request.get("groupInstanceId")))
+            self._spoke(message, at, member, generation, instance)
+
+    def _who(self, message: Message) -> tuple[str, int, str]:
+        """Member, generation and instance id that a heartbeat or commit names."""
+        known = self._bodies.get(message.request_text)  # a member says the same again and again
+        if known is None:
+            request = message.request
+            generation = number(request.get("generationIdOrMemberEpoch", request.get("generationId")))
+            known = text(request.get("memberId")), generation, text(request.get("groupInstanceId"))
+            self._bodies[message.request_text] = known
+        return known
 
     def leave(self, message: Message, at: int) -> None:
         request, response = message.request, message.response

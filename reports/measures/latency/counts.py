@@ -56,12 +56,11 @@ class Cells:
     max_ns: I64
 
 
-def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
+def counts(who: pa.Table, series: I64, spent: Sequence[Spent], span: int) -> pa.Table:
     """Rows of ``LATENCY_COUNTS`` in spans of that many nanoseconds.
 
-    who has the columns `WHO` and topic, a row for each that spent speaks of.
+    who has the columns `WHO` and topic, a row for each series, and series the series of each row that spent speaks of.
     """
-    names, series = in_groups(who, _SERIES)
     row, at, length = (
         np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in spent)])
         for name in ("row", "at", "length")
@@ -69,7 +68,7 @@ def counts(who: pa.Table, spent: Sequence[Spent], span: int) -> pa.Table:
     part = np.repeat(np.array([_PLACES[one.part] for one in spent], np.int64), [len(one.row) for one in spent])
     (of_series, begin), place = distinct_columns(np.stack([series[row], spans(at, span)]))
     cells = _added(place, part, buckets_of(length), np.ones_like(length), length, length)
-    named = names.take(pa.array(of_series))
+    named = who.take(pa.array(of_series))
     arrays: dict[str, pa.Array] = {name: named[name] for name in _SERIES}
     arrays |= {
         "shard": shards(named["client_id"]),
@@ -158,7 +157,7 @@ def _cells(table: pa.Table, of_row: I64) -> Cells:
 def _added(row: I64, part: Numbers, bucket: Numbers, count: I64, sum_ns: I64, max_ns: I64) -> Cells:
     """Counts with those of the same row, part and bucket added up."""
     key = (row * len(PARTS) + part) * BUCKETS + bucket
-    order = np.argsort(key, kind="stable")
+    order = np.argsort(key)  # sums and maxima are the same in any order, which need not be stable
     begins = np.flatnonzero(np.diff(key[order], prepend=-1))
     one = order[begins]
     return Cells(

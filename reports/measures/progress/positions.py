@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import changes, dictionary_codes, equal_columns, integers, numbers, ranked
+from kafkascope.reports.columns.arrow import (
+    changes,
+    dictionary_codes,
+    equal_columns,
+    integers,
+    numbers,
+    one_of_each,
+    ranked,
+)
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.vocabulary.tables import POSITIONS
 from kafkascope.sniffer.columns import I64
@@ -30,6 +38,9 @@ _ABSENT = np.int64(-1)  # of offsets, none of which is negative
 _REPLICA = r"^broker-\d+-fetcher-\d+$"
 _QUORUM_TOPIC = "__cluster_metadata"
 
+_OF_BATCHES = ["connection", "number", "topic", "partition", "at", "last_offset"]
+_OF_PARTITIONS = ["connection", "number", "api", "topic", "partition", "at", "fetch_offset", "high_watermark"]
+
 
 def positions(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
     """Rows of POSITIONS that the tables partitions, batches, told_offsets and exchanges of a batch give."""
@@ -38,10 +49,8 @@ def positions(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Itera
     if partitions is not None and partitions.num_rows:
         yield from _of_partitions(partitions, batches, clients)
     if batches is not None and batches.num_rows:
-        produced = batches.filter(
-            pc.and_(pc.equal(batches["direction"], "produce"), pc.is_valid(batches["last_offset"]))
-        )
-        yield joined_ends(_rows(END, produced, end_offset=pc.add(produced["last_offset"], 1)))
+        produced = _with_offsets(batches, "produce")
+        yield _ends(produced, integers(pc.add(produced["last_offset"], 1)))
     if told is not None and told.num_rows:
         yield from _of_told_offsets(told, clients)
 
@@ -165,19 +174,20 @@ class _Clients:
 
 def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Clients) -> Iterator[pa.Table]:
     fine = pc.and_(pc.equal(partitions["error"], Error.NONE), pc.is_valid(partitions["at"]))
-    partitions = partitions.filter(fine)
+    partitions = partitions.select(_OF_PARTITIONS).filter(fine)
     if not partitions.num_rows:
         return
     brought = _brought(partitions, batches)
     high = integers(partitions["high_watermark"])
-    known = pa.array(high >= 0)
-    yield joined_ends(_rows(END, partitions.filter(known), end_offset=high[high >= 0]))
+    yield _ends(partitions.filter(pa.array(high >= 0)), high[high >= 0])
     client_id, client, group = clients.of(partitions)
     who = {"client_id": client_id, "client": client}
     at, number = integers(partitions["at"]), partitions["number"]
 
     asked = integers(partitions["fetch_offset"])
-    reader = pc.invert(pc.fill_null(pc.match_substring_regex(client_id, _REPLICA), False))
+    code, names = dictionary_codes(client_id)
+    replica = np.append(pc.match_substring_regex(names, _REPLICA).to_numpy(zero_copy_only=False), False)
+    reader = pa.array(~replica.astype(np.bool_)[code])
     reader = pc.and_(reader, pc.not_equal(pc.fill_null(partitions["topic"], _QUORUM_TOPIC), _QUORUM_TOPIC))
     reader = pc.and_(reader, pc.and_(pc.equal(partitions["api"], "Fetch"), pa.array(asked >= 0)))
     fetches = _rows(
@@ -214,7 +224,7 @@ def _brought(partitions: pa.Table, batches: pa.Table | None) -> I64:
     result = np.full(partitions.num_rows, _ABSENT)
     if batches is None:
         return result
-    batches = batches.filter(pc.and_(pc.equal(batches["direction"], "fetch"), pc.is_valid(batches["last_offset"])))
+    batches = _with_offsets(batches, "fetch")
     if not batches.num_rows:
         return result
     topics = pa.chunked_array([*partitions["topic"].chunks, *batches["topic"].chunks], pa.string())
@@ -229,12 +239,33 @@ def _brought(partitions: pa.Table, batches: pa.Table | None) -> I64:
     return furthest[code[: len(result)]]
 
 
+def _ends(source: pa.Table, end_offset: I64) -> pa.Table:
+    """What each row of source says of the end of its partition, as `joined_ends` has it."""
+    named = pc.and_(pc.is_valid(source["topic"]), pc.is_valid(source["partition"]))
+    source, end_offset = source.select(["topic", "partition", "at"]).filter(named), end_offset[named.to_numpy()]
+    at = integers(source["at"])
+    keys = np.stack([dictionary_codes(source["topic"])[0], integers(source["partition"]), at - at % np.int64(SPAN)])
+    group = equal_columns(keys)
+    one = one_of_each(group)
+    first, last, count, highest = at[one], at[one], np.bincount(group, minlength=len(one)), end_offset[one]
+    np.minimum.at(first, group, at)
+    np.maximum.at(last, group, at)
+    np.maximum.at(highest, group, end_offset)
+    return _rows(END, source.take(pa.array(one)), first_at=first, last_at=last, count=count, end_offset=highest)
+
+
+def _with_offsets(batches: pa.Table, direction: str) -> pa.Table:
+    """Batches that went one way, of which it is known where they end."""
+    there = pc.and_(pc.equal(batches["direction"], direction), pc.is_valid(batches["last_offset"]))
+    return batches.select(_OF_BATCHES).filter(there)
+
+
 def _of_told_offsets(told: pa.Table, clients: _Clients) -> Iterator[pa.Table]:
     fine = pc.and_(pc.fill_null(pc.equal(told["error"], Error.NONE), True), pc.is_valid(told["at"]))
     told = told.filter(fine)
     is_end = pc.equal(told["api"], "ListOffsets")
     ends = told.filter(pc.and_(is_end, pc.is_valid(told["offset"])))
-    yield joined_ends(_rows(END, ends, end_offset=ends["offset"]))
+    yield _ends(ends, integers(ends["offset"]))
     of_group = told.filter(pc.and_(pc.invert(is_end), pc.is_valid(told["group_id"])))
     asked = pc.equal(of_group["api"], "OffsetFetch")
     of_group = of_group.filter(pc.invert(pc.and_(asked, pc.is_null(of_group["error"]))))
@@ -268,7 +299,8 @@ def _rows(kind: str | pa.Array, source: pa.Table, **given: I64 | pa.Array | pa.C
         **given,
     }
     table = pa.table([_column(columns.get(field.name), field, count) for field in POSITIONS], schema=POSITIONS)
-    return table.filter(pc.and_(pc.is_valid(table["topic"]), pc.is_valid(table["partition"])))
+    named = pc.and_(pc.is_valid(table["topic"]), pc.is_valid(table["partition"]))
+    return table.filter(named) if table["topic"].null_count + table["partition"].null_count else table
 
 
 def _column(values: I64 | pa.Array | pa.ChunkedArray | None, field: pa.Field, count: int) -> pa.Array | pa.ChunkedArray:

@@ -119,8 +119,8 @@ def commit(api: str, text: str) -> str:
 def text_of(length: int, **more: Any) -> str:
     """A commit's body of so many bytes, with two topics."""
     topics = [{"name": "t", "partitions": [{"partitionIndex": 1}], "of": None}, {"name": "u", "partitions": []}]
-    request = {"groupId": "g", "memberId": "", "topics": topics} | more
-    request["memberId"] = "m" * (length - len(json.dumps(request)))
+    request = {"groupId": "", "memberId": "", "topics": topics} | more
+    request["groupId"] = "g" * (length - len(json.dumps(request)))
     text = json.dumps(request)
     assert len(text) == length
     return text
@@ -142,23 +142,43 @@ def test_of_commits_that_are_too_large_the_lists_within_topics_are_left_out(api:
         assert kept == text
         return
     left = json.loads(kept)
-    member = left.pop("memberId")
-    assert len(member) > 90_000
+    group = left.pop("groupId")
+    assert len(group) > 90_000
     topics = [{"name": "t", "partitions": [], "of": None}, {"name": "u", "partitions": []}]
-    assert left == {"groupId": "g", "topics": topics, "topicsLeftOut": 0}  # what is behind the list is not read
+    assert left == {"memberId": "", "topics": topics, "topicsLeftOut": 0}  # what is behind the list is not read
 
 
 @pytest.mark.parametrize(("topics", "kept"), [(999, 999), (1_000, 1_000), (1_001, 1_000)])
 def test_of_commits_that_are_too_large_the_first_thousand_topics_are_kept(topics: int, kept: int) -> None:
-    request = {"memberId": "m" * 100_000, "topics": [{"name": f"t{number}"} for number in range(topics)]}
+    request = {"groupId": "g" * 100_000, "topics": [{"name": f"t{number}"} for number in range(topics)]}
     left = json.loads(commit("OffsetCommit", json.dumps(request)))
     assert (len(left["topics"]), left["topicsLeftOut"]) == (kept, topics - kept)
     assert left["topics"][-1] == {"name": f"t{kept - 1}"}
 
 
 def test_a_large_commit_without_topics_stays_as_it_is() -> None:
-    text = json.dumps({"memberId": "m" * 100_001, "topics": []})
+    text = json.dumps({"groupId": "g" * 100_001, "topics": []})
     assert commit("OffsetCommit", text) == text
+
+
+@pytest.mark.parametrize("api", ["OffsetCommit", "TxnOffsetCommit"])
+def test_of_commits_by_members_there_is_only_who_commits(api: str) -> None:
+    who = {"groupId": 'g", "topics": [', "generationId": 3, "memberId": "m"}
+    [row] = rows_of(exchange(api, "g", request=json.dumps(who | {"topics": [{"name": "t"}]}), response="{}"))
+    assert (json.loads(row["request"]), row["response"]) == (who, None)
+
+
+@pytest.mark.parametrize(
+    ("api", "request_text"),
+    [
+        ("OffsetCommit", '{"groupId": "g", "memberId": "", "topics": [{"name": "t"}]}'),
+        ("OffsetCommit", '{"groupId": "g", "topics": [{"name": "t"}]}'),
+        ("OffsetCommit", '{"groupId": "g", "memberId": "m"}'),
+        ("OffsetDelete", '{"groupId": "g", "memberId": "m", "topics": [{"name": "t"}]}'),
+    ],
+)
+def test_of_what_else_is_said_of_offsets_all_is_kept(api: str, request_text: str) -> None:
+    assert commit(api, request_text) == request_text
 
 
 @pytest.mark.parametrize(

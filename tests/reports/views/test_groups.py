@@ -135,7 +135,7 @@ def test_of_large_commits_the_first_topics_are_kept_and_the_others_counted() -> 
         {"name": f't{number} "{{name"', "partitions": [{"partitionIndex": 1, "committedMetadata": '{"name": '}]}
         for number in range(3000)
     ]
-    request = {"groupId": "g", "memberId": '], "topics": [{"name": ', "topics": topics}
+    request = {"groupId": '], "topics": [{"name": ', "memberId": "", "topics": topics}
     sides = {"request": json.dumps(request), "response": '{"throttleTimeMs": 0, "topics": []}'}
     small = {"request": json.dumps(request | {"topics": topics[:10]})}
     exchanges = [
