@@ -47,7 +47,7 @@ Integer: TypeAlias = Any  # in kernels: an int64, whose promotions numba and myp
 CHUNK_BYTES = 32 << 20
 """Bytes in the clear whose records read_records gives at a time; a single batch may exceed it, up to the limit."""
 
-RECORDS_AT_ONCE = 1 << 18
+RECORDS_AT_ONCE = 1 << 15
 """Records, and headers, that read_records gives at a time: as columns they are many times the bytes of small ones."""
 
 TIMESTAMP_TYPES = ("none", "create_time", "log_append_time")

@@ -15,42 +15,42 @@ T = TypeVar("T")
 
 
 def ahead(items: Iterable[T], depth: int = 1, patience_s: float | None = 1) -> Iterator[T]:
-    """The items, made in another thread up to depth (and the one in hand) ahead; what it raises is raised here.
+    """The items, made in another thread, at most depth ahead, those in the making too; what it raises is raised here.
 
+    Items are large: an item that the caller has taken is not held here.
     When the caller stops early, the thread ends at its next item; it is waited for no longer than patience_s, in
     seconds (None: until it has ended), for that item may never come.
     """
-    waiting: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(depth)
+    made: queue.SimpleQueue[tuple[bool, T | BaseException | None]] = queue.SimpleQueue()
+    room = threading.Semaphore(depth)
     stopped = threading.Event()
-
-    def put(more: bool, what: T | BaseException | None) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put((more, what), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
 
     def work() -> None:
         try:
-            for item in items:
-                if not put(True, item):
+            source = iter(items)
+            while True:
+                room.acquire()
+                if stopped.is_set():
                     return
-            put(False, None)
+                made.put((True, next(source)))
+        except StopIteration:
+            made.put((False, None))
         except BaseException as error:
-            put(False, error)
+            made.put((False, error))
 
     thread = threading.Thread(target=work, name="kafkascope-ahead", daemon=True)
     thread.start()
     try:
         while True:
-            more, what = waiting.get()
+            more, what = made.get()
+            room.release()
             if not more:
                 if isinstance(what, BaseException):
                     raise what
                 return
             yield what  # type: ignore[misc]
+            what = None
     finally:
         stopped.set()
+        room.release()
         thread.join(patience_s)
