@@ -24,12 +24,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from llvmlite.binding import add_symbol
 from numba import njit, types
 from numba.core import config, event
-from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator, ZipCacheLocator
+from numba.core.caching import (
+    FunctionCache,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+    ZipCacheLocator,
+)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime._nrt_python import c_helpers
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -156,6 +164,26 @@ def temporary_directory() -> str:
     return path
 
 
+class _Kept(FunctionCache):  # type: ignore[misc]
+    """The compiled forms of a kernel. They are loaded without all that numba knows to compile with.
+
+    That would be 30 MB and a tenth of a second; what compiles has it (`Compiler`). What is loaded needs nothing but
+    the functions for arrays that come from Python, and go there, by their names.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled form for some types, None if there is none."""
+        _name_runtime()
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
+@cache
+def _name_runtime() -> None:
+    for name, address in c_helpers.items():
+        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
 class _Compiling(event.Listener):  # type: ignore[misc]
     """Shows that kernels are compiled, for nothing else is seen of the program for that long: a bar, or a line once.
 
@@ -252,12 +280,12 @@ def kernel(function: Function) -> Function:
 
     It allocates nothing and counts no references to arrays: its caller has them.
     """
-    return _declared(function, cache=True, _nrt=False)
+    return _declared(function, is_kept=True, _nrt=False)
 
 
 def allocating(function: Function) -> Function:
     """A kernel that makes arrays."""
-    return _declared(function, cache=True)
+    return _declared(function, is_kept=True)
 
 
 def borrowing(function: Function) -> Function:
@@ -268,9 +296,11 @@ def borrowing(function: Function) -> Function:
     return _declared(function, pipeline_class=_PartCompiler, no_cpython_wrapper=True, _nrt=False)
 
 
-def _declared(function: Function, **options: Any) -> Function:
+def _declared(function: Function, is_kept: bool = False, **options: Any) -> Function:
     declared: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if not config.DISABLE_JIT:
+        if is_kept:
+            declared._cache = _Kept(function)
         _compiling.declared += 1
         typed, compiled, place = declared.get_call_template, declared.compile, declared.stats.cache_path
 
