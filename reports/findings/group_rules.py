@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
@@ -305,8 +307,9 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
 
 def _left_in_the_midst(group: Group, leave: Disturbance) -> bool:
     """Whether a client that commits left without a last commit: when it is closed or unsubscribes it makes one."""
-    commits = (m.at for m in group.log.messages if m.api in _COMMITS and m.client_id == leave.client_id)
-    last = max((at for at in commits if at <= leave.at), default=None)
+    commits = (m for m in group.log.messages if m.api in _COMMITS and m.client_id == leave.client_id)
+    times = (m.times[: np.searchsorted(m.times, leave.at, "right")] for m in commits)
+    last = max((int(before[-1]) for before in times if len(before)), default=None)
     return last is not None and leave.at - last > threshold("last_commit") * SECOND_NS
 
 
@@ -414,7 +417,8 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
             by_client[timeout, client or "?"].append(messages)
     lost = Counter(r.trigger_client_id for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT)
     for (timeout, client), lives in sorted(by_client.items()):
-        gaps = [(b.at - a.at) / MILLISECOND_NS for messages in lives for a, b in itertools.pairwise(messages)]
+        times = [np.sort(np.concatenate([message.times for message in messages])) for messages in lives]
+        gaps = (np.concatenate([np.diff(each) for each in times]) / MILLISECOND_NS).tolist()
         if len(gaps) < threshold("heartbeats_seen_of_lost" if lost[client] else "heartbeats_seen") - 1:
             continue
         interval = statistics.quantiles(gaps, n=4)[0]  # rebalances make some longer
@@ -432,7 +436,7 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
             "Set heartbeat.interval.ms to a third of session.timeout.ms or less: one lost or late heartbeat ends a "
             "member now.",
             0.6,
-            (first.at, max(messages[-1].at for messages in lives)),
+            (first.at, max(int(each[-1]) for each in times)),
             clients=[first.client_id],
         )
 
@@ -456,8 +460,8 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
                     took = in_seconds(((slow.answered or slow.at) - slow.at) / MILLISECOND_NS)
                     text = f"{message.api} answered after {in_seconds(waited)}"
                     evidence.append(_seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}"))
-            elif slow is None or (message.answered or 0) > (slow.answered or 0):
-                slow = message
+            elif slow is None or (message.last.answered or 0) > (slow.answered or 0):
+                slow = message.last
     if not evidence:
         return
     whose = ", ".join(client or "?" for client, _ in clients.most_common(3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
 from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, GROUP_ROWS
+from kafkascope.sniffer.columns import I64
 
 Json = dict[str, Any]
 
@@ -44,9 +45,27 @@ LEFT_OUT = "LeftOut"
 """Ends the name of a member that says how many elements of a list were left out of a large body."""
 
 
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Later messages that say the same as one before them, in order: what they have of their own, i64[n] each."""
+
+    at: I64
+    answered: I64
+    number: I64
+    request_packet: I64
+    response_packet: I64
+
+
+NO_REPEATS = Repeats(*[np.zeros(0, np.int64)] * 5)
+
+
 @dataclass
 class Message:
-    """One exchange that speaks of a group. Times are nanoseconds; bodies are as in the exchanges table."""
+    """One exchange that speaks of a group. Times are nanoseconds; bodies are as in the exchanges table.
+
+    Those that say the same again may be folded into it (`folding`): nothing else happens to the group meanwhile, and
+    each of them, it too, is sent when all before it on the connection is answered. None: it is not such a one.
+    """
 
     at: int
     answered: int | None
@@ -64,11 +83,41 @@ class Message:
     outcome: str
     request_text: str | None
     response_text: str | None
+    repeats: Repeats | None = None
 
     @property
     def packet(self) -> int | None:
         """The first packet of it that the capture has."""
         return self.request_packet or self.response_packet
+
+    @property
+    def over(self) -> int:
+        """When it was answered, or sent if it was not; the last one of its repeats."""
+        if self.repeats is not None and len(self.repeats.at):
+            return int(self.repeats.answered[-1])
+        return self.answered or self.at
+
+    @property
+    def times(self) -> I64:
+        """When it and its repeats were sent, in order."""
+        repeats = self.repeats or NO_REPEATS
+        return np.concatenate([[self.at], repeats.at])
+
+    @property
+    def last(self) -> Message:
+        """The last one of its repeats; itself if there are none."""
+        return self if self.repeats is None or not len(self.repeats.at) else self._repeat(-1)
+
+    def each(self) -> Iterator[Message]:
+        """It and its repeats, each a message of its own."""
+        yield self if self.repeats is None else replace(self, repeats=None)
+        for place in range(len(self.repeats.at) if self.repeats is not None else 0):
+            yield self._repeat(place)
+
+    def _repeat(self, place: int) -> Message:
+        assert self.repeats is not None
+        own: dict[str, Any] = {name: int(getattr(self.repeats, name)[place]) for name in Repeats.__slots__}
+        return replace(self, repeats=None, **own)
 
     @cached_property
     def request(self) -> Json:
@@ -133,34 +182,36 @@ def group_rows(kind: str, table: pa.Table) -> pa.Table:
 
 def messages_of(table: pa.Table) -> tuple[list[Message], dict[int, ConnectionEnd]]:
     """Rows (GROUP_ROWS) of one group as values: messages in order of time, and how connections ended, by connection."""
-    return of_one_group(said(table))
+    return sorted(as_values(message_rows(table)), key=in_order), ends_of(connection_rows(table))
 
 
-def of_one_group(rows: Iterable[Message | Json]) -> tuple[list[Message], dict[int, ConnectionEnd]]:
-    """What `messages_of` gives, of what `said` makes of its rows."""
-    messages: list[Message] = []
+def message_rows(table: pa.Table) -> pa.Table:
+    """Those of GROUP_ROWS that are messages: a column for each field of a message that a row has."""
+    found = _kind(table, "message")
+    for name, instead in (("client", ""), ("client_port", 0), ("broker", "")):
+        found = found.set_column(found.column_names.index(name), name, pc.fill_null(found[name], instead))
+    return found
+
+
+def as_values(rows: pa.Table) -> list[Message]:
+    """Rows that `message_rows` gives as values; of many groups at once, as each column costs as much as many rows."""
+    columns = [column.to_pylist() for column in rows.columns]
+    return list(itertools.starmap(Message, zip(*columns, strict=True)))
+
+
+def connection_rows(table: pa.Table) -> list[Json]:
+    """What GROUP_ROWS say of connections, as it stands there."""
+    rows: list[Json] = _kind(table, "connection").to_pylist()
+    return rows
+
+
+def ends_of(rows: Iterable[Json]) -> dict[int, ConnectionEnd]:
+    """How connections ended, by connection, out of what rows say of them."""
     ended: dict[int, ConnectionEnd] = {}
     for row in rows:
-        if isinstance(row, Message):
-            messages.append(row)
-        elif row["connection"] not in ended or row["how_closed"]:  # the end says too who the client is, as told before
+        if row["connection"] not in ended or row["how_closed"]:  # the end says too who the client is, as told before
             ended[row["connection"]] = ConnectionEnd(**row | {"how_closed": row["how_closed"] or "open"})
-    return sorted(messages, key=in_order), ended
-
-
-def said(table: pa.Table) -> list[Message | Json]:
-    """Rows (GROUP_ROWS) as values: messages, and what is said of connections as it stands there.
-
-    Made of many groups at once, because each column costs as much as a hundred rows.
-    """
-    of_messages, of_connections = (_kind(table, kind) for kind in ("message", "connection"))
-    for name, instead in (("client", ""), ("client_port", 0), ("broker", "")):
-        place = of_messages.column_names.index(name)
-        of_messages = of_messages.set_column(place, name, pc.fill_null(of_messages[name], instead))
-    columns = [column.to_pylist() for column in of_messages.columns]  # in the order of the fields of a message
-    messages = itertools.starmap(Message, zip(*columns, strict=True))
-    connections = iter(of_connections.to_pylist())
-    return [next(messages if is_message else connections) for is_message in table["message"].is_valid().to_pylist()]
+    return ended
 
 
 def in_order(message: Message) -> tuple[int, int, int, int]:

@@ -14,8 +14,9 @@ from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import Finding, finding_table
 from kafkascope.reports.findings.group_rules import group_findings
+from kafkascope.reports.groups.folding import folded
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
-from kafkascope.reports.groups.messages import body, group_messages, group_rows, of_one_group, said
+from kafkascope.reports.groups.messages import body, group_messages, group_rows
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 from kafkascope.reports.vocabulary.tables import GROUP_CONNECTIONS, GROUP_ROWS
@@ -23,8 +24,8 @@ from kafkascope.reports.vocabulary.tables import GROUP_CONNECTIONS, GROUP_ROWS
 _MOST_GROUPS = 1_000
 """Groups of members on one connection that are remembered until it ends: a client has one or a few."""
 
-_VALUES_AT_ONCE = 4_096
-"""Messages of small groups that are values at once: so many that making them costs little, so few that they do too."""
+_ROWS_AT_ONCE = 16_384
+"""Rows of small groups that are folded at once: so many that it costs little, so few that their values do too."""
 
 _INTRODUCTION = {"clientSoftwareName": "software", "clientSoftwareVersion": "software_version"}
 _OF_CONNECTIONS = [name for name in GROUP_CONNECTIONS.names if name not in ("group_id", "broker")]
@@ -113,8 +114,7 @@ def _connections(rows: list[dict[str, Any]]) -> pa.Table:
 
 def histories(rows: pa.Table, known: Known) -> Iterator[tuple[GroupLog, GroupHistory]]:
     """What the rows say of each group, and what became of it; groups in order of their names."""
-    for of_groups, groups in keys_together(rows, GroupsView.key, _VALUES_AT_ONCE):
-        values = said(of_groups)
-        for group, begin, end in groups:
-            log = GroupLog(group, *of_one_group(values[begin:end]), known.topics)
+    for of_groups, groups in keys_together(rows, GroupsView.key, _ROWS_AT_ONCE):
+        for group, messages, ended in folded(of_groups, groups):
+            log = GroupLog(group, messages, ended, known.topics)
             yield log, analyze_group(log)

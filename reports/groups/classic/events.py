@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+
+import numpy as np
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words
@@ -155,7 +158,7 @@ class _Writer:
 
     def silences(self) -> Iterator[Event]:
         """Members that said nothing for longer than their session lasts, and how connections of others ended."""
-        last_seen = max(message.answered or message.at for message in [*self._log.messages, *self._log.later])
+        last_seen = max(message.over for message in [*self._log.messages, *self._log.later])
         goes_on = heard_later(self._log)
         left = {
             leave.member_id or self._of_instance(leave.instance_id, leave.at)
@@ -189,10 +192,14 @@ class _Writer:
             allowed = by_session(sessions[member]) if member in sessions else None
             connection = next(reversed(words.connections))
             last = [] if gone or member in waits else [until]
-            for at, packet, end in zip(words.times, words.packets, [*words.times[1:], *last], strict=False):
-                if allowed and (silence := allowed.remark(at, end, is_over=end is not last_seen)):
-                    event = self._event(EventKind.SILENCE_BEGUN, at, message, member, silence)
-                    event.packet, event.number, event.connection = packet, None, None
+            if allowed is not None:
+                ends = words.times[1:] + array("q", last)
+                pauses = np.subtract(ends, words.times[: len(ends)])
+                for place in np.flatnonzero(pauses > allowed.ns).tolist():
+                    is_over = until is not last_seen or place < len(words.times) - 1
+                    silence = allowed.remark(words.times[place], ends[place], is_over=is_over)
+                    event = self._event(EventKind.SILENCE_BEGUN, words.times[place], message, member, silence)
+                    event.packet, event.number, event.connection = words.packets[place] or None, None, None
                     yield event
             for closed in [] if gone else self._profiles.connection_ends([connection]):
                 if closed.closed is not None and (until is last_seen or closed.closed < until):

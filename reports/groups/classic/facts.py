@@ -8,17 +8,21 @@ connection before it has answered the one before (`SocketServer` mutes the chann
 from __future__ import annotations
 
 import json
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from kafkascope.decoders.errors import Error, name_of
 from kafkascope.reports.groups.assignments import owned_of, topics_of
 from kafkascope.reports.groups.body import number, rows, text
 from kafkascope.reports.groups.history import GroupLog
 from kafkascope.reports.groups.leaving import FENCED, NOT_HERE
-from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.groups.messages import NO_REPEATS, Message
+from kafkascope.sniffer.columns import I64
 
 _IDS_ARE_GIVEN_SINCE = 4
 """The version of JoinGroup in which a new dynamic member first gets an id, and joins with that (KIP-394)."""
@@ -115,15 +119,15 @@ class Refusal:
 class Words:
     """What a member said to its group, whatever it was: when, in which packets, and on which connections."""
 
-    times: list[int] = field(default_factory=list)
-    packets: list[int | None] = field(default_factory=list)
-    heard: list[int] = field(default_factory=list)  # those of the times at which the broker heard it for sure
+    times: array[int] = field(default_factory=lambda: array("q"))
+    packets: array[int] = field(default_factory=lambda: array("q"))  # 0: the capture lacks it
+    heard: array[int] = field(default_factory=lambda: array("q"))  # at which of the times the broker heard it for sure
     connections: dict[int, None] = field(default_factory=dict)
 
     def last_before(self, at: int) -> tuple[int, int | None] | None:
         """The last word not after a moment, and its packet."""
         place = bisect_right(self.times, at) - 1
-        return (self.times[place], self.packets[place]) if place >= 0 else None
+        return (self.times[place], self.packets[place] or None) if place >= 0 else None
 
 
 @dataclass(slots=True)
@@ -145,8 +149,8 @@ class GroupFacts:
     syncs: list[Sync] = field(default_factory=list)
     leaves: list[Leave] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    content: dict[int, list[int]] = field(  # by generation: when heartbeats of it were good
-        default_factory=lambda: defaultdict(list)
+    content: dict[int, array[int]] = field(  # by generation: when heartbeats of it were good
+        default_factory=lambda: defaultdict(lambda: array("q"))
     )
     words: dict[str, Words] = field(default_factory=lambda: defaultdict(Words))
     named: list[Seen] = field(default_factory=list)  # first request of each member in each generation
@@ -156,7 +160,7 @@ class GroupFacts:
 
     def last_content(self, generation: int, low: int, high: int) -> int | None:
         """When a heartbeat of a generation was good for the last time later than one moment and not after another."""
-        times = self.content.get(generation, [])
+        times = self.content.get(generation, _NO_TIMES)
         place = bisect_right(times, high)
         return times[place - 1] if place and times[place - 1] > low else None
 
@@ -164,6 +168,9 @@ class GroupFacts:
         """Leaves that succeeded, later than one moment and not after another."""
         places = slice(bisect_right(self.leaves, low, key=_sent), bisect_right(self.leaves, high, key=_sent))
         return [leave for leave in self.leaves[places] if leave.error is None]
+
+
+_NO_TIMES = array("q")
 
 
 def _sent(fact: Join | Sync | Leave | Refusal | Seen) -> int:
@@ -183,14 +190,17 @@ def facts_of(log: GroupLog) -> GroupFacts:
     facts.syncs.sort(key=_sent)
     facts.refusals.sort(key=_sent)
     facts.named.sort(key=_sent)
-    for times in facts.content.values():
-        times.sort()
+    facts.content = {generation: _numbers(np.sort(times)) for generation, times in facts.content.items()}
     _only_of_members(facts)
     for words in facts.words.values():
-        said = sorted(zip(words.times, words.packets, strict=True), key=lambda each: each[0])
-        words.times, words.packets = [at for at, _ in said], [packet for _, packet in said]
-        words.heard.sort()
+        in_turn = np.argsort(words.times, kind="stable")
+        words.times, words.packets = (_numbers(np.asarray(each)[in_turn]) for each in (words.times, words.packets))
+        words.heard = _numbers(np.sort(words.heard))
     return facts
+
+
+def _numbers(values: I64) -> array[int]:
+    return array("q", values.tobytes())
 
 
 def _only_of_members(facts: GroupFacts) -> None:
@@ -214,7 +224,10 @@ class _FactReader:
         self._bodies: dict[str | None, tuple[str, int, str]] = {}
 
     def taken(self, message: Message) -> int:
-        """When the broker can have taken a request up."""
+        """When the broker can have taken a request up; one with repeats, and all of these, as they were sent."""
+        if message.repeats is not None:
+            self._busy[message.connection] = max(message.over, self._busy.get(message.connection, 0))
+            return message.at
         at = max(message.at, self._busy.get(message.connection, 0) + 1)
         if message.answered is not None:
             at = min(at, message.answered)
@@ -260,7 +273,7 @@ class _FactReader:
             if message.answered is not None and not error:  # its session begins anew when the generation is formed
                 words = self.facts.words[member]
                 words.times.append(message.answered)
-                words.packets.append(message.response_packet)
+                words.packets.append(message.response_packet or 0)
                 words.heard.append(message.answered)
 
     def sync(self, message: Message, at: int) -> None:
@@ -285,6 +298,7 @@ class _FactReader:
         self._spoke(message, at, member, generation, instance)
         if message.outcome == "answered" and not message.error:
             self.facts.content[generation].append(at)
+            self.facts.content[generation].frombytes((message.repeats or NO_REPEATS).at.tobytes())
 
     def commit(self, message: Message, at: int) -> None:
         member, generation, instance = self._who(message)
@@ -343,9 +357,14 @@ class _FactReader:
         self.facts.spoke.setdefault(member, message)
         words = self.facts.words[member]
         words.times.append(at)
-        words.packets.append(message.packet)
+        words.packets.append(message.packet or 0)
         if may_wait or message.answered is not None:
             words.heard.append(at)
+        repeats = message.repeats or NO_REPEATS
+        times = repeats.at.tobytes()
+        words.times.frombytes(times)
+        words.heard.frombytes(times)
+        words.packets.frombytes(repeats.request_packet.tobytes())
         words.connections[message.connection] = None
 
 

@@ -35,7 +35,7 @@ def classic(log: GroupLog) -> GroupHistory:
     profiles = _profiles(log, facts)
     index = Index.of(facts)
     reader = OpeningReader(facts, index, profiles)
-    last_seen = max(message.answered or message.at for message in log.messages)
+    last_seen = max(message.over for message in log.messages)
     lives = generations_of(facts)
     begun = [life[0].begun for life in lives]
     history = GroupHistory(events=events_of(log, facts, profiles, begun))

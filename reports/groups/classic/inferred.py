@@ -95,8 +95,8 @@ def _emptied(
 
 def _asked_in_vain(facts: GroupFacts, member: str, until: int) -> bool:
     """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session then?"""
-    heard = facts.words[member].heard if member in facts.words else []
-    place = bisect_right(heard, until)
-    last = heard[place - 1] if place else 0
+    words = facts.words.get(member)
+    place = bisect_right(words.heard, until) if words is not None else 0
+    last = words.heard[place - 1] if words is not None and place else 0
     told = (each for each in facts.refusals if each.member_id == member and each.error in NOT_HERE)
     return any(last <= (each.message.answered or each.at) <= until for each in told)

@@ -101,7 +101,7 @@ class BeatReader:
         key = (message.connection, message.api)
         last = self._last.get(key)
         if last is not None and last[0] == message.request_text and last[1] == message.response_text:
-            return [_again(beat, message) for beat in last[2]]
+            return [again(beat, message) for beat in last[2]]
         found = list(read(self, message))
         if all(beat.sent is not None and beat.sent > JOINS for beat in found) and message.api != "SyncGroup":
             self._last[key] = (message.request_text, message.response_text, found)
@@ -259,10 +259,11 @@ def _beat(message: Message, protocol: str, member: str, sent: int | None, epoch:
     )
 
 
-def _again(beat: Beat, message: Message) -> Beat:
-    again = _beat(message, beat.protocol, beat.member_id, beat.sent, beat.epoch)
-    again.quiet, again.instance_id = True, beat.instance_id
-    return again
+def again(beat: Beat, message: Message) -> Beat:
+    """The beat of a message that says the same as that of another beat."""
+    quiet = _beat(message, beat.protocol, beat.member_id, beat.sent, beat.epoch)
+    quiet.quiet, quiet.instance_id = True, beat.instance_id
+    return quiet
 
 
 def _number(value: Any) -> int | None:

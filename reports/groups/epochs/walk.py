@@ -8,7 +8,7 @@ known from what must have raised them, and some from answers alone: for those, `
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
@@ -25,6 +25,7 @@ from kafkascope.reports.groups.epochs.heartbeats import (
     Beat,
     BeatReader,
     Json,
+    again,
 )
 from kafkascope.reports.groups.epochs.lives import Life
 from kafkascope.reports.groups.epochs.rows import Cause, Row
@@ -71,7 +72,20 @@ class Walk:
     # What a beat means
 
     def step(self, beat: Beat) -> None:
-        """One beat."""
+        """One beat, and those that say the same after it before anything else happens."""
+        self._step(beat)
+        repeats = beat.message.repeats
+        if repeats is None or not len(repeats.at):
+            return
+        life = self.alive.get(beat.member_id)
+        if life is not None and life.away is None:
+            life.heard, life.heard_packet = int(repeats.at[-1]), int(repeats.request_packet[-1])
+            self.last = max(self.last, beat.message.over)
+            return
+        for message in islice(beat.message.each(), 1, None):  # of nobody who is known to be in the group
+            self._step(again(beat, message))
+
+    def _step(self, beat: Beat) -> None:
         self.began = self.began or beat.at
         if beat.quiet and beat.error is None:
             life = self.alive.get(beat.member_id)
@@ -79,7 +93,7 @@ class Walk:
                 if beat.answered:
                     life.heard, life.heard_packet = beat.at, beat.packet
                     life.connections[beat.message.connection] = None
-                    self.last = beat.done
+                    self.last = max(self.last, beat.done)  # what says the same may have been folded meanwhile
                 return
         if beat.protocol != CLASSIC:
             self.protocol = beat.protocol

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ def facts(said: Conversation) -> GroupFacts:
     return facts_of(said.log())
 
 
-def after_start(times: list[int]) -> list[float]:
+def after_start(times: Sequence[int]) -> list[float]:
     return [(at - START) / MS for at in times]
 
 
@@ -28,7 +29,7 @@ def test_words_of_a_member_are_in_order_of_time() -> None:
     lost = said.say(4_000, "Heartbeat", "a", {"memberId": "a~1", "generationId": 1}, None)
     words = facts(said).words["a~1"]
     assert after_start(words.times) == [0, 1_000, 3_000, 4_000]
-    assert words.packets == [join.packet, beat.packet, join.response_packet, lost.packet]
+    assert list(words.packets) == [join.packet, beat.packet, join.response_packet, lost.packet]
     assert after_start(words.heard) == [0, 1_000, 3_000]  # the last one may never have got there
     assert list(words.connections) == [join.connection, beat.connection]
     assert words.last_before(START - 1) is None
@@ -99,7 +100,7 @@ def test_a_request_is_taken_up_when_the_one_before_it_on_its_connection_is_answe
     found = facts(said)
     assert behind.answered == START + 3_001 * MS
     times = [START + 200 * MS, START + 3_000 * MS + 1, at_once.at]
-    assert found.content[1] == times  # in order of when, not of when they were sent
+    assert list(found.content[1]) == times  # in order of when, not of when they were sent
     assert [seen.at for seen in found.named] == times[:2]
     for low, high, last in (
         (0, times[2], times[2]),
