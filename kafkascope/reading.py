@@ -34,7 +34,13 @@ from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.columns.words import day_and_clock
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
-from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, CAPTURE_NOT_WRITTEN, ISSUE_KINDS, KERNEL_DROPS
+from kafkascope.reports.vocabulary.issue_kinds import (
+    BODIES_SKIPPED,
+    CAPTURE_NOT_WRITTEN,
+    ISSUE_KINDS,
+    KERNEL_DROPS,
+    PACKETS_CUT,
+)
 from kafkascope.seen import Seen
 from kafkascope.sniffer.capture_points import Content
 from kafkascope.sniffer.columns import Packets
@@ -52,6 +58,7 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.sources.live import LiveSource
 
 BETWEEN_NEWS_S = 1
+_TOO_FAST = (KERNEL_DROPS, PACKETS_CUT, BODIES_SKIPPED)
 _WHAT_HELPS = (
     "they come faster than they can be shown. Leave out what is not needed (--port; no --records, -V or --json), or "
     "write a file with `tcpdump -w` and read that"
@@ -466,7 +473,7 @@ class Listening:
             self._watcher.tell(begun, going_on)
 
     def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
-        """What was lost since this was told, once a second at most: packets, bodies, and what was to be in a file."""
+        """What was lost since this was told, once a second at most: packets, bodies, what was to be in a file."""
         for loss in self._losses(at_end):
             if self._watcher is not None:
                 self._watcher.lose(loss)
@@ -475,25 +482,30 @@ class Listening:
     def _losses(self, at_end: bool) -> Iterator[Loss]:
         seen, dropped = self._source.statistics()
         unwritten = self.unwritten
-        lost = Counter({KERNEL_DROPS: dropped, BODIES_SKIPPED: self._engine.bodies_skipped})
+        lost = Counter(
+            {KERNEL_DROPS: dropped, PACKETS_CUT: self._source.cut, BODIES_SKIPPED: self._engine.bodies_skipped}
+        )
         if unwritten is not None:
             lost[CAPTURE_NOT_WRITTEN] = unwritten.count
         now = self._clock()
         if lost == self._told or (now - self._told_at < BETWEEN_NEWS_S and not at_end):
             return
-        advice = "" if self._told[KERNEL_DROPS] or self._told[BODIES_SKIPPED] else f": {_WHAT_HELPS}"
+        advice = "" if any(self._told[kind] for kind in _TOO_FAST) else f": {_WHAT_HELPS}"
         new, self._told, self._told_at, at = lost - self._told, lost, now, time.time_ns()
         for kind, count in new.items():
             in_all = lost[kind]
             if kind == KERNEL_DROPS:
                 share = 100 * dropped / seen
                 text = f"the kernel dropped {counted(count, 'packet')} ({in_all:,} in all, {share:.1f} %){advice}"
+            elif kind == PACKETS_CUT:
+                text = f"of {counted(count, 'packet')} only the first bytes were taken ({in_all:,} in all){advice}"
             elif kind == BODIES_SKIPPED:
                 text = f"the bodies of {counted(count, 'exchange')} were skipped ({in_all:,} in all){advice}"
             else:
                 assert unwritten is not None
                 text = f"{count:,} {unwritten.detail} ({in_all:,} in all)"
             yield Loss(kind, at, count, in_all, text)
+            advice = ""
 
     def remarks(self) -> Iterator[str]:
         """What was captured, what the kernel dropped, what was in it, and what could not be read."""

@@ -37,6 +37,7 @@ class Rehearsal:
     is_partial = False
     origins = Origins(["rehearsal"])
     is_behind = False
+    cut = 0
 
     def __init__(self) -> None:
         self.issues = IssueLog()

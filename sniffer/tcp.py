@@ -38,7 +38,7 @@ ISSUES = {
     reassembly.GAP: ("tcp_gap", "{} bytes are not in the capture"),
     reassembly.LATE: ("tcp_late_data", "{} bytes came after they had been given up, and were left out"),
     reassembly.DUPLICATE: ("duplicate_packet", "the same packet, with {} bytes of payload, was captured before"),
-    reassembly.SNAPPED: ("snap_length", "{} bytes of the packet were cut off; capture with a larger snap length"),
+    reassembly.SNAPPED: ("snap_length", "{} bytes of the packet were cut off as it was captured"),
     reassembly.WILD: ("tcp_wild_segment", "sequence number {} bytes from the expected one; the segment was left out"),
     reassembly.AFTER_FIN: ("tcp_data_after_fin", "{} bytes behind the end of the stream were left out"),
     reassembly.CONFLICTING: (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 INTERNAL_ERROR = "internal_error"
 BODIES_SKIPPED = "bodies_skipped"
 KERNEL_DROPS = "kernel_drops"
+PACKETS_CUT = "packets_cut"
 CAPTURE_NOT_WRITTEN = "capture_not_written"
 
 
@@ -55,6 +56,10 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "a network interface went down or away", "packets of it are missing from then on, or until it was up again"
     ),
     KERNEL_DROPS: IssueKind("the kernel dropped packets, as they came too fast", _AROUND),
+    PACKETS_CUT: IssueKind(
+        "packets were cut to their first bytes as they were captured, so that none had to be dropped",
+        "bodies of large messages at these places are read in part",
+    ),
     CAPTURE_NOT_WRITTEN: IssueKind("packets could not be written to a file as well", "they are missing in that file"),
     "lines_left_out": IssueKind("whoever read the output was too slow", "lines are missing from the output"),
     BODIES_SKIPPED: IssueKind(

@@ -2,6 +2,7 @@
 
 A thread does nothing but empty the rings that it shares with the kernel, with one copy, into batches that wait for
 whoever iterates. What waits is bounded: beyond that the rings fill, and then the kernel drops packets and counts them.
+Before it comes to that it cuts packets to their beginnings (`cutting`), so that bodies are lost and not headers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,10 +29,11 @@ from kafkascope.sniffer.link import ETHERNET, RAW_IP
 from kafkascope.sniffer.origins import Origins
 from kafkascope.sniffer.sources import capture_writer
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
+from kafkascope.sniffer.sources.cutting import CUT_BYTES, MUCH, Cutting
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 from kafkascope.sniffer.sources.namespaces import inside
-from kafkascope.sniffer.sources.packet_filter import LINK_ETHERNET, LINK_RAW, compiled, filter_program
+from kafkascope.sniffer.sources.packet_filter import LINK_ETHERNET, LINK_RAW, WHOLE_BYTES, compiled, filter_program
 from kafkascope.sniffer.sources.ring import BLOCK_BYTES, BLOCK_HEADER_BYTES, PROMPT_MS, Ring, packets_of
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -44,7 +48,8 @@ class LiveSource:
     """Packets of one or several interfaces, ``any`` standing for all; iterate until ``stop`` is called.
 
     A batch comes about every 100 ms, also an empty one, so that the caller can look after other things. Who wants the
-    beginnings of packets alone wants it cheap: then full ones come half as often where traffic does not rest.
+    beginnings of packets alone wants it cheap: then full ones come half as often where traffic does not rest. Packets
+    that are written to a file are never cut: they are there to be read later, with time.
     """
 
     def __init__(self, interfaces: Sequence[str], options: LiveOptions | None = None) -> None:
@@ -58,6 +63,7 @@ class LiveSource:
         self.number = 1  # of the packet that comes next
         self.received = 0  # packets that passed the filter, as the kernel counts
         self.dropped = 0  # of those, packets for which the ring had no room
+        self.cut = 0  # packets handed over whose end was left out, as too much waited
         self.is_partial = False  # whether an interface has gone for good
         self._stopped = False
         self._duration_s = options.duration_s
@@ -73,9 +79,16 @@ class LiveSource:
         ring_bytes = min(options.buffer_bytes // 2, MOST_RING_BYTES)
         self._waiting = _Waiting(options.buffer_bytes - ring_bytes)
 
-        def program_of(cooked: bool) -> bytes:
-            matching = compiled(options.expression, LINK_RAW if cooked else LINK_ETHERNET) if options.expression else ()
-            return filter_program(options.ports, options.snap_bytes, matching)
+        self._wanted_bytes = options.snap_bytes or WHOLE_BYTES  # of each packet
+        may_cut = self._wanted_bytes > CUT_BYTES and options.write_to is None
+        self._cutting = Cutting() if may_cut else None
+
+        @cache  # what it takes may be out of reach later
+        def matching(cooked: bool) -> Sequence[tuple[int, int, int, int]]:
+            return compiled(options.expression, LINK_RAW if cooked else LINK_ETHERNET) if options.expression else ()
+
+        def program_of(cooked: bool, is_cut: bool) -> bytes:
+            return filter_program(options.ports, CUT_BYTES if is_cut else options.snap_bytes, matching(cooked))
 
         try:
             with inside(options.namespace):
@@ -97,7 +110,7 @@ class LiveSource:
     @property
     def is_behind(self) -> bool:
         """Whether so much waits that packets will be dropped soon, if whoever iterates does not hurry."""
-        return self._waiting.is_half_full
+        return self._waiting.share > MUCH
 
     def __iter__(self) -> Iterator[Packets]:
         self._reader = threading.Thread(target=self._read, name="kafkascope-reader", daemon=True)
@@ -159,12 +172,23 @@ class LiveSource:
                     if not batch.has_room(len(block)):
                         self._waiting.put(batch)
                         batch, handed = _Batch(memory), time.monotonic()
+                        self._cut_if_needed()
                     batch.add(block, ring.cooked)
+            self._cut_if_needed()
             # A batch is work for whoever takes it, however little is in it: there are as few as being prompt allows.
             if batch.used and 1000 * (time.monotonic() - handed) >= self._between_ms:
                 self._waiting.put(batch)
                 batch, handed = _Batch(memory), time.monotonic()
         self._waiting.put(batch)
+
+    def _cut_if_needed(self) -> None:
+        if self._cutting is None:
+            return
+        dropped = any(ring.is_losing for ring in self._rings)
+        if self._cutting.decide(time.monotonic(), self._waiting.share, dropped):
+            for ring in self._rings:
+                with suppress(OSError):
+                    ring.filter(is_cut=self._cutting.is_on)
 
     def _failed(self, poll: Any, descriptor: int) -> None:
         """Interface went down or away. The capture goes on, as it may come up again; when the last is gone, it ends."""
@@ -210,6 +234,10 @@ class LiveSource:
         if len(self._rings) > 1:
             whole = whole.of(np.argsort(whole.at, kind="stable"))
         number = np.arange(self.number, self.number + len(whole.at), dtype=np.int64)
+        if cut := int(np.count_nonzero(whole.captured < np.minimum(whole.original, self._wanted_bytes))):
+            self.cut += cut
+            detail = f"packets cut to {CUT_BYTES} bytes: reading was too slow"
+            self.issues.add(Issue("packets_cut", detail, at=int(whole.at[0]), packet=self.number, count=cut))
         self.number += len(whole.at)
         return Packets(whole.data, number, whole.at, whole.start, whole.captured, whole.original, whole.link_type)
 
@@ -302,9 +330,9 @@ class _Waiting:
         self.is_closed = False
 
     @property
-    def is_half_full(self) -> bool:
-        """Whether more than half of what may wait does."""
-        return self._bytes > self._most // 2
+    def share(self) -> float:
+        """How much waits, of what may."""
+        return self._bytes / self._most
 
     @property
     def is_over(self) -> bool:

@@ -40,7 +40,7 @@ HARDWARE_ADDRESS, INTERFACE_INDEX = 0x8927, 0x8933  # linux/sockios.h; the type 
 INTERFACE_NAME_BYTES = 16  # linux/if.h
 HARDWARE_ETHERNET = 1
 SO_ATTACH_FILTER = 26
-BLOCK_STATUS, STATUS_USER = 2, 1  # index of 32-bit words in a block's header
+BLOCK_STATUS, STATUS_USER, STATUS_LOSING = 2, 1, 4  # index of 32-bit words in a block's header, and bits of that one
 
 int64: Any = np.int64
 
@@ -48,17 +48,19 @@ int64: Any = np.int64
 class Ring:
     """What comes through an interface (``any``: through all) and passes a filter; raises SourceError saying what to do.
 
-    `gone` is for whoever reads it: whether its interface is no more.
+    For whoever reads it: `gone`, whether its interface is no more; `is_losing`, whether the kernel had dropped packets
+    since `statistics`, when it handed over the latest block.
     """
 
-    def __init__(self, name: str, program_of: Callable[[bool], bytes], ring_bytes: int) -> None:
-        """program_of: see `packet_filter`, of cooked packets or not; ring_bytes: what the ring may hold, or less if the
-        kernel has no room."""
+    def __init__(self, name: str, program_of: Callable[[bool, bool], bytes], ring_bytes: int) -> None:
+        """program_of: see `packet_filter`, of cooked packets or not, to be cut or not; ring_bytes: what the ring may
+        hold, or less if the kernel has no room."""
         self.name = name
         hardware = _hardware(name)
         # Ethernet comes as it is; of all else (tunnels, PPP, any) the kernel takes off the link layer.
         self.cooked = hardware not in (HARDWARE_ETHERNET, HARDWARE_LOOPBACK)
-        self.gone = False
+        self.gone = self.is_losing = False
+        self._program_of = program_of
         self._index = 0
         self._memory: mmap.mmap | None = None
         self._next = 0
@@ -75,16 +77,14 @@ class Ring:
             )
             raise SourceError(name, None, "capturing needs the right CAP_NET_RAW", advice) from None
         try:
-            self._set_up(name, program_of(self.cooked), hardware)
+            self._set_up(name, hardware)
         except OSError as error:
             self.socket.close()
             message = f"the interface cannot be captured ({error.strerror or error})"
             raise SourceError(name, None, message, "Pipe instead: `tcpdump -U -w - -i NAME | sniff -r -`") from None
 
-    def _set_up(self, name: str, code: bytes, hardware: int) -> None:
-        buffer = ctypes.create_string_buffer(code)
-        program = struct.pack("HL", len(code) // 8, ctypes.addressof(buffer))
-        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+    def _set_up(self, name: str, hardware: int) -> None:
+        self.filter(is_cut=False)
         if hardware == HARDWARE_LOOPBACK:
             # What a host sends to itself comes once more as received. A kernel before 4.20 leaves it to the filter.
             with suppress(OSError):
@@ -106,6 +106,16 @@ class Ring:
             self.socket.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, membership)
             self.socket.bind((name, ETH_P_ALL))
 
+    def filter(self, *, is_cut: bool) -> None:
+        """From now on let the kernel cut packets, or not: another program for the one that is there, if any.
+
+        This needs no right. Raises OSError if the kernel has no room for both; then the one that is there stays.
+        """
+        code = self._program_of(self.cooked, is_cut)
+        buffer = ctypes.create_string_buffer(code)
+        program = struct.pack("HL", len(code) // 8, ctypes.addressof(buffer))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
     def blocks(self) -> Iterator[U8]:
         """The blocks that are ready, once around at most. Each is the kernel's again when the next one is asked for."""
         if self._memory is None:
@@ -115,6 +125,7 @@ class Ring:
             words = np.frombuffer(self._memory, np.uint32, 6, begin)
             if not words[BLOCK_STATUS] & STATUS_USER:
                 return
+            self.is_losing = bool(words[BLOCK_STATUS] & STATUS_LOSING)
             yield np.frombuffer(self._memory, np.uint8, min(int(words[5]), BLOCK_BYTES), begin)
             words[BLOCK_STATUS] = 0
             self._next = (self._next + 1) % self._blocks

@@ -26,6 +26,7 @@ import pytest
 
 import kafkascope
 from kafkascope.out.stored import stored
+from kafkascope.sniffer.sources.cutting import CUT_BYTES
 from tests.needs import needs, needs_network_namespaces
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -84,6 +85,33 @@ with live.LiveSource(["veth0"], little) as source, socket.socket(socket.AF_PACKE
     dropped = source.dropped
     issues = [[issue.kind, issue.count, issue.at is not None] for issue in source.issues]
 print(json.dumps([dropped, told, issues]))
+"""
+
+# A burst for which there is no room, then packets until they come cut, then until they come whole again.
+CUT = """
+import json, socket, sys
+from kafkascope import privileges
+from kafkascope.sniffer.sources import cutting, live, ring
+ring.BLOCK_BYTES, ring.LEAST_BLOCKS, cutting.LEAST_S = 4096, 2, 0
+live.rehearse()  # without rights, modules may be out of reach
+packet = bytes.fromhex(sys.argv[1]) + bytes(1000)
+seen = []
+with live.LiveSource(["veth0"], live.LiveOptions(buffer_bytes=4096)) as source:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+        sender.bind(("veth1", 0))
+        privileges.give_up(None)
+        for _ in range(100):
+            sender.send(packet)
+        for packets in source:
+            seen += packets.captured[packets.original == len(packet)].tolist()  # others are the system's own
+            if source.cut:
+                source.statistics()
+            if source.cut and seen[-1] == len(packet):
+                source.stop()
+            else:
+                sender.send(packet)
+    issues = [[issue.kind, issue.count] for issue in source.issues if issue.kind == "packets_cut"]
+print(json.dumps([len(packet), seen, source.cut, issues]))
 """
 
 PACKET = """
@@ -660,6 +688,19 @@ def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:
     assert soon == []
     assert re.fullmatch(r"the kernel dropped 200 packets \(29\d in all, 9\d\.\d %\)", later[0])
     assert issues == [["kernel_drops", dropped, True]]
+
+
+def test_when_it_cannot_keep_up_the_kernel_cuts_packets_and_they_are_counted(host: Host) -> None:
+    subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
+    ethernet, ip = f"{'00' * 12}0800", f"4500{1040:04x}0000000040060000{'0a000001'}{'0a000002'}"
+    tcp = f"9c402384{'00000001' * 2}5010ffff00000000"
+    process = host.start(sys.executable, "-c", CUT, ethernet + ip + tcp)
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors.decode()
+    whole, captured, cut, issues = json.loads(output)
+    assert list(dict.fromkeys(captured)) == [whole, CUT_BYTES]
+    assert captured[-1] == whole  # and whole again in the end
+    assert cut == captured.count(CUT_BYTES) == sum(count for _, count in issues)
 
 
 def test_kernels_are_compiled_before_it_listens_and_an_interrupt_ends_that(host: Host, tmp_path: Path) -> None:

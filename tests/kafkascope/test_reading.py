@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Listening
 from kafkascope.rehearsal import Rehearsal
+from kafkascope.sniffer.columns import Packets
 
 
 class Counting(Rehearsal):
@@ -62,3 +67,43 @@ def test_when_too_much_waits_bodies_of_records_are_skipped_and_counted() -> None
     assert loss.text.startswith("the bodies of 2 exchanges were skipped (2 in all): they come faster")
     assert list(listening.losses()) == []
     assert any("2 times); effect: topics, errors, partitions" in line for line in listening.remarks())
+
+
+class Cut(Rehearsal):
+    """Of whose packets no more than 80 bytes come, from the second one with more on."""
+
+    def __iter__(self) -> Iterator[Packets]:
+        is_first = True
+        for packets in super().__iter__():
+            if (count := int((packets.captured > 80).sum())) and not is_first:
+                self.cut += count
+                packets = replace(packets, captured=np.minimum(packets.captured, 80))
+            is_first = is_first and not count
+            yield packets
+
+
+def test_exchanges_in_packets_that_were_cut_midway_are_paired_and_say_so() -> None:
+    """Connections of which so few bytes tell that they are Kafka: of the others, nothing is claimed."""
+
+    def seen(listening: Listening) -> list[dict[str, Any]]:
+        tables = [batch.tables["exchanges"] for batch in listening.batches() if "exchanges" in batch.tables]
+        rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
+        return rows
+
+    whole = seen(Listening(Rehearsal(), EngineOptions(), itertools.count().__next__))
+    listening = Listening(source := Cut(), EngineOptions(), itertools.count().__next__)
+    cut = seen(listening)
+    paired = ("connection", "number", "api", "correlation_id", "client_id", "outcome", "latency_ms", "request_bytes")
+    known = {row["connection"] for row in cut}
+    assert len(known) == 2
+    assert [[row[name] for name in paired] for row in cut] == [
+        [row[name] for name in paired] for row in whole if row["connection"] in known
+    ]
+    lacking = {(row["api"], row["decoded"], row["issue"]) for row in cut if row["issue"]}
+    assert lacking == {
+        (api, "header", f"response: only 40 of its {size} bytes are there")
+        for api, size in (("Produce", 45), ("Metadata", 48))
+    }
+    [loss] = listening.losses()
+    assert (loss.kind, loss.count, loss.in_all) == ("packets_cut", source.cut, source.cut)
+    assert loss.text.startswith(f"of {source.cut} packets only the first bytes were taken")

@@ -22,13 +22,13 @@ def test_whoever_adds_waits_for_room() -> None:
     waiting = _Waiting(100)
     first, second = batch(60), batch(60)
     waiting.put(first)
-    assert waiting.is_half_full
+    assert waiting.share == 0.6
     adding = threading.Thread(target=waiting.put, args=[second])
     adding.start()
     assert waiting.take(PATIENCE_S) is first
     adding.join(PATIENCE_S)
     assert waiting.take(PATIENCE_S) is second
-    assert not waiting.is_half_full
+    assert waiting.share == 0
 
 
 def test_a_batch_larger_than_what_may_wait_is_taken_alone() -> None:
