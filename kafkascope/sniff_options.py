@@ -60,6 +60,11 @@ class Display:
     every_s: float = EVERY_S  # of an interface: when it is renewed
     top: bool = False  # a screen of what goes on, instead of exchanges
 
+    @property
+    def is_prompt(self) -> bool:
+        """Whether each exchange is shown as it comes, rather than what they come to, every second or less often."""
+        return not (self.groups or self.incidents or self.stats_s or self.tables or self.top)
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:

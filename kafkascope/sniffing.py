@@ -198,7 +198,7 @@ def _listen(options: SniffOptions, of_engine: EngineOptions, watcher: Watcher | 
     from kafkascope import privileges
     from kafkascope.sniffer.sources.live import LiveSource
 
-    live = replace(options.live, ports=tuple(sorted(options.ports)))
+    live = replace(options.live, ports=tuple(sorted(options.ports)), is_prompt=options.display.is_prompt)
     try:
         with LiveSource(options.interfaces, live):
             pass  # it can be captured: worth the time that kernels may take

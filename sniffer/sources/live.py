@@ -44,12 +44,19 @@ MOST_RING_BYTES = 16 << 20
 """Of all rings together: they take their memory at once and for good, what waits in batches only while it waits."""
 
 
+def between_ms(options: LiveOptions) -> int:
+    """Milliseconds that lie between two batches at least."""
+    if not options.is_prompt:
+        return 4 * PROMPT_MS
+    return PROMPT_MS if options.snap_bytes is None else 2 * PROMPT_MS
+
+
 class LiveSource:
     """Packets of one or several interfaces, ``any`` standing for all; iterate until ``stop`` is called.
 
-    A batch comes about every 100 ms, also an empty one, so that the caller can look after other things. Who wants the
-    beginnings of packets alone wants it cheap: then full ones come half as often where traffic does not rest. Packets
-    that are written to a file are never cut: they are there to be read later, with time.
+    A batch comes about every 100 ms, also an empty one, so that the caller can look after other things. Where traffic
+    does not rest they come less often, `between_ms`, to who wants it cheap: the beginnings of packets alone, or nothing
+    promptly. Packets that are written to a file are never cut: they are there to be read later, with time.
     """
 
     def __init__(self, interfaces: Sequence[str], options: LiveOptions | None = None) -> None:
@@ -67,7 +74,7 @@ class LiveSource:
         self.is_partial = False  # whether an interface has gone for good
         self._stopped = False
         self._duration_s = options.duration_s
-        self._between_ms = PROMPT_MS if options.snap_bytes is None else 2 * PROMPT_MS  # batches at least
+        self._between_ms = between_ms(options)
         self._rings: list[Ring] = []
         self._pieces: list[_Piece] = []
         self._failures: deque[str] = deque()  # of interfaces, as the reader met them

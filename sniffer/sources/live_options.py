@@ -33,3 +33,4 @@ class LiveOptions:
     snap_bytes: int | None = None  # so much of each packet; None: all
     write_to: str | None = None  # a file (pcapng) for all packets, or the pattern of its name, see `capture_writer`
     rotation: Rotation = Rotation()
+    is_prompt: bool = True  # packets are wanted as soon as can be; else in fewer, larger batches, which cost less

@@ -8,7 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from kafkascope.sniffer.sources.live import BATCH_BYTES, MOST_IDLE, _Batch, _Memory, _Waiting
+from kafkascope.sniff_options import Display
+from kafkascope.sniffer.sources.live import BATCH_BYTES, MOST_IDLE, _Batch, _Memory, _Waiting, between_ms
+from kafkascope.sniffer.sources.live_options import LiveOptions
 from tests.patience import PATIENCE_S
 
 
@@ -83,3 +85,10 @@ def test_few_memories_are_kept() -> None:
     arrays.clear()
     gc.collect()
     assert len(memory._idle) == MOST_IDLE
+
+
+def test_who_can_wait_gets_fewer_batches() -> None:
+    cheap = [LiveOptions(), LiveOptions(snap_bytes=200), LiveOptions(snap_bytes=200, is_prompt=False)]
+    assert sorted({between_ms(options) for options in cheap}) == [between_ms(options) for options in cheap]
+    shown = [Display(), Display(records=True), Display(incidents=True), Display(groups=True), Display(stats_s=10)]
+    assert [display.is_prompt for display in shown] == [True, True, False, False, False]
