@@ -9,7 +9,7 @@ import numpy as np
 
 from kafkascope.sniffer.columns import U8
 
-BATCH_BYTES = 7_500_000  # all that is made of them at once is 30 to 40 times as much
+BATCH_BYTES = 7_000_000  # all that is made of them at once is 30 to 40 times as much
 
 
 class ByteSource(Protocol):
