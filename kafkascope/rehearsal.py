@@ -71,6 +71,7 @@ def _batches() -> Iterator[list[bytes]]:
     halves = [opened.packet(CLIENT, half) for half in (request[:40], request[40:])]
     yield from ([half] for half in reversed(halves))
     yield [opened.packet(BROKER, response)]
+    yield from ([opened.packet(side, message)] for side, message in enumerate(_heartbeat()))  # of a group
     # One from the middle, where bodies tell what a message is, and one of which the answers alone are seen.
     for connection, sides in ((_Connection(20_001), (CLIENT, BROKER)), (_Connection(20_002), (BROKER,))):
         for correlation_id in range(4):
@@ -138,6 +139,12 @@ def _metadata(correlation_id: int) -> tuple[bytes, bytes]:
     topic = struct.pack(">hB1s16sBBiB", 3, 2, b"t", bytes(range(16)), 0, 1, 0, 0)
     response = struct.pack(">iBiBBiB", correlation_id, 0, 0, 1, 0, 1, 2) + topic + b"\x00"
     return _request(apis.METADATA, 12, correlation_id, b"\x00\x01\x00\x00\x00"), _frame(response)
+
+
+def _heartbeat() -> tuple[bytes, bytes]:
+    """Heartbeat v0 of member m in generation 1 of group g."""
+    request = struct.pack(">h1sih1s", 1, b"g", 1, 1, b"m")
+    return _request(apis.HEARTBEAT, 0, 2, request), _frame(struct.pack(">ih", 2, 0))
 
 
 def _request(key: int, version: int, correlation_id: int, rest: bytes) -> bytes:

@@ -44,6 +44,7 @@ class Replayed:
     is_partial = False
     origins = NO_ORIGINS
     is_behind = False
+    cut = 0
 
     def __init__(self, path: str, batch_bytes: int) -> None:
         self.issues = IssueLog()

@@ -118,6 +118,7 @@ class Replayed:
     def __init__(self, key_log: Path, late: int) -> None:
         self.issues: list[Issue] = []
         self.is_partial = self.is_behind = False
+        self.cut = 0
         self.origins = NO_ORIGINS
         self._key_log = key_log
         self._late = late
