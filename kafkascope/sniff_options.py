@@ -63,7 +63,8 @@ class Display:
     @property
     def is_prompt(self) -> bool:
         """Whether each exchange is shown as it comes, rather than what they come to, every second or less often."""
-        return not (self.groups or self.incidents or self.stats_s or self.tables or self.top)
+        instead = self.groups or self.incidents or self.stats_s or self.tables or self.top
+        return self.style != NOTHING and not instead
 
 
 @dataclass(frozen=True, slots=True)

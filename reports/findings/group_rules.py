@@ -307,9 +307,8 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
 
 def _left_in_the_midst(group: Group, leave: Disturbance) -> bool:
     """Whether a client that commits left without a last commit: when it is closed or unsubscribes it makes one."""
-    commits = (m for m in group.log.messages if m.api in _COMMITS and m.client_id == leave.client_id)
-    times = (m.times[: np.searchsorted(m.times, leave.at, "right")] for m in commits)
-    last = max((int(before[-1]) for before in times if len(before)), default=None)
+    times = (m.times for m in group.log.messages if m.api in _COMMITS and m.client_id == leave.client_id)
+    last = max((int(at) for each in times for at in each[each <= leave.at][-1:]), default=None)
     return last is not None and leave.at - last > threshold("last_commit") * SECOND_NS
 
 

@@ -47,7 +47,8 @@ def by_protocol(log: GroupLog) -> GroupHistory:
     for phase, following in zip_longest(phases, phases[1:]):
         later = following.messages if following is not None else ()
         if _LOG.isEnabledFor(logging.DEBUG):
-            packets = sorted(message.packet for message in phase.messages if message.packet)
+            ends = (each.packet for message in phase.messages for each in (message, message.last))
+            packets = sorted(packet for packet in ends if packet)
             place = f"packets {packets[0]} to {packets[-1]}" if packets else "no packets"
             _LOG.debug("group %s: a phase of kind %s, %s", log.group_id, phase.kind, place)
         if phase.kind == _CLASSIC:

@@ -17,7 +17,9 @@ _PROTOCOLS: tuple[Callable[[GroupLog], GroupHistory], ...] = (group_wide, by_pro
 
 def analyze_group(log: GroupLog) -> GroupHistory:
     """The events and rebalances of one group, in order of time."""
-    _LOG.debug("group %s: understood from %d messages", log.group_id, len(log.messages))
+    if _LOG.isEnabledFor(logging.DEBUG):
+        count = sum(len(message.times) for message in log.messages)
+        _LOG.debug("group %s: understood from %d messages", log.group_id, count)
     history = GroupHistory()
     for protocol in _PROTOCOLS:
         found = protocol(log)

@@ -18,7 +18,16 @@ from kafkascope.reports.views.groups import GroupsView, histories
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from tests.reports.captured_tables import observed
 
-CAPTURES = ["cooperative-sticky", "eager-three-joins", "killed-consumer", "kip848", "troubles", "share-group"]
+CAPTURES = [
+    "cooperative-sticky",
+    "migration",
+    "rdk-slow",
+    "eager-three-joins",
+    "killed-consumer",
+    "kip848",
+    "troubles",
+    "share-group",
+]
 
 
 @pytest.mark.parametrize("capture", CAPTURES)

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from kafkascope.sniff_options import Display
+from kafkascope.sniff_options import NOTHING, Display
 from kafkascope.sniffer.sources.live import BATCH_BYTES, MOST_IDLE, _Batch, _Memory, _Waiting, between_ms
 from kafkascope.sniffer.sources.live_options import LiveOptions
 from tests.patience import PATIENCE_S
@@ -90,5 +90,12 @@ def test_few_memories_are_kept() -> None:
 def test_who_can_wait_gets_fewer_batches() -> None:
     cheap = [LiveOptions(), LiveOptions(snap_bytes=200), LiveOptions(snap_bytes=200, is_prompt=False)]
     assert sorted({between_ms(options) for options in cheap}) == [between_ms(options) for options in cheap]
-    shown = [Display(), Display(records=True), Display(incidents=True), Display(groups=True), Display(stats_s=10)]
-    assert [display.is_prompt for display in shown] == [True, True, False, False, False]
+    shown = [
+        Display(),
+        Display(records=True),
+        Display(incidents=True),
+        Display(groups=True),
+        Display(stats_s=10),
+        Display(style=NOTHING),
+    ]
+    assert [display.is_prompt for display in shown] == [True, True, *[False] * 4]
