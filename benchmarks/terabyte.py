@@ -4,7 +4,8 @@
 
 Seconds are those of processors: in jobs of this process, the JVM and all workers, between them of this process alone.
 So it does not matter how many cores there are here. Figures are slopes between two sizes of a capture, so what happens
-once (start, compilers' work) drops out. Shuffled and written are bytes, as Spark's event log and the directory have
+once (start, compilers' work) drops out. Packets go through the shuffle, as they do where tasks run on several machines,
+and not through files, as on one. Shuffled and written are bytes, as Spark's event log and the directory have
 them. The computed time is that of processors alone: networks, disks and stragglers come on top, and copies of a small
 capture have more clients and groups than most.
 """
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +51,16 @@ def processor_seconds() -> float:
     return sum(ticks[process] for process in own) / TICKS_A_SECOND
 
 
+@contextmanager
+def nowhere_seen_by_all(session: Any) -> Iterator[str | None]:
+    """In the place of `jobs.place_for_parcels`: tasks may be anywhere."""
+    yield None
+
+
 def costs(file: Path, options: EngineOptions) -> dict[str, float]:
     """Processor seconds of an analysis by job, and bytes shuffled and written."""
     spent: dict[str, float] = defaultdict(float)
-    collect = jobs._Run._collect
+    collect, place = jobs._Run._collect, jobs.place_for_parcels
     own = time.process_time()
 
     def watched(self: Any, what: str, frame: Any) -> Iterator[Any]:
@@ -69,10 +77,12 @@ def costs(file: Path, options: EngineOptions) -> dict[str, float]:
         settings = {"enabled": "true", "dir": logs.as_uri(), "compress": "false", "rolling.enabled": "false"}
         settings = {f"spark.eventLog.{name}": value for name, value in settings.items()}
         jobs._Run._collect = watched  # type: ignore[method-assign]
+        jobs.place_for_parcels = nowhere_seen_by_all
         try:
             analyze([str(file)], str(out), master="local[2]", settings=settings, options=options, by_hour=True)
         finally:
             jobs._Run._collect = collect  # type: ignore[method-assign]
+            jobs.place_for_parcels = place
         spent[ONCE] += time.process_time() - own
         spent["bytes shuffled"] = sum(map(_shuffled, _lines(logs)))
         spent["bytes written"] = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
