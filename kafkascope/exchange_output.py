@@ -16,9 +16,9 @@ from kafkascope.reading import Batch
 from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
-from kafkascope.reports.columns.text import json_members
 from kafkascope.reports.columns.topics import ID_PREFIX
-from kafkascope.reports.show.json_lines import glued, joined, json_lines
+from kafkascope.reports.columns.woven import Members, woven
+from kafkascope.reports.show.json_lines import joined, json_lines
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
@@ -132,8 +132,7 @@ def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display, tree
         texts = trees.texts(texts, exchanges)
     if records is None:
         return texts
-    below = joined(records, exchanges, _record_lines(records, display.payload), "")
-    return glued(texts, below)
+    return woven(texts, joined(records, exchanges, _record_lines(records, display.payload)))
 
 
 def _record_lines(records: pa.Table, payload: bool) -> Any:
@@ -144,10 +143,10 @@ def _record_lines(records: pa.Table, payload: bool) -> Any:
     parts = ["\n    ", records["direction"], " ", where, " @ ", offset]
     for name in ("key", "value"):
         if payload:
-            parts += [" ", json_members(name, records[name])]
+            parts += [" ", Members(name, records[name])]
         else:
             parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
-    return glued(*parts)
+    return woven(*parts)
 
 
 def _joined(records: Iterable[pa.Table]) -> pa.Table:
@@ -156,10 +155,5 @@ def _joined(records: Iterable[pa.Table]) -> pa.Table:
 
 def _write(out: Writable, texts: Any) -> None:
     """All texts, each ended by a line feed."""
-    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
-        ended = glued(chunk, "\n")
-        if isinstance(ended, pa.ChunkedArray):
-            ended = ended.combine_chunks()
-        offsets = np.frombuffer(ended.buffers()[1], np.int64, len(ended) + 1, ended.offset * 8)
-        if len(ended):
-            out.write(memoryview(ended.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
+    if len(texts):
+        out.write(memoryview(woven(texts, "\n").buffers()[2]))
