@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -47,8 +47,8 @@ class ProgressView:
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
         lags, again, findings = [], [], []
-        for of_topics, _ in keys_together(rows.filter(pc.is_valid(rows[self.key])), self.key):
-            lag, reread = _of_topics(of_topics)
+        for joined in _joined(rows):
+            lag, reread = _of_topics(*joined)
             lags.append(lag)
             again.append(reread)
             findings += lag_findings(lag, reread)
@@ -56,11 +56,23 @@ class ProgressView:
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
 
-def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    kind = rows["kind"]
-    fetches = joined_fetches(rows.filter(pc.equal(kind, FETCH)))
-    ends = joined_ends(rows.filter(pc.equal(kind, END)))
-    commits = joined_commits(rows.filter(pc.is_in(kind, pa.array([COMMIT, COMMITTED, SHARE]))))
+def _joined(rows: pa.Table) -> Iterator[tuple[pa.Table, pa.Table, pa.Table]]:
+    """Fetches, ends and commits of one large topic, or of many small ones, at a time."""
+    for of_topics, _ in keys_together(rows, ProgressView.key):
+        joined = [
+            (
+                joined_fetches(some.filter(pc.equal(some["kind"], FETCH))),
+                joined_ends(some.filter(pc.equal(some["kind"], END))),
+                joined_commits(some.filter(pc.is_in(some["kind"], pa.array([COMMIT, COMMITTED, SHARE])))),
+            )
+            for some, _ in keys_together(of_topics, "partition")
+        ]
+        del of_topics  # memory: there may be a million
+        fetches, ends, commits = (pa.concat_tables(parts) for parts in zip(*joined, strict=True))
+        yield fetches, ends, commits
+
+
+def _of_topics(fetches: pa.Table, ends: pa.Table, commits: pa.Table) -> tuple[pa.Table, pa.Table]:
     code, names = dictionary_codes(commits["group_id"])
     group = groups_of(fetches, commits, code)
     named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())

@@ -33,6 +33,7 @@ WHO = ("api", "api_version", "broker", "client_id", "client", "acks")
 _SERIES = ["api", "api_version", "broker", "client_id", "client", "topic", "acks"]
 _FRACTIONS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _PARTS = sorted(PARTS)
+_ROWS_AT_ONCE = 16_384
 _PLACES = {part: place for place, part in enumerate(_PARTS)}
 # Part and bucket as the lower bits of a number, which are taken apart sooner than remainders are computed.
 _BUCKET_BITS = BUCKETS.bit_length()
@@ -125,16 +126,38 @@ def _count(
 
 def latency_table(rows: pa.Table) -> pa.Table:
     """The table ``latency`` of all counts of a shard."""
-    lists = rows["cells"].combine_chunks()
-    row = np.repeat(np.arange(rows.num_rows), pc.list_value_length(lists).to_numpy())
-    part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
-    total = np.zeros(rows.num_rows, np.int64)
-    np.add.at(total, row, np.where(part == _PLACES[TOTAL], columns[1], 0))
-    rows = without_the_smallest(rows, _SERIES, ("broker", "client_id", "client", "topic"), total)
+    rows = without_the_smallest(rows, _SERIES, ("broker", "client_id", "client", "topic"), _exchanges(rows))
     at = rows["from"].cast(pa.int64()).to_numpy()
     width = width_of(at)
     series, of_row = in_groups(replaced(rows, "from", pa.array(spans(at, width)).cast(TIME)), [*_SERIES, "from"])
-    cells = _added(of_row[row], part, *columns)
+    order = np.argsort(of_row, kind="stable")
+    tables = []
+    # Cells are several times as large as the rest of their rows, so they are taken apart some rows at a time.
+    begins = np.flatnonzero(np.diff(of_row[order], prepend=-1))
+    cuts = begins[np.flatnonzero(np.diff(begins // _ROWS_AT_ONCE, prepend=-1))]
+    for some in np.split(order, cuts[1:]):
+        lists = rows["cells"].take(pa.array(some)).combine_chunks()
+        row = np.repeat(of_row[some], pc.list_value_length(lists).to_numpy())
+        part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
+        tables.append(_of_cells(series, _added(row, part, *columns), width))
+    return pa.concat_tables(tables)
+
+
+def _exchanges(rows: pa.Table) -> I64:
+    """How many exchanges each row counts."""
+    totals = [np.zeros(0, np.int64)]
+    for lists in rows["cells"].chunks:
+        row = np.repeat(np.arange(len(lists)), pc.list_value_length(lists).to_numpy())
+        cells = lists.flatten()
+        part, count = (cells.field(name).to_numpy() for name in ("part", "count"))
+        total = np.zeros(len(lists), np.int64)
+        np.add.at(total, row, np.where(part == _PLACES[TOTAL], count, 0))
+        totals.append(total)
+    return np.concatenate(totals)
+
+
+def _of_cells(series: pa.Table, cells: Cells, width: int) -> pa.Table:
+    """The rows of some of the series in spans of that width, by their cells."""
     begins = changes(np.stack([cells.row, cells.part]))
     first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
     names = series.take(pa.array(cells.row[first]))
