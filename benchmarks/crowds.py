@@ -85,9 +85,7 @@ def crowd(count: int, port: int, target: Path, times: int = 1) -> None:
         file.write(data[:24])
         for time, packet in product(range(times), packets(data, port)):
             rows = np.tile(np.frombuffer(packet, np.uint8), (count, 1))
-            rows[:, :4] = np.frombuffer(
-                (int.from_bytes(packet[:4], "little") + 60 * time).to_bytes(4, "little"), np.uint8
-            )
+            rows[:, :4] = np.array([int.from_bytes(packet[:4], "little") + 60 * time], "<u4").view(np.uint8)
             is_sender = packet[50:52] == port.to_bytes(2, "big")
             place = 50 if is_sender else 52
             rows[:, place : place + 2] = np.array([port + time], ">u2").view(np.uint8)
