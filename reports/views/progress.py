@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from kafkascope.reports.measures.progress.positions import (
     joined_ends,
     joined_fetches,
     positions,
+    topic_partitions,
 )
 from kafkascope.reports.measures.progress.readers import groups_of
 from kafkascope.reports.measures.progress.rereads import rereads
@@ -47,8 +48,8 @@ class ProgressView:
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
         lags, again, findings = [], [], []
-        for joined in _joined(rows):
-            lag, reread = _of_topics(*joined)
+        for of_topics, _ in keys_together(_joined(rows), self.key):
+            lag, reread = _of_topics(of_topics)
             lags.append(lag)
             again.append(reread)
             findings += lag_findings(lag, reread)
@@ -56,23 +57,26 @@ class ProgressView:
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
 
-def _joined(rows: pa.Table) -> Iterator[tuple[pa.Table, pa.Table, pa.Table]]:
-    """Fetches, ends and commits of one large topic, or of many small ones, at a time."""
-    for of_topics, _ in keys_together(rows, ProgressView.key):
-        joined = [
-            (
-                joined_fetches(some.filter(pc.equal(some["kind"], FETCH))),
-                joined_ends(some.filter(pc.equal(some["kind"], END))),
-                joined_commits(some.filter(pc.is_in(some["kind"], pa.array([COMMIT, COMMITTED, SHARE])))),
-            )
-            for some, _ in keys_together(of_topics, "partition")
-        ]
-        del of_topics  # memory: there may be a million
-        fetches, ends, commits = (pa.concat_tables(parts) for parts in zip(*joined, strict=True))
-        yield fetches, ends, commits
+def _joined(rows: pa.Table) -> pa.Table:
+    """The rows, those of a kind joined: some partitions at a time, so that not all are copied and sorted at once."""
+    [partition], _ = topic_partitions(rows)
+    keyed = rows.append_column("topic_partition", pa.array(partition))
+    joined = [POSITIONS.empty_table()]
+    for some, _ in keys_together(keyed, "topic_partition"):
+        fetches, ends, commits = _by_kind(some.select(POSITIONS.names))
+        joined += [joined_fetches(fetches), joined_ends(ends), joined_commits(commits)]
+    return pa.concat_tables(joined)
 
 
-def _of_topics(fetches: pa.Table, ends: pa.Table, commits: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _by_kind(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Fetches, ends, and what groups committed or fetched otherwise."""
+    kinds = ([FETCH], [END], [COMMIT, COMMITTED, SHARE])
+    fetches, ends, commits = (rows.filter(pc.is_in(rows["kind"], pa.array(some))) for some in kinds)
+    return fetches, ends, commits
+
+
+def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    fetches, ends, commits = _by_kind(rows)
     code, names = dictionary_codes(commits["group_id"])
     group = groups_of(fetches, commits, code)
     named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())
