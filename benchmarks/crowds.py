@@ -1,11 +1,12 @@
-"""How time and memory of all answers grow: one stormy group, many quiet groups, many clients.
+"""How time and memory of all answers grow: one stormy group, many quiet groups, what they say, many clients.
 
-    python benchmarks/crowds.py [--kinds storm,groups,clients] [--repeat N]
+    python benchmarks/crowds.py [--kinds storm,groups,messages,clients] [--repeat N]
 
 Captures of two sizes, the larger one of four times as many, are made in bench-data/ from recordings: a storm comes
 again and again to the same group; members of quiet groups, each with a group and an address of its own, join and send
-heartbeats and commits at the same time; clients ask for metadata once. Time is that of the processor, so that others
-on the machine do not count. Time is to grow by four, memory by no more than the number of groups or clients.
+heartbeats and commits at the same time; those of 2,500 groups do all of it four times, one after the other; clients ask
+for metadata once. Time is that of the processor, so that others on the machine do not count. Time is to grow by four,
+memory by no more than the number of groups or clients.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import gzip
 import statistics
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,14 @@ GROUP = b"shop"
 SIZES = {
     "storm": (13, 52),  # times 388 messages of the group
     "groups": (2_500, 10_000),
+    "messages": (1, 4),  # times 47 of each of the fewer groups
     "clients": (25_000, 100_000),
 }
 
 NAMES = {
     "storm": "storms of one group, 388 messages each",
     "groups": "quiet groups at once, 47 messages each",
+    "messages": "times that the members of 2,500 quiet groups join and are heard of",
     "clients": "clients that come and go, with a group each",
 }
 
@@ -48,34 +52,44 @@ def groups(count: int, target: Path) -> None:
     crowd(count, MEMBER, target)
 
 
+def messages(times: int, target: Path) -> None:
+    """The fewer groups, whose members come again so many times."""
+    crowd(SIZES["groups"][0], MEMBER, target, times)
+
+
 def clients(count: int, target: Path) -> None:
     """So many clients without a group."""
     crowd(count, VISITOR, target)
 
 
-MAKE: dict[str, Callable[[int, Path], None]] = {"storm": storm, "groups": groups, "clients": clients}
+MAKE: dict[str, Callable[[int, Path], None]] = {
+    "storm": storm,
+    "groups": groups,
+    "messages": messages,
+    "clients": clients,
+}
 
 
-def crowd(count: int, port: int, target: Path) -> None:
-    """A client's connection so many times at once, with other addresses and names of groups."""
+def crowd(count: int, port: int, target: Path, times: int = 1) -> None:
+    """A client's connection so many times at once, with other addresses and names of groups; all of it so many times.
+
+    Each time comes a minute after the one before, by connections from other ports.
+    """
     data = gzip.decompress(LAGGING.read_bytes())
-    wire = port.to_bytes(2, "big")
     places = (bytes([len(GROUP) + 1]) + GROUP, len(GROUP).to_bytes(2, "big") + GROUP)
     copies = np.arange(count)
     digits = np.frombuffer(b"0123456789abcdefghijklmnopqrstuvwxyz", np.uint8)
     name = digits[copies[:, None] // 36 ** np.arange(len(GROUP)) % 36]
     address = np.stack([copies >> 16, copies >> 8 & 255, copies & 255], axis=1).astype(np.uint8)
-    at = 24
     with target.open("wb") as file:
         file.write(data[:24])
-        while at < len(data):
-            size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-            packet, at = data[at : at + size], at + size
-            is_tcp = packet[28:30] == b"\x08\x00" and packet[39] == 6
-            if not is_tcp or wire not in (packet[50:52], packet[52:54]):
-                continue
+        for time, packet in product(range(times), packets(data, port)):
             rows = np.tile(np.frombuffer(packet, np.uint8), (count, 1))
-            client = 42 if packet[50:52] == wire else 46
+            rows[:, :4] = np.array([int.from_bytes(packet[:4], "little") + 60 * time], "<u4").view(np.uint8)
+            is_sender = packet[50:52] == port.to_bytes(2, "big")
+            place = 50 if is_sender else 52
+            rows[:, place : place + 2] = np.array([port + time], ">u2").view(np.uint8)
+            client = 42 if is_sender else 46
             rows[:, client + 1 : client + 4] = address
             for named in places:
                 found = packet.find(named, 70)
@@ -84,6 +98,17 @@ def crowd(count: int, port: int, target: Path) -> None:
                     rows[:, begin : begin + len(GROUP)] = name
                     found = packet.find(named, found + 1)
             file.write(rows.tobytes())
+
+
+def packets(data: bytes, port: int) -> list[bytes]:
+    """The TCP packets of a pcap file from and to a port, with their headers in the file."""
+    found, at, wire = [], 24, port.to_bytes(2, "big")
+    while at < len(data):
+        size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        packet, at = data[at : at + size], at + size
+        if packet[28:30] == b"\x08\x00" and packet[39] == 6 and wire in (packet[50:52], packet[52:54]):
+            found.append(packet)
+    return found
 
 
 def growth(repeat: int, kinds: Sequence[str] = tuple(SIZES)) -> list[dict[str, Any]]:

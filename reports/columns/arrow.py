@@ -93,22 +93,6 @@ def distinct_numbers(values: I64) -> tuple[I64, I64]:
     return np.flatnonzero(there) + np.int64(low), place[values - low]
 
 
-def places_among(distinct: I64, values: I64) -> I64:
-    """The place of each value among some numbers, which are ascending; -1 for one that is not among them.
-
-    That among numbers which lie close together is looked up, without a search.
-    """
-    if not len(distinct):
-        return np.full(len(values), -1, np.int64)
-    low, high = int(distinct[0]), int(distinct[-1])
-    if high - low >= _CLOSE * len(values):
-        place = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
-        return np.where(distinct[place] == values, place, np.int64(-1))
-    places = np.full(high - low + 2, -1, np.int64)
-    places[distinct - low] = np.arange(len(distinct))
-    return places[np.where((values >= low) & (values <= high), values - low, np.int64(-1))]
-
-
 def equal_columns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """A number for each column of an i64[keys, n]: the same for equal columns, ordered as the columns are."""
     group, groups = np.zeros(keys.shape[1], np.int64), 1

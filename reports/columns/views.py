@@ -86,10 +86,10 @@ def keys_together(
     first = 0
     while first < len(begins):
         last = max(first + 1, int(np.searchsorted(ends, begins[first] + at_once, side="right")))
-        together = _taken(rows, order[begins[first] : ends[last - 1]])
         found = codes[order[begins[first:last]]].tolist()
         places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())
-        yield together, list(zip((names[code] if code >= 0 else None for code in found), *places, strict=True))
+        keys = list(zip((names[code] if code >= 0 else None for code in found), *places, strict=True))
+        yield _taken(rows, order[begins[first] : ends[last - 1]]), keys  # and not held here
         first = last
 
 
@@ -100,6 +100,9 @@ def _taken(rows: pa.Table, places: I64) -> pa.Table:
     for batch in rows.to_batches():
         low, high = np.searchsorted(ascending, [begin, begin + batch.num_rows])
         if low < high:
-            parts.append(pa.Table.from_batches([batch.take(pa.array(ascending[low:high] - begin))]))
+            whole = high - low == batch.num_rows
+            some = batch if whole else batch.take(pa.array(ascending[low:high] - begin))
+            parts.append(pa.Table.from_batches([some]))
         begin += batch.num_rows
-    return pa.concat_tables(parts).combine_chunks().take(pa.array(np.argsort(order)))
+    together = pa.concat_tables(parts).combine_chunks()
+    return together if np.array_equal(places, ascending) else together.take(pa.array(np.argsort(order)))

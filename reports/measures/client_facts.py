@@ -194,10 +194,8 @@ def _of_sequences(batches: pa.Table, base: Mapping[str, Any]) -> pa.Table:
     first = pc.cast(batches["base_sequence"], pa.int64())
     sequence = {
         "client": base["client"],
-        "api": pc.binary_join_element_wise(
-            pc.cast(batches["producer_id"], pa.string()), pc.cast(batches["producer_epoch"], pa.string()), "/"
-        ),
-        "what": _partition_names(batches),
+        "api": _joined(batches, "producer_id", "producer_epoch", "/"),
+        "what": _joined(batches, "topic", "partition", "-"),
         "at": base["at"],
         "packet": base["packet"],
         "total": batches["records"],
@@ -213,7 +211,7 @@ def _of_partitions(partitions: pa.Table, exchanges: _Exchanges) -> pa.Table:
     partitions = partitions.filter(pc.and_(pc.equal(partitions["api"], "Fetch"), held))
     base = exchanges.of(partitions) | {
         "api": partitions["api"],
-        "what": _partition_names(partitions),
+        "what": _joined(partitions, "topic", "partition", "-"),
         "at": _nanoseconds(partitions["at"]),
     }
     return _rows("held_back", base, partitions["last_stable_offset"])
@@ -289,15 +287,17 @@ def summed(table: pa.Table) -> pa.Table:
     )
 
 
-def _partition_names(rows: pa.Table) -> Any:
-    some, row = in_groups(rows, ["topic", "partition"])
-    return pc.binary_join_element_wise(some["topic"], pc.cast(some["partition"], pa.string()), "-").take(pa.array(row))
+def _joined(rows: pa.Table, one: str, other: str, between: str) -> Any:
+    """Two columns as one text."""
+    some, row = in_groups(rows, [one, other])
+    texts = (some[name].cast(pa.string()) for name in (one, other))
+    return pc.binary_join_element_wise(*texts, between).take(pa.array(row))
 
 
 def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:
     some, row = in_groups(rows, ["client_id", "connection"])
     address, _ = clients_and_brokers(integers(some["connection"]), ends)
-    return _client_names(some["client_id"], address).take(pa.array(row))
+    return _client_names(some["client_id"], address.cast(pa.string())).take(pa.array(row))
 
 
 def _client_names(client_id: Any, address: Any) -> Any:
@@ -306,7 +306,7 @@ def _client_names(client_id: Any, address: Any) -> Any:
 
 
 def _brokers(connections: pa.ChunkedArray, ends: Mapping[int, Ends]) -> pa.Array:
-    return clients_and_brokers(integers(connections), ends)[1]
+    return clients_and_brokers(integers(connections), ends)[1].cast(pa.string())
 
 
 def _broker_names(host: pa.ChunkedArray, port: pa.ChunkedArray) -> pa.Array:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
+from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -308,7 +309,9 @@ def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
 
 def _hosts(places: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Addresses of ``address:port``."""
-    return pc.replace_substring_regex(places, r"^\[?(.*?)\]?:[0-9]+$", r"\1")
+    codes, distinct = dictionary_codes(places)
+    addresses = pc.replace_substring_regex(distinct, r"^\[?(.*?)\]?:[0-9]+$", r"\1")
+    return addresses.take(pa.array(codes, mask=codes < 0))
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> I64:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.arrow import labels
+from kafkascope.reports.columns.arrow import dictionary_codes, distinct_columns, labels
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
 from kafkascope.reports.columns.series import (
     in_groups,
@@ -76,11 +76,17 @@ class Moved:
     """The requests of a batch that produce or fetch, and what they carried."""
 
     def __init__(self, exchanges: pa.Table, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> None:
-        self._api_key = pc.fill_null(exchanges["api_key"], -1).to_numpy().astype(np.int64)
-        self._client_id = exchanges["client_id"]
-        self._shard = shards(exchanges["client_id"])
-        self._client, _ = clients_and_brokers(exchanges["connection"].to_numpy(), ends)
-        self._at = spans(pc.coalesce(exchanges["requested"], exchanges["answered"]).cast(pa.int64()).to_numpy())
+        api_key = pc.fill_null(exchanges["api_key"], -1).to_numpy().astype(np.int64)
+        self._moves = np.isin(api_key, list(_DIRECTION))
+        self._fetches = api_key != apis.PRODUCE
+        at = spans(pc.coalesce(exchanges["requested"], exchanges["answered"]).cast(pa.int64()).to_numpy())
+        columns = {
+            "client_id": exchanges["client_id"],
+            "client": clients_and_brokers(exchanges["connection"].to_numpy(), ends)[0],
+            "direction": labels(self._fetches.astype(np.int64), _DIRECTIONS),
+            "from": pa.array(at),
+        }
+        self._senders, self._sender = in_groups(pa.table(columns), list(columns))
         # What a quota emptied, or an error, tells nothing of what was there to fetch.
         self._in_order = (
             pc.and_(
@@ -100,17 +106,14 @@ class Moved:
         self._of_partitions, self._of_batches = (self._moving(places.of(x)) for x in (self._partitions, self._batches))
 
     def rows(self) -> Iterator[pa.Table]:
-        """Rows of ``THROUGHPUT_COUNTS`` to be added up."""
-        brought = np.zeros(len(self._at), np.int64)
+        """Rows of ``THROUGHPUT_COUNTS``, of each key one: with and without topics."""
+        brought = np.zeros(len(self._sender), np.int64)
         exchange, size = self._of_partitions, pc.fill_null(self._partitions["bytes"], 0).to_numpy()
         np.add.at(brought, exchange[exchange >= 0], size[exchange >= 0])
-        moves = np.flatnonzero(np.isin(self._api_key, list(_DIRECTION)))
+        moves = np.flatnonzero(self._moves)
         yield self._requests(moves, pa.nulls(len(moves), pa.string()), brought[moves] == 0)
         yield self._requests_by_topic()
-        there = np.flatnonzero(self._of_batches >= 0)
-        carried = summed(self._carried(self._of_batches[there], self._batches.take(pa.array(there))))
-        yield replaced(carried, "topic", pa.nulls(carried.num_rows, pa.string()))
-        yield carried.filter(pc.is_valid(carried["topic"]))
+        yield from self._carried()
 
     def _requests_by_topic(self) -> pa.Table:
         """Each request once for each topic that it carried or was answered of."""
@@ -124,14 +127,15 @@ class Moved:
         return self._requests(of, topic, brought == 0)
 
     def _requests(self, exchange: I64, topic: pa.Array, nothing: Bool) -> pa.Table:
-        fetches = self._direction(exchange) == _FETCH
-        empty = fetches & nothing & self._in_order[exchange]
+        empty = self._fetches[exchange] & nothing & self._in_order[exchange]
         ones = np.ones(len(exchange), np.int64)
-        return self._table(
-            exchange, topic, pa.nulls(len(exchange), pa.string()), {"requests": ones, "empty": empty.astype(np.int64)}
-        )
+        none = pa.nulls(len(exchange), pa.string())
+        return self._summed(exchange, topic, none, {"requests": ones, "empty": empty.astype(np.int64)})
 
-    def _carried(self, exchange: I64, batches: pa.Table) -> pa.Table:
+    def _carried(self) -> Iterator[pa.Table]:
+        """What batches brought, of all topics and by topic."""
+        there = self._of_batches >= 0
+        batches, exchange = self._batches.filter(pa.array(there)), self._of_batches[there]
         records = pc.fill_null(batches["records"], 0).to_numpy()
         measures = {
             "batches": np.ones(len(exchange), np.int64),
@@ -140,38 +144,38 @@ class Moved:
             "bytes": pc.fill_null(batches["bytes"], 0).to_numpy(),
             "bytes_uncompressed": pc.coalesce(batches["bytes_uncompressed"], batches["bytes"]).to_numpy(),
         }
-        return self._table(exchange, batches["topic"], pc.fill_null(batches["codec"], "unknown"), measures)
+        codec = pc.fill_null(batches["codec"], "unknown")
+        yield self._summed(exchange, pa.nulls(len(exchange), pa.string()), codec, measures)
+        rows = self._summed(exchange, batches["topic"], codec, measures)
+        yield rows.filter(pc.is_valid(rows["topic"]))
 
-    def _table(
+    def _summed(
         self,
         exchange: I64,
         topic: pa.Array | pa.ChunkedArray,
         codec: pa.Array | pa.ChunkedArray,
         measures: Mapping[str, I64],
     ) -> pa.Table:
-        rows = pa.array(exchange)
-        columns = {
-            "shard": self._shard.take(rows),
-            "topic": topic,
-            "client_id": self._client_id.take(rows),
-            "client": self._client.take(rows),
-            "direction": labels(self._direction(exchange), _DIRECTIONS),
-            "from": pa.array(self._at[exchange]).cast(TIME),
-            "codec": codec,
+        """Measures added up by who sent the exchange each is of, and by topic and codec."""
+        (topic, topics), (codec, codecs) = dictionary_codes(topic), dictionary_codes(codec)
+        (sender, topic, codec), place = distinct_columns(np.stack([self._sender[exchange], topic, codec]))
+        senders = self._senders.take(pa.array(sender))
+        columns = {name: senders[name] for name in senders.column_names} | {
+            "shard": shards(senders["client_id"]),
+            "topic": topics.take(pa.array(topic, mask=topic < 0)),
+            "from": senders["from"].cast(TIME),
+            "codec": codecs.take(pa.array(codec, mask=codec < 0)),
         }
-        none = np.zeros(len(exchange), np.int64)
-        columns |= {name: pa.array(measures.get(name, none)) for name in _MEASURES}
+        for name in _MEASURES:
+            sums = np.zeros(len(sender), np.int64)
+            if name in measures:
+                np.add.at(sums, place, measures[name])
+            columns[name] = pa.array(sums)
         return pa.table([columns[name] for name in THROUGHPUT_COUNTS.names], schema=THROUGHPUT_COUNTS)
 
     def _moving(self, exchange: I64) -> I64:
         """Exchanges that produce or fetch, and -1 for others."""
-        return np.where(np.isin(self._api_key, list(_DIRECTION))[exchange], exchange, np.int64(-1))
-
-    def _direction(self, exchange: I64) -> I64:
-        return np.where(self._api_key[exchange] == apis.PRODUCE, np.int64(_PRODUCE), np.int64(_FETCH))
-
-
-NOTHING = THROUGHPUT_COUNTS.empty_table()
+        return np.where(self._moves[exchange], exchange, np.int64(-1))
 
 
 def summed(rows: pa.Table) -> pa.Table:

@@ -64,6 +64,7 @@ def _observed_apart(
 
 def results(view: View, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
     """What a view makes of its rows, without the keys on which it raises: each of these is a row of issues."""
+    pa.default_memory_pool().release_unused()  # of what went before: else all of it stays beside what a view needs
     try:
         with circles.none_made():
             return view.result(rows, known)

@@ -88,20 +88,22 @@ class LatencyView:
         beside = _beside(len(of["number"]), places, tables)
         near = self._neighbours.observe(_exchange_rows(exchanges, of, beside["acks"], ends))
         there = (of["request_done"] >= 0) & (of["answered"] >= of["request_done"])
-        spent = list(_of_exchanges(of, beside, near, there))
+        spent = _of_exchanges(of, beside, near, there)
         gaps = [_of_gap(parts.THROTTLED, near.throttled), _of_gap(parts.APPLICATION, near.application)]
         who, series = in_groups(near.rows, WHO)
-        of_none = who.append_column("topic", pa.nulls(who.num_rows, pa.string()))
-        counted = [counts(of_none, series, [*spent, *gaps], self._span)]
+        named = who.append_column("topic", pa.nulls(who.num_rows, pa.string()))
+        begins = np.arange(len(series) + 1)
         if (partitions := tables.get("partitions")) is not None:
             exchange, topic, _ = topics_of_exchanges(places.of(partitions), partitions["topic"])
             code, topics = dictionary_codes(topic)
-            pairs, of_topic = distinct_numbers(series[exchange + near.new] * np.int64(len(topics) + 1) + code)
+            row = exchange + near.new
+            pairs, of_topic = distinct_numbers(series[row] * np.int64(len(topics) + 1) + code)
             with_topic, code = who.take(pa.array(pairs // (len(topics) + 1))), pairs % (len(topics) + 1)
-            with_topic = with_topic.append_column("topic", topics.take(pa.array(code)))
-            counted.append(counts(with_topic, of_topic, list(_by_topic(spent, exchange + near.new)), self._span))
-        rows = [part for part in counted if part.num_rows]
-        return pa.concat_tables(rows) if rows else None
+            named = pa.concat_tables([named, with_topic.append_column("topic", topics.take(pa.array(code)))])
+            begins[1:] += np.cumsum(np.bincount(row, minlength=len(series)))
+            series = np.insert(series, row + 1, of_topic + who.num_rows)  # rows are in ascending order
+        rows = counts(named, begins, series, [*spent, *gaps], self._span)
+        return rows if rows.num_rows else None
 
 
 def _columns(exchanges: pa.Table) -> dict[str, I64]:
@@ -194,21 +196,8 @@ def _of_exchanges(of: dict[str, I64], beside: dict[str, I64], near: Neighbourhoo
     for part, length in parts.split(timed).items():
         least = 0 if part in (*parts.ALWAYS, parts.NETWORK, parts.BROKER) else 1
         some = np.flatnonzero(length >= least)
-        yield Spent(part, rows[some] + near.new, of["requested"][some], length[some])
+        yield Spent(part, rows[some] + near.new, of["requested"][some], length[some], of_topics=True)
 
 
 def _of_gap(part: str, gap: Gap) -> Spent:
-    return Spent(part, gap.row, gap.begin, gap.length)
-
-
-def _by_topic(spent: list[Spent], exchange: I64) -> Iterator[Spent]:
-    """The durations once for each topic of their exchange; exchange is that of each topic, in ascending order.
-
-    The rows of the result are places in exchange.
-    """
-    for one in spent:
-        first = np.searchsorted(exchange, one.row, side="left")
-        times = np.searchsorted(exchange, one.row, side="right") - first
-        again = np.repeat(np.arange(len(one.row)), times)
-        place = np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times) + first[again]
-        yield Spent(one.part, place, one.at[again], one.length[again])
+    return Spent(part, gap.row, gap.begin, gap.length, of_topics=False)

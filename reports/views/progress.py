@@ -24,6 +24,7 @@ from kafkascope.reports.measures.progress.positions import (
     joined_ends,
     joined_fetches,
     positions,
+    topic_partitions,
 )
 from kafkascope.reports.measures.progress.readers import groups_of
 from kafkascope.reports.measures.progress.rereads import rereads
@@ -47,7 +48,7 @@ class ProgressView:
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
         lags, again, findings = [], [], []
-        for of_topics, _ in keys_together(rows.filter(pc.is_valid(rows[self.key])), self.key):
+        for of_topics, _ in keys_together(_joined(rows), self.key):
             lag, reread = _of_topics(of_topics)
             lags.append(lag)
             again.append(reread)
@@ -56,11 +57,26 @@ class ProgressView:
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
 
+def _joined(rows: pa.Table) -> pa.Table:
+    """The rows, those of a kind joined: some partitions at a time, so that not all are copied and sorted at once."""
+    [partition], _ = topic_partitions(rows)
+    keyed = rows.append_column("topic_partition", pa.array(partition))
+    joined = [POSITIONS.empty_table()]
+    for some, _ in keys_together(keyed, "topic_partition"):
+        fetches, ends, commits = _by_kind(some.select(POSITIONS.names))
+        joined += [joined_fetches(fetches), joined_ends(ends), joined_commits(commits)]
+    return pa.concat_tables(joined)
+
+
+def _by_kind(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Fetches, ends, and what groups committed or fetched otherwise."""
+    kinds = ([FETCH], [END], [COMMIT, COMMITTED, SHARE])
+    fetches, ends, commits = (rows.filter(pc.is_in(rows["kind"], pa.array(some))) for some in kinds)
+    return fetches, ends, commits
+
+
 def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    kind = rows["kind"]
-    fetches = joined_fetches(rows.filter(pc.equal(kind, FETCH)))
-    ends = joined_ends(rows.filter(pc.equal(kind, END)))
-    commits = joined_commits(rows.filter(pc.is_in(kind, pa.array([COMMIT, COMMITTED, SHARE]))))
+    fetches, ends, commits = _by_kind(rows)
     code, names = dictionary_codes(commits["group_id"])
     group = groups_of(fetches, commits, code)
     named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())

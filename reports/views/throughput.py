@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.views import Known, by_key
-from kafkascope.reports.measures.throughput import NOTHING, Moved, summed, throughput_table
+from kafkascope.reports.measures.throughput import Moved, throughput_table
 from kafkascope.reports.vocabulary.tables import THROUGHPUT_COUNTS
 
 
@@ -25,8 +25,7 @@ class ThroughputView:
         """What a batch moved; None where it moved nothing."""
         if (exchanges := tables.get("exchanges")) is None or not exchanges.num_rows:
             return None
-        moved = Moved(exchanges, tables, ends)
-        rows = pa.concat_tables([summed(part) for part in moved.rows() if part.num_rows] or [NOTHING])
+        rows = pa.concat_tables(Moved(exchanges, tables, ends).rows())
         return rows if rows.num_rows else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:

@@ -12,7 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import Numbers, changes, distinct_columns
+from kafkascope.decoders.kernels import kernel
+from kafkascope.reports.columns.arrow import Numbers, changes, distinct_numbers
+from kafkascope.reports.columns.hashing import empty_slots, slot_behind, slot_of
 from kafkascope.reports.columns.series import (
     in_groups,
     replaced,
@@ -24,14 +26,18 @@ from kafkascope.reports.columns.series import (
 from kafkascope.reports.measures.latency.histogram import BUCKETS, buckets_of, percentiles
 from kafkascope.reports.measures.latency.parts import PARTS, TOTAL
 from kafkascope.reports.vocabulary.tables import LATENCY, LATENCY_CELL, LATENCY_COUNTS, TIME
-from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.columns import I32, I64
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 WHO = ("api", "api_version", "broker", "client_id", "client", "acks")
 _SERIES = ["api", "api_version", "broker", "client_id", "client", "topic", "acks"]
 _FRACTIONS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _PARTS = sorted(PARTS)
+_ROWS_AT_ONCE = 16_384
 _PLACES = {part: place for place, part in enumerate(_PARTS)}
+# Part and bucket as the lower bits of a number, which are taken apart sooner than remainders are computed.
+_BUCKET_BITS = BUCKETS.bit_length()
+_CELL_BITS = len(PARTS).bit_length() + _BUCKET_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class Spent:
     row: I64
     at: I64
     length: I64
+    of_topics: bool  # whether it counts for each topic of its row, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +63,101 @@ class Cells:
     max_ns: I64
 
 
-def counts(who: pa.Table, series: I64, spent: Sequence[Spent], span: int) -> pa.Table:
+def counts(series: pa.Table, begins: I64, of_rows: I64, spent: Sequence[Spent], span: int) -> pa.Table:
     """Rows of ``LATENCY_COUNTS`` in spans of that many nanoseconds.
 
-    who has the columns `WHO` and topic, a row for each series, and series the series of each row that spent speaks of.
+    series has the columns `WHO` and topic. Those of a row have the places of_rows[begins[row] : begins[row + 1]]; the
+    first is that without a topic.
     """
     row, at, length = (
         np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in spent)])
         for name in ("row", "at", "length")
     )
-    part = np.repeat(np.array([_PLACES[one.part] for one in spent], np.int64), [len(one.row) for one in spent])
-    (of_series, begin), place = distinct_columns(np.stack([series[row], spans(at, span)]))
-    cells = _added(place, part, buckets_of(length), np.ones_like(length), length, length)
-    named = who.take(pa.array(of_series))
+    many = [len(one.row) for one in spent]
+    part = np.repeat(np.array([_PLACES[one.part] for one in spent], np.int64), many)
+    first = begins[row]
+    behind = np.where(np.repeat([one.of_topics for one in spent], many), begins[row + 1], first + 1)
+    numbers, of_span = distinct_numbers(at // np.int64(span))
+    most = int((behind - first).sum())
+    key, sums = np.empty(most, np.int64), np.empty((3, most), np.int64)
+    cell = of_span << _CELL_BITS | part << _BUCKET_BITS | buckets_of(length)
+    found = _count(first, behind, of_rows, cell, len(numbers) << _CELL_BITS, length, empty_slots(most), key, sums)
+    order = np.argsort(key[:found])
+    cell = key[order]
+    is_first = changes(cell[np.newaxis] >> _CELL_BITS)
+    part, bucket = cell >> _BUCKET_BITS & (1 << _CELL_BITS - _BUCKET_BITS) - 1, cell & (1 << _BUCKET_BITS) - 1
+    cells = Cells(np.cumsum(is_first) - 1, part, bucket, *(column[order] for column in sums))
+    place, of_span = np.divmod(cell[is_first] >> _CELL_BITS, max(len(numbers), 1))
+    named = series.take(pa.array(place))
     arrays: dict[str, pa.Array] = {name: named[name] for name in _SERIES}
     arrays |= {
         "shard": shards(named["client_id"]),
-        "from": pa.array(begin).cast(TIME),
-        "cells": _lists(cells, len(begin)),
+        "from": pa.array(numbers[of_span] * np.int64(span)).cast(TIME),
+        "cells": _lists(cells, len(place)),
     }
     return pa.table([arrays[name] for name in LATENCY_COUNTS.names], schema=LATENCY_COUNTS)
 
 
+@kernel
+def _count(
+    first: I64, behind: I64, of_rows: I64, cell: I64, cells: int, length: I64, slots: I32, key: I64, sums: I64
+) -> int:
+    """Count durations by series and cell; gives how many keys (series * cells + cell) there are.
+
+    They come in the order in which they were met, with their number, sum and maximum in sums.
+    """
+    found = 0
+    for i in range(cell.shape[0]):
+        for place in range(first[i], behind[i]):
+            wanted = of_rows[place] * cells + cell[i]
+            slot = slot_of(wanted, slots)
+            while slots[slot] >= 0 and key[slots[slot]] != wanted:
+                slot = slot_behind(slot, slots)
+            if slots[slot] < 0:
+                slots[slot], key[found] = found, wanted
+                sums[0, found] = sums[1, found] = sums[2, found] = 0
+                found += 1
+            one = slots[slot]
+            sums[0, one] += 1
+            sums[1, one] += length[i]
+            sums[2, one] = max(sums[2, one], length[i])
+    return found
+
+
 def latency_table(rows: pa.Table) -> pa.Table:
     """The table ``latency`` of all counts of a shard."""
-    lists = rows["cells"].combine_chunks()
-    row = np.repeat(np.arange(rows.num_rows), pc.list_value_length(lists).to_numpy())
-    part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
-    total = np.zeros(rows.num_rows, np.int64)
-    np.add.at(total, row, np.where(part == _PLACES[TOTAL], columns[1], 0))
-    rows = without_the_smallest(rows, _SERIES, ("broker", "client_id", "client", "topic"), total)
+    rows = without_the_smallest(rows, _SERIES, ("broker", "client_id", "client", "topic"), _exchanges(rows))
     at = rows["from"].cast(pa.int64()).to_numpy()
     width = width_of(at)
     series, of_row = in_groups(replaced(rows, "from", pa.array(spans(at, width)).cast(TIME)), [*_SERIES, "from"])
-    cells = _added(of_row[row], part, *columns)
+    order = np.argsort(of_row, kind="stable")
+    tables = []
+    # Cells are several times as large as the rest of their rows, so they are taken apart some rows at a time.
+    begins = np.flatnonzero(np.diff(of_row[order], prepend=-1))
+    cuts = begins[np.flatnonzero(np.diff(begins // _ROWS_AT_ONCE, prepend=-1))]
+    for some in np.split(order, cuts[1:]):
+        lists = rows["cells"].take(pa.array(some)).combine_chunks()
+        row = np.repeat(of_row[some], pc.list_value_length(lists).to_numpy())
+        part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
+        tables.append(_of_cells(series, _added(row, part, *columns), width))
+    return pa.concat_tables(tables)
+
+
+def _exchanges(rows: pa.Table) -> I64:
+    """How many exchanges each row counts."""
+    totals = [np.zeros(0, np.int64)]
+    for lists in rows["cells"].chunks:
+        row = np.repeat(np.arange(len(lists)), pc.list_value_length(lists).to_numpy())
+        cells = lists.flatten()
+        part, count = (cells.field(name).to_numpy() for name in ("part", "count"))
+        total = np.zeros(len(lists), np.int64)
+        np.add.at(total, row, np.where(part == _PLACES[TOTAL], count, 0))
+        totals.append(total)
+    return np.concatenate(totals)
+
+
+def _of_cells(series: pa.Table, cells: Cells, width: int) -> pa.Table:
+    """The rows of some of the series in spans of that width, by their cells."""
     begins = changes(np.stack([cells.row, cells.part]))
     first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
     names = series.take(pa.array(cells.row[first]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kafkascope.decoders.kernels import kernel
 from kafkascope.sniffer.columns import I32, I64
 from kafkascope.sniffer.units import MILLISECOND_NS
 
@@ -21,6 +22,7 @@ ERROR = 0.01
 
 _FINEST = 1_000  # nanoseconds: what a capture's clock tells at best
 _GROWTH = (1 + ERROR) / (1 - ERROR)
+_BUCKETS_PER_LOG = 1 / math.log(_GROWTH)
 BUCKETS = 1 + math.ceil(math.log((2**63 - 1) / _FINEST, _GROWTH))
 # Highest duration of each bucket. Looked up rather than computed: every machine then puts a duration into the same one.
 _HIGHEST: I64 = np.array(
@@ -32,8 +34,24 @@ _VALUE_MS: NDArray[np.float64] = np.array(
 
 
 def buckets_of(nanoseconds: I64) -> I32:
-    """The bucket of each duration, none of which may be negative."""
-    return np.searchsorted(_HIGHEST, nanoseconds, side="left").astype(np.int32)
+    """The bucket of each duration; that of a negative one is 0."""
+    buckets = np.zeros(len(nanoseconds), np.int32)
+    _look_up(nanoseconds, _HIGHEST, buckets)
+    return buckets
+
+
+@kernel
+def _look_up(nanoseconds: I64, highest: I64, buckets: I32) -> None:
+    for row in range(nanoseconds.shape[0]):
+        length = nanoseconds[row]
+        if length <= highest[0]:
+            continue
+        bucket = int(math.log(length / _FINEST) * _BUCKETS_PER_LOG)  # what a logarithm may have wrong, the table mends
+        while highest[bucket] < length:
+            bucket += 1
+        while highest[bucket - 1] >= length:
+            bucket -= 1
+        buckets[row] = bucket
 
 
 def percentiles(

@@ -6,13 +6,21 @@ as anything is seen of the partition: lag grows also when nobody reads any more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import changes, dictionary_codes, distinct_columns, integers, numbers
+from kafkascope.reports.columns.arrow import (
+    changes,
+    dictionary_codes,
+    distinct_columns,
+    distinct_numbers,
+    integers,
+    numbers,
+)
 from kafkascope.reports.measures.progress.positions import (
     COMMIT,
     SHARE,
@@ -31,6 +39,7 @@ WIDTHS = tuple(seconds * SECOND_NS for seconds in (5, 10, 30, 60, 300, 600, 1800
 """Nanoseconds of spans to choose from; the first is that of the rows."""
 
 MOST_SPANS = 360  # of a topic: more than a picture can show side by side
+_ROWS_AT_ONCE = 65_536  # of whole partitions
 MOST_ROWS = 200_000  # of a topic, as long as wider spans help
 
 
@@ -44,15 +53,23 @@ def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
         return LAG.empty_table()
     tables = (fetches, commits, ends)
     numbered, _ = topic_partitions(*tables)
-    width = _widths(fetches, commits, ends, numbered)
-    chosen = [width[topic_place(number)] for number in numbered]
+    widths = _widths(fetches, commits, ends, numbered)
     parts = []
-    for one in np.unique(np.concatenate(chosen[:2])).tolist():
-        of_fetches, of_commits, of_ends = (
-            table.filter(pa.array(of == one)) for table, of in zip(tables, chosen, strict=True)
-        )
-        parts.append(_lag_in_spans(of_fetches, of_commits, of_ends, one))
+    for width, chosen in _together(widths, numbered):
+        of_fetches, of_commits, of_ends = (table.filter(pa.array(of)) for table, of in zip(tables, chosen, strict=True))
+        if of_fetches.num_rows + of_commits.num_rows:
+            parts.append(_lag_in_spans(of_fetches, of_commits, of_ends, width))
     return pa.concat_tables(parts)
+
+
+def _together(widths: I64, numbered: Sequence[I64]) -> Iterator[tuple[int, list[Bool]]]:
+    """Some partitions at a time with the same width of spans: the width, and which rows of each table are theirs."""
+    partitions, place = distinct_numbers(np.concatenate(numbered))
+    turn = np.cumsum(np.bincount(place)) // _ROWS_AT_ONCE
+    of = np.split(place, np.cumsum([len(number) for number in numbered])[:-1])
+    work, of_partition = distinct_columns(np.stack([widths[topic_place(partitions)], turn]))
+    for one, width in enumerate(work[0].tolist()):
+        yield width, [of_partition[places] == one for places in of]
 
 
 def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: int) -> pa.Table:

@@ -181,42 +181,50 @@ def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Cli
     high = integers(partitions["high_watermark"])
     yield _ends(partitions.filter(pa.array(high >= 0)), high[high >= 0])
     client_id, client, group = clients.of(partitions)
-    who = {"client_id": client_id, "client": client}
-    at, number = integers(partitions["at"]), partitions["number"]
-
     asked = integers(partitions["fetch_offset"])
     code, names = dictionary_codes(client_id)
     replica = np.append(pc.match_substring_regex(names, _REPLICA).to_numpy(zero_copy_only=False), False)
-    reader = pa.array(~replica.astype(np.bool_)[code])
+    reader = pa.array(~replica.astype(np.bool_)[code] & (asked >= 0))
     reader = pc.and_(reader, pc.not_equal(pc.fill_null(partitions["topic"], _QUORUM_TOPIC), _QUORUM_TOPIC))
-    reader = pc.and_(reader, pc.and_(pc.equal(partitions["api"], "Fetch"), pa.array(asked >= 0)))
-    fetches = _rows(
-        FETCH,
-        partitions,
-        connection=partitions["connection"],
-        first_number=number,
-        last_number=number,
-        first_offset=asked,
-        last_offset=asked,
-        same_since=np.where(high > asked, at, _ABSENT),
-        position=np.maximum(asked, brought),
-        end_offset=high,
-        **who,
+    some = _places(pc.and_(reader, pc.equal(partitions["api"], "Fetch")))
+    fetches, offset = partitions.take(pa.array(some)), asked[some]
+    yield joined_fetches(
+        _rows(
+            FETCH,
+            fetches,
+            connection=fetches["connection"],
+            first_number=fetches["number"],
+            last_number=fetches["number"],
+            client_id=client_id.take(pa.array(some)),
+            client=client.take(pa.array(some)),
+            first_offset=offset,
+            last_offset=offset,
+            same_since=np.where(high[some] > offset, integers(fetches["at"]), _ABSENT),
+            position=np.maximum(offset, brought[some]),
+            end_offset=high[some],
+        )
     )
-    yield joined_fetches(fetches.filter(reader))
+    some = _places(pc.and_(pc.equal(partitions["api"], "ShareFetch"), pc.is_valid(group)))
+    if not len(some):
+        return
+    shared = partitions.take(pa.array(some))
+    yield joined_commits(
+        _rows(
+            SHARE,
+            shared,
+            connection=shared["connection"],
+            first_number=shared["number"],
+            last_number=shared["number"],
+            client_id=client_id.take(pa.array(some)),
+            client=client.take(pa.array(some)),
+            group_id=group.take(pa.array(some)),
+            position=brought[some],
+        )
+    )
 
-    shared = _rows(
-        SHARE,
-        partitions,
-        connection=partitions["connection"],
-        first_number=number,
-        last_number=number,
-        group_id=group,
-        position=brought,
-        **who,
-    )
-    shared = shared.filter(pc.and_(pc.equal(partitions["api"], "ShareFetch"), pc.is_valid(group)))
-    yield joined_commits(shared)
+
+def _places(there: pa.ChunkedArray) -> I64:
+    return np.flatnonzero(there.to_numpy())
 
 
 def _brought(partitions: pa.Table, batches: pa.Table | None) -> I64:
