@@ -173,15 +173,19 @@ def _measure_texts(lead: int, begin: I64, end: I64, sizes: I64) -> None:
         sizes[row] += lead + (end[row] - begin[row] if begin[row] >= 0 else _NULL.shape[0])
 
 
+@borrowing
+def _write_whole(text: U8, out: U8, to: Integer) -> Integer:
+    """A text; returns the place behind it."""
+    copy_bytes(text, 0, text.shape[0], out, to)
+    return to + text.shape[0]
+
+
 @kernel
 def _write_texts(lead: U8, data: U8, begin: I64, end: I64, places: I64, out: U8) -> None:
     for row in range(places.shape[0]):
-        to = places[row]
-        copy_bytes(lead, 0, lead.shape[0], out, to)
-        to += lead.shape[0]
+        to = _write_whole(lead, out, places[row])
         if begin[row] < 0:
-            copy_bytes(_NULL, 0, _NULL.shape[0], out, to)
-            places[row] = to + _NULL.shape[0]
+            places[row] = _write_whole(_NULL, out, to)
             continue
         length = end[row] - begin[row]
         copy_bytes(data, begin[row], length, out, to)
@@ -191,12 +195,9 @@ def _write_texts(lead: U8, data: U8, begin: I64, end: I64, places: I64, out: U8)
 @kernel
 def _write_times(lead: U8, at: I64, there: Bool, places: I64, out: U8) -> None:
     for row in range(places.shape[0]):
-        to = places[row]
-        copy_bytes(lead, 0, lead.shape[0], out, to)
-        to += lead.shape[0]
+        to = _write_whole(lead, out, places[row])
         if not there[row]:
-            copy_bytes(_NULL, 0, _NULL.shape[0], out, to)
-            places[row] = to + _NULL.shape[0]
+            places[row] = _write_whole(_NULL, out, to)
             continue
         seconds = at[row] // SECOND_NS
         day = seconds // _DAY_S
@@ -235,7 +236,7 @@ def _write_digits(number: Integer, count: Integer, out: U8, to: Integer) -> None
 
 @kernel
 def _measure_members(constant: int, data: U8, offsets: I64, how: I8, sizes: I64) -> None:
-    """The bytes that each member takes, and how it is to be written: see _PLAIN."""
+    """The bytes that each member takes, and how it is to be written: see `_ABSENT`."""
     for row in range(sizes.shape[0]):
         if how[row] == _ABSENT:
             sizes[row] += constant + 3 + _NULL.shape[0]
@@ -292,21 +293,16 @@ def _escaped_size(data: U8, at: Integer, end: Integer) -> Integer:
 @kernel
 def _write_members(lead: U8, label: U8, data: U8, offsets: I64, how: I8, places: I64, out: U8) -> None:
     for row in range(places.shape[0]):
-        to = places[row]
-        copy_bytes(lead, 0, lead.shape[0], out, to)
-        to += lead.shape[0]
+        to = _write_whole(lead, out, places[row])
         out[to] = 0x22
-        copy_bytes(label, 0, label.shape[0], out, to + 1)
-        to += 1 + label.shape[0]
+        to = _write_whole(label, out, to + 1)
         if how[row] == _HEX:
-            copy_bytes(_HEX_MARK, 0, _HEX_MARK.shape[0], out, to)
-            to += _HEX_MARK.shape[0]
+            to = _write_whole(_HEX_MARK, out, to)
         out[to] = 0x22
         out[to + 1] = 0x3A
         to += 2
         if how[row] == _ABSENT:
-            copy_bytes(_NULL, 0, _NULL.shape[0], out, to)
-            places[row] = to + _NULL.shape[0]
+            places[row] = _write_whole(_NULL, out, to)
             continue
         out[to] = 0x22
         to += 1

@@ -82,17 +82,19 @@ def _value(column: Any, field: pa.Field) -> Texts | Times:
     if pa.types.is_list(field.type):
         return Texts.of(_quoted_lists(column))
     if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type):
-        codes, distinct = dictionary_codes(column)
-        return Texts.coded(codes, [to_json(value) for value in distinct.to_pylist()])
+        return _quoted(column)
     return Texts.of(column.cast(pa.string()))
+
+
+def _quoted(column: Any) -> Texts:
+    """Text of few distinct values as JSON strings."""
+    codes, distinct = dictionary_codes(column)
+    return Texts.coded(codes, [to_json(value) for value in distinct.to_pylist()])
 
 
 def _quoted_lists(column: Any) -> Any:
     """Lists of text of few distinct values as JSON arrays."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    ends = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
-    codes, distinct = dictionary_codes(column.flatten())
-    quoted = pa.array([to_json(value) for value in distinct.to_pylist()], pa.string()).take(pa.array(codes))
-    listed = pc.binary_join(pa.ListArray.from_arrays(ends, quoted), ", ")
-    return pc.if_else(column.is_valid(), pc.binary_join_element_wise("[", listed, "]", ""), None)
+    listed = Texts.runs(woven(", ", _quoted(column.flatten())), lengths, ", ")
+    return pc.if_else(column.is_valid(), woven("[", listed, "]"), None)

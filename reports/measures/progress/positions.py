@@ -181,22 +181,20 @@ def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Cli
     high = integers(partitions["high_watermark"])
     yield _ends(partitions.filter(pa.array(high >= 0)), high[high >= 0])
     client_id, client, group = clients.of(partitions)
+    named = partitions
+    for name, column in (("client_id", client_id), ("client", client), ("group_id", group)):
+        named = named.append_column(name, column)
     asked = integers(partitions["fetch_offset"])
     code, names = dictionary_codes(client_id)
     replica = np.append(pc.match_substring_regex(names, _REPLICA).to_numpy(zero_copy_only=False), False)
     reader = pa.array(~replica.astype(np.bool_)[code] & (asked >= 0))
     reader = pc.and_(reader, pc.not_equal(pc.fill_null(partitions["topic"], _QUORUM_TOPIC), _QUORUM_TOPIC))
     some = _places(pc.and_(reader, pc.equal(partitions["api"], "Fetch")))
-    fetches, offset = partitions.take(pa.array(some)), asked[some]
+    fetches, offset = named.take(pa.array(some)), asked[some]
     yield joined_fetches(
-        _rows(
+        _fetched(
             FETCH,
             fetches,
-            connection=fetches["connection"],
-            first_number=fetches["number"],
-            last_number=fetches["number"],
-            client_id=client_id.take(pa.array(some)),
-            client=client.take(pa.array(some)),
             first_offset=offset,
             last_offset=offset,
             same_since=np.where(high[some] > offset, integers(fetches["at"]), _ABSENT),
@@ -205,22 +203,16 @@ def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Cli
         )
     )
     some = _places(pc.and_(pc.equal(partitions["api"], "ShareFetch"), pc.is_valid(group)))
-    if not len(some):
-        return
-    shared = partitions.take(pa.array(some))
-    yield joined_commits(
-        _rows(
-            SHARE,
-            shared,
-            connection=shared["connection"],
-            first_number=shared["number"],
-            last_number=shared["number"],
-            client_id=client_id.take(pa.array(some)),
-            client=client.take(pa.array(some)),
-            group_id=group.take(pa.array(some)),
-            position=brought[some],
-        )
-    )
+    if len(some):
+        shared = named.take(pa.array(some))
+        yield joined_commits(_fetched(SHARE, shared, group_id=shared["group_id"], position=brought[some]))
+
+
+def _fetched(kind: str, rows: pa.Table, **columns: I64 | pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Rows of a fetch each, by who asked."""
+    number = rows["number"]
+    who = {name: rows[name] for name in ("connection", "client_id", "client")}
+    return _rows(kind, rows, first_number=number, last_number=number, **who, **columns)
 
 
 def _places(there: pa.ChunkedArray) -> I64:
