@@ -8,6 +8,7 @@ whatever their order on the wire.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,6 +196,9 @@ def _write(
     parent: Int64s,
     frame_start: Int64s,
     wanted: Bools,
+    given_of: Int64s,
+    given: Bytes,
+    given_end: Int64s,
     entry: Int64s,
     rows: Int32s,
     kind: Int8s,
@@ -211,7 +215,8 @@ def _write(
 ) -> Integer:
     """Write frames from `first` on, each from offset[frame]. Returns the first that did not fit, or their number.
 
-    A frame whose text would be longer than its `longest` gets none, and is no longer wanted.
+    A frame whose text would be longer than its `longest` gets none, and is no longer wanted. If given_of is not -1, the
+    text is that of those given.
     """
     capacity = np.int64(text.shape[0]) - _LONGEST_FIXED
     # What is open: an array or struct (program row of its first member, elements left, enclosing row), or a tag section
@@ -223,6 +228,13 @@ def _write(
     target: Integer = np.int64(offset[first])
     for frame in range(first, frame_start.shape[0] - 1):
         offset[frame + 1] = target
+        number = given_of[frame]
+        if number >= 0:
+            if target + given_end[number + 1] - given_end[number] > capacity:
+                return np.int64(frame)
+            target = _copy(given, given_end[number], given_end[number + 1], text, target)
+            offset[frame + 1] = target
+            continue
         if not wanted[frame]:
             continue
         row: Integer = np.int64(frame_start[frame])
@@ -432,10 +444,23 @@ def _snippets(using: Programs) -> _Snippets:
     return _Snippets(np.frombuffer(b"".join(parts), np.uint8), of_field, of_tag)
 
 
-def bodies_as_json(tape: Tape, longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Array:
+def _behind_each_other(texts: Sequence[bytes]) -> tuple[Bytes, Int64s]:
+    """Texts in one buffer, and where they end; before the first one ends none."""
+    end = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=end[1:])
+    return np.frombuffer(b"".join(texts), np.uint8), end
+
+
+def bodies_as_json(
+    tape: Tape,
+    longest: npt.ArrayLike = LONGEST_TEXT,
+    wanted: Bools | None = None,
+    given: Mapping[int, bytes | None] | None = None,
+) -> pa.Array:
     """The JSON text of every body of the tape, one string for each frame; null for a frame that is not whole.
 
-    A text of more than `longest` bytes (of all frames, or of each) is null too, so that what is held is bounded.
+    A text of more than `longest` bytes (of all frames, or of each) is null too, so that what is held is bounded, and
+    so is that of a frame that is not wanted. A frame for which a text is given, in UTF-8, has that, or null.
 
     Nothing is redacted. Field names are Kafka's, bytes are base64, absent tagged fields have their default, unknown
     tagged fields are under `_tags` by tag (should a frame have one tag twice, so has the text; the last counts). The
@@ -446,9 +471,13 @@ def bodies_as_json(tape: Tape, longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Arra
     # No kernel writes the shortest digits of a float64; the few there are (quotas) are written before.
     float_row = np.flatnonzero((using.fields.kind == layouts.KIND_FLOAT)[tape.field])
     floats = [to_json(number).encode() for number in tape.value[float_row].view(np.float64).tolist()]
-    float_end = np.zeros(len(floats) + 1, np.int64)
-    np.cumsum([len(number) for number in floats], out=float_end[1:])
-    wanted = tape.whole
+    float_text, float_end = _behind_each_other(floats)
+    wanted = tape.whole if wanted is None else tape.whole & wanted
+    wanted[list(given or ())] = False
+    there = {frame: text for frame, text in (given or {}).items() if text is not None}
+    given_of = np.full(len(tape), -1, np.int64)
+    given_of[list(there)] = np.arange(len(there))
+    given_text, given_end = _behind_each_other(list(there.values()))
     entry = np.where(wanted, using.entry[tape.program], -1)
     limits = np.full(len(tape), longest, np.int64)
     offset = np.zeros(len(tape) + 1, np.int64)
@@ -464,6 +493,9 @@ def bodies_as_json(tape: Tape, longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Arra
             tape.parent,
             tape.frame_start,
             wanted,
+            given_of,
+            given_text,
+            given_end,
             entry,
             using.rows,
             using.fields.kind,
@@ -471,7 +503,7 @@ def bodies_as_json(tape: Tape, longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Arra
             snippets.of_field,
             snippets.of_tag,
             float_row,
-            np.frombuffer(b"".join(floats), np.uint8),
+            float_text,
             float_end,
             limits,
             frame,
@@ -479,5 +511,5 @@ def bodies_as_json(tape: Tape, longest: npt.ArrayLike = LONGEST_TEXT) -> pa.Arra
             text,
         )
         if frame == len(tape):
-            return string_array(offset, text, ~wanted)
+            return string_array(offset, text, ~wanted & (given_of < 0))
         text = grown(text, int(offset[frame]), 2 * len(text))

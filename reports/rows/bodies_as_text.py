@@ -43,6 +43,12 @@ _ONE_BY_ONE = _NESTED | MESSAGES_WITH_SECRETS
 # Messages that tell what later ones of their connection do not: the mechanism, and the protocol of the group.
 _TELLING = frozenset({(apis.SASL_HANDSHAKE, False), (apis.JOIN_GROUP, False), (apis.JOIN_GROUP, True)})
 
+# By side (requests, responses): the APIs of these.
+_LOOKED_AT = tuple(
+    np.array(sorted(key for key, of in _ONE_BY_ONE | _TELLING if of == response), np.int16)
+    for response in (False, True)
+)
+
 _RECORDS_FIELDS = frozenset({"records", "unalignedRecords"})
 
 _SASL = int(Kind.SASL)
@@ -60,7 +66,7 @@ BYTES_NESTED = 8 << 20
 """Bytes of a message with others inside, whose values the tape does not count. What a group keeps is a record of 1 MB
 (max.message.bytes), unless its brokers are told otherwise."""
 
-_LEFT_OUT = ""  # stands for the text of a body that is too large for one; JSON is never empty
+_LEFT_OUT = b""  # stands for the text of a body that is too large for one; JSON is never empty
 
 REMEMBERED_TEXTS = 2000
 """Members say the same again and again; so many texts are kept, of bodies up to `REMEMBERED_BYTES`."""
@@ -87,7 +93,9 @@ class BodyTexts:
             NOTHING_KNOWN, reveal_secrets=reveal_secrets, secret_names=secret_names, limits=limits
         )
         self._known: dict[int, Knowledge] = {}
-        self._texts: OrderedDict[tuple[int, int, bool, Knowledge, bytes], tuple[Knowledge, str | None]] = OrderedDict()
+        self._texts: OrderedDict[tuple[int | bool | str | bytes | None, ...], tuple[Knowledge, bytes | None]] = (
+            OrderedDict()
+        )
 
     def forget(self, connections: list[int]) -> None:
         """Drop what is known of connections that have ended."""
@@ -100,37 +108,36 @@ class BodyTexts:
         longest = np.where(np.isin(exchanges.api_key, _OF_GROUPS), LONGEST_OF_GROUPS, LONGEST_TEXT)
         special: tuple[dict[int, bytes | None], dict[int, bytes | None]] = ({}, {})
         faults: dict[tuple[int, bool], str] = {}
-        looked_at = np.zeros(len(exchanges.number), bool)
-        for key, _ in _ONE_BY_ONE | _TELLING:
-            looked_at |= exchanges.api_key == key
-        looked_at |= exchanges.kind == _SASL
-        looked_at[list(damage.requests.keys() | damage.responses.keys())] = True
-        for index in np.flatnonzero(looked_at).tolist():
-            for response, texts in enumerate(special):
-                try:
-                    text = self._one(bodies, damage, index, bool(response))
-                    if text is not None:
-                        texts[index] = (text if len(text) <= longest[index] else _LEFT_OUT).encode()
-                except Exception as error:
-                    faults[index, bool(response)] = fault(error)
-                    texts[index] = None  # nor does the kernel write it, lest it have secrets
+        for index, response in _looked_at(bodies, damage):
+            texts = special[response]
+            try:
+                text = self._one(bodies, damage, index, response)
+                if text is not None:
+                    texts[index] = text if len(text) <= longest[index] else _LEFT_OUT
+            except Exception as error:
+                faults[index, response] = fault(error)
+                texts[index] = None  # nor does the kernel write it, lest it have secrets
         issue = pa.nulls(len(exchanges.number), pa.string())
         written: list[pa.Array] = []
-        for response, (tape, decoded) in enumerate(
-            ((bodies.requests, bodies.request_decoded), (bodies.responses, bodies.response_decoded))
+        for response, tape, decoded in (
+            (False, bodies.requests, bodies.request_decoded),
+            (True, bodies.responses, bodies.response_decoded),
         ):
-            texts = _with(_by_kernel(tape, decoded, longest), special[response])
-            is_left_out = _is_left_out(texts, decoded)
-            is_left_out[[index for index, side in faults if side == bool(response)]] = False
+            given = special[response]
+            # Of a frame that the capture cut, and that looks whole, there is no text, lest it have secrets.
+            column = bodies_as_json(tape, longest, decoded, given).cast(pa.string())
+            is_left_out = decoded & _are_empty(column)  # JSON is never empty
+            is_left_out[[index for index, text in given.items() if text == _LEFT_OUT]] = True
+            is_left_out[[index for index, side in faults if side == response]] = False
             left_out = np.flatnonzero(is_left_out)
             if len(left_out):
-                issue = pc.coalesce(issue, _told(left_out, bool(response), tape, issues, exchanges))
-                texts = _with(texts, dict.fromkeys(left_out.tolist()))
-            written.append(texts)
+                issue = pc.coalesce(issue, _told(left_out, response, tape, issues, exchanges))
+                column = pc.if_else(pa.array(is_left_out), pa.scalar(None, column.type), column)
+            written.append(column)
         return BodyText(written[0], written[1], issue, faults)
 
-    def _one(self, bodies: Bodies, damage: Damage, index: int, response: bool) -> str | None:
-        """The text of one body if it is not one for the kernel."""
+    def _one(self, bodies: Bodies, damage: Damage, index: int, response: bool) -> bytes | None:
+        """The text of one of the bodies that are looked at, if it is not one for the kernel."""
         exchanges = bodies.exchanges
         connection = int(exchanges.connection[index])
         known = self._known.get(connection, self._nothing_known)
@@ -149,16 +156,12 @@ class BodyTexts:
         if partial is not None:
             if too_large:
                 return _LEFT_OUT
-            return to_json(decode_nested(key, _records_by_size(partial), response=response, known=known))
-        if (key, response) not in _ONE_BY_ONE | _TELLING:
-            return None
-        if not (bodies.response_decoded if response else bodies.request_decoded)[index]:
-            return None
+            return to_json(decode_nested(key, _records_by_size(partial), response=response, known=known)).encode()
         if too_large:
             return _LEFT_OUT
         version = int((exchanges.response_version if response else exchanges.api_version)[index])
         data = exchanges.data[start[index] : end[index]].tobytes()
-        remembered = (key, version, response, known, data)
+        remembered = (key, version, response, known.mechanism, known.protocol_type, known.protocol_name, data)
         found = self._texts.get(remembered)
         if found is None:
             found = _read(key, version, response, known, data)
@@ -171,7 +174,7 @@ class BodyTexts:
             self._known[connection] = told
         return text
 
-    def _token(self, bodies: Bodies, index: int, response: bool, known: Knowledge) -> str | None:
+    def _token(self, bodies: Bodies, index: int, response: bool, known: Knowledge) -> bytes | None:
         exchanges = bodies.exchanges
         start, end = (
             (exchanges.response_start, exchanges.response_end)
@@ -191,10 +194,24 @@ class BodyTexts:
                 reveal_secrets=known.reveal_secrets,
                 limits=known.limits,
             )
-        )
+        ).encode()
 
 
-def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes) -> tuple[Knowledge, str | None]:
+def _looked_at(bodies: Bodies, damage: Damage) -> list[tuple[int, bool]]:
+    """Bodies that are not for the kernel alone: exchange, and whether it is the response. In this order."""
+    exchanges = bodies.exchanges
+    found: list[tuple[int, bool]] = []
+    for response, decoded, partial in (
+        (False, bodies.request_decoded, damage.requests),
+        (True, bodies.response_decoded, damage.responses),
+    ):
+        chosen = decoded & np.isin(exchanges.api_key, _LOOKED_AT[response]) | (exchanges.kind == _SASL)
+        chosen[list(partial)] = True
+        found += [(index, response) for index in np.flatnonzero(chosen).tolist()]
+    return sorted(found)
+
+
+def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes) -> tuple[Knowledge, bytes | None]:
     """What is known behind a body that was read whole, and its text if it is not one for the kernel."""
     try:
         body = decode_response(key, version, data) if response else decode_request(key, version, data)
@@ -209,23 +226,14 @@ def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes)
         )
     if (key, response) not in _ONE_BY_ONE:
         return known, None
-    return known, to_json(decode_nested(key, body, response=response, known=known))
+    return known, to_json(decode_nested(key, body, response=response, known=known)).encode()
 
 
-def _by_kernel(tape: Tape, decoded: Bool, longest: I64) -> pa.Array:
-    """The text of frames read whole. One that the capture cut may look so too; it gets none, lest it have secrets."""
-    texts = bodies_as_json(tape, longest=longest)
-    if (tape.whole & ~decoded).any():
-        texts = pc.if_else(pa.array(decoded), texts, pa.scalar(None, texts.type))
-    return texts.cast(pa.string())
-
-
-def _is_left_out(texts: pa.Array, decoded: Bool) -> Bool:
-    """Bodies that are too large for a text."""
-    missing = pc.is_null(texts).to_numpy(zero_copy_only=False)
-    marked = pc.fill_null(pc.equal(pc.binary_length(texts), 0), False).to_numpy(zero_copy_only=False)
-    left_out: Bool = (decoded & missing) | marked
-    return left_out
+def _are_empty(texts: pa.Array) -> Bool:
+    """Texts without bytes, or null."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1)
+    empty: Bool = offsets[1:] == offsets[:-1]
+    return empty
 
 
 def _told(left_out: I64, response: bool, tape: Tape, issues: IssueLog, exchanges: Exchanges) -> pa.Array:
@@ -256,12 +264,3 @@ def _records_by_size(value: Any) -> Any:
         else (name, _records_by_size(member))
         for name, member in value.items()
     )
-
-
-def _with(texts: pa.Array, special: Mapping[int, bytes | None]) -> pa.Array:
-    if not special:
-        return texts
-    mask = np.zeros(len(texts), bool)
-    mask[list(special)] = True
-    replacements = pa.array([special[index] for index in sorted(special)], pa.binary()).cast(texts.type)
-    return pc.replace_with_mask(texts, pa.array(mask), replacements)

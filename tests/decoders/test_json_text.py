@@ -2,6 +2,7 @@ import json
 import struct
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -80,6 +81,20 @@ def test_a_text_buffer_that_is_too_small_grows() -> None:
     small = (3, 0, False, struct.pack(">i", 0))
     found = compare_with_reference([small, body, small, body])
     assert found[0] == '{"topics": []}'
+
+
+def test_frames_with_a_text_that_is_given_have_that() -> None:
+    bodies = [body_of(sample) for sample in EXCHANGES[:200]]
+    texts = bodies_as_json(tape_of(bodies)).to_pylist()
+    long = "x" * 10_000_000  # more than there is room for at first
+    wanted = np.arange(len(bodies)) % 3 > 0
+    for place, text in enumerate(texts):
+        assert text is not None
+        texts[place] = {0: "given", 1: None, 2: long if place == 7 else None}.get(
+            place % 5, text if wanted[place] else None
+        )
+    given = {place: None if text is None else text.encode() for place, text in enumerate(texts) if place % 5 < 3}
+    assert bodies_as_json(tape_of(bodies), wanted=wanted, given=given).to_pylist() == texts
 
 
 def test_no_text_of_no_frames() -> None:
