@@ -56,6 +56,8 @@ class TopicNames:
 
     def resolve_topics(self, topics: pa.Array) -> pa.Array:
         """Topics with names for those ids that are known by now."""
+        if not pc.any(pc.starts_with(topics, ID_PREFIX)).as_py():
+            return topics
         codes, distinct = dictionary_codes(topics)
         written = distinct.to_pylist()
         names = [self._names.get(topic, topic) for topic in written]

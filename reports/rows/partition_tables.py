@@ -138,7 +138,7 @@ class PartitionTables:
     def _fetch_offsets(self, bodies: Bodies, asked: Partitions, told: Partitions) -> I64:
         """The offset that was asked for, for each partition of a fetch response; `UNKNOWN` for others."""
         exchanges = bodies.exchanges
-        has_offset = np.flatnonzero(asked.rows[:, SLOT_FETCH_OFFSET] >= 0)
+        has_offset = np.flatnonzero(asked.rows[SLOT_FETCH_OFFSET] >= 0)
         is_fetch = np.flatnonzero(exchanges.api_key[told.exchange] == apis.FETCH)
         result = np.full(len(told), UNKNOWN)
         result[is_fetch] = self._positions.observe(
@@ -161,14 +161,14 @@ def _partition_table(
 ) -> pa.Table | None:
     exchanges = bodies.exchanges
     held, size = _carried(fields, batches, asked, told, partner, exchanges.api_key[told.exchange] == apis.PRODUCE)
-    rows = np.flatnonzero(np.isin(exchanges.api_key[told.exchange], _LISTED) & (told.rows[:, SLOT_PARTITION] >= 0))
+    rows = np.flatnonzero(np.isin(exchanges.api_key[told.exchange], _LISTED) & (told.rows[SLOT_PARTITION] >= 0))
     if not len(rows):
         return None
     exchange = told.exchange[rows]
     error = told.number(SLOT_ERROR_CODE, 0)[rows]
 
     def told_number(slot: int) -> pa.Array:
-        return numbers(told.number(slot, -1)[rows], pa.int64(), told.rows[rows, slot] >= 0)
+        return numbers(told.number(slot, -1)[rows], pa.int64(), told.rows[slot, rows] >= 0)
 
     return pa.table(
         {
@@ -208,8 +208,8 @@ def _carried(
     in_field = np.zeros(len(fields), np.int64)
     for part in batches:
         np.add.at(in_field, part.field, part.records)
-    known = ~produced & (told.rows[:, SLOT_RECORDS] >= 0)
-    known[partner[(partner >= 0) & (asked.rows[:, SLOT_RECORDS] >= 0)]] = True
+    known = ~produced & (told.rows[SLOT_RECORDS] >= 0)
+    known[partner[(partner >= 0) & (asked.rows[SLOT_RECORDS] >= 0)]] = True
     held = np.where(known, 0, np.int64(-1))
     size = held.copy()
     row = fields.row.copy()

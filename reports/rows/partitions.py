@@ -21,7 +21,7 @@ class Partitions:
 
     tape: Tape
     exchange: I64  # index of the exchange
-    rows: I64  # [n, SLOTS] rows of the tape, -1: the message does not say
+    rows: I64  # [SLOTS, n] rows of the tape, -1: the message does not say
     topic: pa.Array  # name, or as written by id
     topic_code: I64  # a number for each topic, the same for as long as the `TopicCodes` lives
     partition: I64  # -1: the frame ends before it
@@ -31,11 +31,11 @@ class Partitions:
 
     def number(self, slot: int, absent: int) -> I64:
         """The number in a slot, or the given one where the message does not say."""
-        return self.tape.numbers(self.rows[:, slot], absent)
+        return self.tape.numbers(self.rows[slot], absent)
 
     def place(self, slot: int) -> I64:
         """Where the bytes of a slot begin; -1 where the message does not say."""
-        rows = self.rows[:, slot]
+        rows = self.rows[slot]
         result = np.full(len(rows), -1, np.int64)
         result[rows >= 0] = self.tape.at[rows[rows >= 0]]
         return result
@@ -57,8 +57,8 @@ class TopicCodes:
 def read_partitions(tape: Tape, exchanges: I64, slots: I8, codes: TopicCodes) -> Partitions:
     """The partitions of the given exchanges' frames; frame i of the tape is that of exchange i."""
     exchange, rows = tape_rows.partition_rows(tape.field, tape.frame_start, slots, exchanges)
-    texts = topics_of_rows(tape, rows[:, SLOT_TOPIC], rows[:, SLOT_TOPIC_ID])
-    partition = tape.numbers(rows[:, SLOT_PARTITION], -1)
+    texts = topics_of_rows(tape, rows[SLOT_TOPIC], rows[SLOT_TOPIC_ID])
+    partition = tape.numbers(rows[SLOT_PARTITION], -1)
     return Partitions(tape, exchange, rows, texts, codes.of(texts), partition)
 
 

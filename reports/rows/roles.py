@@ -26,7 +26,7 @@ from kafkascope.decoders.program import KIND_STRING, KIND_UUID, FieldTable, Prog
 ) = range(11)
 ROLES = 11
 
-# What messages say of a partition (those listed in _PARTITION_ELEMENTS): the columns of `tape_rows.partition_rows`.
+# What messages say of a partition (those listed in _PARTITION_ELEMENTS): the rows of `tape_rows.partition_rows`.
 (
     SLOT_PARTITION,
     SLOT_TOPIC,

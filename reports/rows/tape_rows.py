@@ -91,7 +91,7 @@ def error_rows(field: I32, value: I64, parent: I64, frame_start: I64, role: I8, 
 
 @allocating
 def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple[I64, I64]:
-    """The partitions that the given frames speak of: the frame of each, and the rows of what it says, i64[n, SLOTS].
+    """The partitions that the given frames speak of: the frame of each, and the rows of what it says, i64[SLOTS, n].
 
     A topic's name and id stand before its partitions in every version, and a group's id before its topics (a test holds
     that).
@@ -102,7 +102,7 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
             if slot[field[row]] == roles.PARTITION_ELEMENT:
                 total += 1
     frame_of = np.empty(total, np.int64)
-    found = np.full((total, roles.SLOTS), -1, np.int64)
+    found = np.full((roles.SLOTS, total), -1, np.int64)
     n = np.int64(-1)
     for frame in frames:
         group = np.int64(-1)
@@ -115,9 +115,9 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
             if what == roles.PARTITION_ELEMENT:
                 n += 1
                 frame_of[n] = frame
-                found[n, roles.SLOT_TOPIC] = topic
-                found[n, roles.SLOT_TOPIC_ID] = topic_id
-                found[n, roles.SLOT_GROUP] = group
+                found[roles.SLOT_TOPIC, n] = topic
+                found[roles.SLOT_TOPIC_ID, n] = topic_id
+                found[roles.SLOT_GROUP, n] = group
             elif what == roles.GROUP_ELEMENT:
                 group = np.int64(-1)
             elif what == roles.SLOT_GROUP:
@@ -130,7 +130,7 @@ def partition_rows(field: I32, frame_start: I64, slot: I8, frames: I64) -> tuple
             elif what == roles.SLOT_TOPIC_ID:
                 topic_id = np.int64(row)
             else:
-                found[n, what] = row
+                found[what, n] = row
     return frame_of, found
 
 

@@ -70,11 +70,11 @@ def _at(values: I64, places: I64) -> I64:
 
 
 def _rows(bodies: Bodies, api: pa.Array, client_id: pa.Array, side: Partitions, rows: I64, error: I64) -> pa.Table:
-    there = (side.rows[rows, SLOT_PARTITION] >= 0) & (side.rows[rows, SLOT_TOLD_OFFSET] >= 0)
+    there = (side.rows[SLOT_PARTITION, rows] >= 0) & (side.rows[SLOT_TOLD_OFFSET, rows] >= 0)
     rows, error = rows[there], error[there]
     exchanges, exchange = bodies.exchanges, side.exchange[rows]
     offset = side.number(SLOT_TOLD_OFFSET, -1)[rows]
-    listed = side.tape.strings(side.rows[rows, SLOT_GROUP])
+    listed = side.tape.strings(side.rows[SLOT_GROUP, rows])
     answered = exchanges.answered[exchange]
     place = pa.array(exchange)
     return pa.table(
