@@ -499,6 +499,13 @@ def write_invalid_byte(byte: Integer, text: Bytes, target: Integer) -> None:
 
 
 @kernel
+def _look_up(values: Int64s, rows: Int64s, missing: Integer, found: Int64s) -> None:
+    """The value of each row; `missing` for a row of -1."""
+    for index in range(rows.shape[0]):
+        found[index] = values[rows[index]] if rows[index] >= 0 else missing
+
+
+@kernel
 def _gather(data: Bytes, at: Int64s, length: Int64s, offset: Int64s, text: Bytes) -> None:
     """Copy values behind each other."""
     for index in range(at.shape[0]):
@@ -624,14 +631,14 @@ class Tape:
 
     def numbers(self, rows: Int64s, missing: int) -> Int64s:
         """Value of each row, i64; `missing` for a row of -1."""
-        if not len(self.value):
-            return np.full(len(rows), missing, np.int64)
-        return np.where(rows >= 0, self.value[np.maximum(rows, 0)], missing)
+        found = np.empty(len(rows), np.int64)
+        _look_up(self.value, np.ascontiguousarray(rows), missing, found)
+        return found
 
     def strings(self, rows: Int64s) -> pa.Array:
         r"""Values of string fields; null for a null string or a row of -1. A byte that is no UTF-8 becomes \xNN."""
         length = self.numbers(rows, -1)
-        at = self._places(rows)
+        at = self.places(rows)
         offset = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.maximum(length, 0), out=offset[1:])
         text = np.empty(offset[-1], np.uint8)
@@ -651,7 +658,7 @@ class Tape:
         offset = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.where(null, 0, 22), out=offset[1:])
         text = np.empty(offset[-1], np.uint8)
-        _gather_uuids(self.data, self._places(rows), offset, text)
+        _gather_uuids(self.data, self.places(rows), offset, text)
         return string_array(offset, text, null)
 
     def first(self, frames: int) -> Tape:
@@ -663,10 +670,11 @@ class Tape:
         by_frame = {name: getattr(self, name)[:frames] for name in ("status", "stopped_at", "program")}
         return replace(self, frame_start=self.frame_start[: frames + 1], **by_row, **by_frame)
 
-    def _places(self, rows: Int64s) -> Int64s:
-        if not len(self.at):
-            return np.zeros(len(rows), np.int64)
-        return self.at[np.maximum(rows, 0)]
+    def places(self, rows: Int64s) -> Int64s:
+        """Where the bytes of each row begin in data, i64; -1 for a row of -1."""
+        found = np.empty(len(rows), np.int64)
+        _look_up(self.at, np.ascontiguousarray(rows), -1, found)
+        return found
 
 
 def decode_bodies(

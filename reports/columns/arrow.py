@@ -76,6 +76,13 @@ def dictionary_codes(values: pa.Array) -> tuple[Numbers, pa.Array]:
     return codes, encoded.dictionary
 
 
+def first_of_equals(ordered: I64) -> I64:
+    """For each of some ascending numbers the place of the first that is the same."""
+    is_first = np.ones(len(ordered), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return np.maximum.accumulate(np.where(is_first, np.arange(len(ordered)), 0))
+
+
 def distinct_numbers(values: I64) -> tuple[I64, I64]:
     """The distinct ones of some numbers, ascending, and the place of each number among them.
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kafkascope.decoders.tape import Tape
 from kafkascope.reports.columns import topics
-from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns
+from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns, first_of_equals
 from kafkascope.reports.rows import tape_rows
 from kafkascope.reports.rows.roles import SLOT_PARTITION, SLOT_TOPIC, SLOT_TOPIC_ID
 from kafkascope.sniffer.columns import I8, I64
@@ -35,10 +35,7 @@ class Partitions:
 
     def place(self, slot: int) -> I64:
         """Where the bytes of a slot begin; -1 where the message does not say."""
-        rows = self.rows[slot]
-        result = np.full(len(rows), -1, np.int64)
-        result[rows >= 0] = self.tape.at[rows[rows >= 0]]
-        return result
+        return self.tape.places(self.rows[slot])
 
 
 class TopicCodes:
@@ -77,7 +74,7 @@ def partners(asked: Partitions, told: Partitions) -> I64:
     """
     if not len(asked) or not len(told):
         return np.full(len(asked), -1, np.int64)
-    first_asked = np.searchsorted(asked.exchange, asked.exchange)
+    first_asked = first_of_equals(asked.exchange)
     first_told = np.searchsorted(told.exchange, asked.exchange)
     guess = np.minimum(first_told + np.arange(len(asked)) - first_asked, len(told) - 1)
     same = (

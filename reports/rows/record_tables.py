@@ -18,7 +18,7 @@ from kafkascope.decoders.record_columns import (
     RecordChunk,
 )
 from kafkascope.decoders.stored_secrets import redact_stored
-from kafkascope.reports.columns.arrow import numbers, times, times_of_milliseconds, times_too_far
+from kafkascope.reports.columns.arrow import first_of_equals, numbers, times, times_of_milliseconds, times_too_far
 from kafkascope.reports.columns.files import files_of
 from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.damage import count_issues
@@ -59,8 +59,7 @@ def _running(group: I64, counts: I64, before: I64) -> I64:
     if not len(group):
         return np.zeros(0, np.int64)
     total = np.cumsum(counts) - counts
-    first = np.searchsorted(group, group)
-    running = total - total[first] + before[group]
+    running = total - total[first_of_equals(group)] + before[group]
     np.add.at(before, group, counts)
     return running
 
@@ -151,8 +150,7 @@ def record_table(
         return None
     field = batches.field[records.batch]
     exchange = fields.exchange[field]
-    place = np.arange(len(records))
-    running = place - np.searchsorted(field, field) + before[field]
+    running = np.arange(len(records)) - first_of_equals(field) + before[field]
     np.add.at(before, field, 1)
     produced, told = fields.produced[field], fields.base_offset[field]
     appended = fields.log_append_time[field]

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from kafkascope.reports.columns.arrow import distinct_columns, distinct_numbers, equal_columns, table_of
+from kafkascope.reports.columns.arrow import (
+    distinct_columns,
+    distinct_numbers,
+    equal_columns,
+    first_of_equals,
+    table_of,
+)
 from kafkascope.sniffer.columns import I64
 
 near = st.integers(-3, 3)
@@ -38,6 +44,11 @@ def test_equal_columns_have_one_number_in_the_order_of_the_columns(
     found, place = distinct_columns(keys)
     assert [tuple(column) for column in found.T.tolist()] == distinct
     assert place.tolist() == equal_columns(keys).tolist()
+
+
+@given(st.lists(st.integers(0, 5)).map(sorted))
+def test_first_of_equals_is_the_place_where_each_would_be_found(listed: list[int]) -> None:
+    assert first_of_equals(np.array(listed, np.int64)).tolist() == [listed.index(number) for number in listed]
 
 
 def test_no_columns_have_no_numbers() -> None:
