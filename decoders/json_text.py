@@ -511,5 +511,6 @@ def bodies_as_json(
             text,
         )
         if frame == len(tape):
+            text.resize(int(offset[-1]), refcheck=False)  # what was not needed is given back, without a copy
             return string_array(offset, text, ~wanted & (given_of < 0))
         text = grown(text, int(offset[frame]), 2 * len(text))
