@@ -54,7 +54,8 @@ if [ ! -x .venv/bin/python ] || ! cmp -s requirements.lock "$stamp"; then
   fi
   echo "setup: virtual environment in .venv (some minutes the first time)"
   "$python" -m venv .venv
-  .venv/bin/pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+  # The lock has every package: pip is not to look for others, as it takes what was released since into account for extras.
+  .venv/bin/pip install -q --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
   .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true  # by all cores; some packages have files for other Pythons
   .venv/bin/pip install -q --disable-pip-version-check "setuptools>=77"
   .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -93,9 +93,8 @@ class BodyTexts:
             NOTHING_KNOWN, reveal_secrets=reveal_secrets, secret_names=secret_names, limits=limits
         )
         self._known: dict[int, Knowledge] = {}
-        self._texts: OrderedDict[tuple[int | bool | str | bytes | None, ...], tuple[Knowledge, bytes | None]] = (
-            OrderedDict()
-        )
+        self._texts: OrderedDict[tuple[int, int, bool, Knowledge, bytes], tuple[Knowledge, bytes | None]]
+        self._texts = OrderedDict()
 
     def forget(self, connections: list[int]) -> None:
         """Drop what is known of connections that have ended."""
@@ -161,7 +160,7 @@ class BodyTexts:
             return _LEFT_OUT
         version = int((exchanges.response_version if response else exchanges.api_version)[index])
         data = exchanges.data[start[index] : end[index]].tobytes()
-        remembered = (key, version, response, known.mechanism, known.protocol_type, known.protocol_name, data)
+        remembered = (key, version, response, known, data)
         found = self._texts.get(remembered)
         if found is None:
             found = _read(key, version, response, known, data)
@@ -231,8 +230,7 @@ def _read(key: int, version: int, response: bool, known: Knowledge, data: bytes)
 
 def _are_empty(texts: pa.Array) -> Bool:
     """Texts without bytes, or null."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1)
-    empty: Bool = offsets[1:] == offsets[:-1]
+    empty: Bool = pc.equal(pc.fill_null(pc.binary_length(texts), 0), 0).to_numpy(zero_copy_only=False)
     return empty
 
 
