@@ -18,7 +18,7 @@ DATA = HERE / "bench-data"
 STORM = HERE / "pcaps" / "rebalance-storm" / "capture.pcap"
 KINDS = {"small frames": "mixed-versions", "large batches": "bench_batches"}
 FIELDS = "requested,client_id,api_key,api_version,correlation_id,request_bytes,response_bytes,latency_ms"
-SNIFF = "from kafkascope.cli import sniff_main; sniff_main()"
+SNIFF = "from kafkascope.__main__ import sniff_main; sniff_main()"  # as the installed command
 READ = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1], records=True, answers=False)"
 LOOK = READ + "; from kafkascope.reports.vocabulary.tables import SCHEMAS; [cap.arrow(name) for name in SCHEMAS]"
 UNDERSTAND = "import sys, kafkascope; cap = kafkascope.read(sys.argv[1])"
@@ -40,6 +40,7 @@ class Run:
 def run(command: Sequence[str], tree: Path = HERE) -> Run:
     """Run to the end with its output thrown away (but read: into /dev/null); tree has the program's sources."""
     environment = os.environ | {"PYTHONPATH": str(tree)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or each run compiles all modules anew
     with tempfile.TemporaryFile() as errors, open(os.devnull, "wb") as nowhere:
         begun = time.perf_counter()
         process = subprocess.Popen(command, stdout=nowhere, stderr=errors, cwd=tree, env=environment)

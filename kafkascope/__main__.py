@@ -21,7 +21,10 @@ def _command_line() -> ModuleType:
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from kafkascope import cli
+    from kafkascope.program import importing
+
+    with importing():
+        from kafkascope import cli
 
     if is_heard:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -338,7 +338,8 @@ def sniff(
     of_tables = incidents or tables or ((metrics or top) and iface) or (write and not iface)
     if not of_tables:  # these are made as in notebooks
         leave_pandas_out()
-    from kafkascope import sniff_options, sniffing
+    with program.importing():
+        from kafkascope import sniff_options, sniffing
     from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 
     if debug:

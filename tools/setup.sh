@@ -1,8 +1,8 @@
 #!/bin/bash
 # Sets the project up: a virtual environment with the locked dependencies, and a Java runtime for Spark.
 # setup.sh [runtime | test | docs | s3 | audit]: test also installs the tools that some tests need (tshark, iproute2,
-# tcpdump, chromium); docs sets up .venv-docs alone, for the documentation, s3 .venv-s3, an object store to test against,
-# and audit .venv-audit, which looks up the known faults of packages.
+# tcpdump, openssl, ethtool, chromium); docs sets up .venv-docs alone, for the documentation, s3 .venv-s3, an object store
+# to test against, and audit .venv-audit, which looks up the known faults of packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-runtime}
@@ -75,5 +75,5 @@ fi
 if [ -n "${fresh:-}" ] && [ "$what" = runtime ]; then .venv/bin/kafkascope warm || true; fi
 
 if [ "$what" = test ]; then
-  if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl chromium:chromium || true; fi
+  if may_install; then need tshark:tshark ip:iproute2 tcpdump:tcpdump openssl:openssl ethtool:ethtool chromium:chromium || true; fi
 fi

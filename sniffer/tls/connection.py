@@ -358,8 +358,7 @@ class TlsConnection:
             return Step.TAKEN
         if kind == CHANGE_CIPHER_SPEC and self._is_retried:
             return Step.TAKEN  # it stands there for the sake of others (RFC 8446, D.4), before the server's hello too
-        is_plain = not stream.is_protected and (kind == HANDSHAKE or (kind == ALERT and len(fragment) == 2))
-        if is_plain:
+        if _is_plain(stream, kind, len(fragment)):
             self._look_at(stream, kind, fragment, begin, len(fragment))
             return Step.TAKEN
         if self.answer is None or (stream.protection is None and self._answered > self._limit(stream, begin)[0]):
@@ -747,10 +746,13 @@ class TlsConnection:
     def _resume(self, stream: Stream, header: bytes, fragment: bytes, begin: int) -> bool:
         """Whether a record opens with a sequence number that may be; then the stream goes on with it."""
         lost = begin - stream.lost_from
-        if not stream.is_protected and header[0] != APPLICATION_DATA:
-            if self.answer is not None and self.answer.version == TLS_1_3:
+        kind = header[0]
+        if self.answer is not None and self.answer.version == TLS_1_3:
+            if kind != APPLICATION_DATA and not stream.is_protected:
                 return False
-            stream.lost_records += 1  # still in the clear; if it is not, no record can be opened, and it is looked for
+        elif _is_plain(stream, kind, len(fragment)) or (kind == CHANGE_CIPHER_SPEC and not stream.is_protected):
+            # What is taken as it is needs no keys. All else has to open: who said yes without would be asked for ever.
+            stream.lost_records += 1
             return True
         least, most = -(-lost // (HEADER + MOST_FRAGMENT)), lost // LEAST_RECORD + 1
         for epoch, protection, first in self._candidates(stream, begin):
@@ -813,6 +815,11 @@ class TlsConnection:
             if of_record[NUMBER] > row[NUMBER]:
                 row[NUMBER], row[AT] = of_record[NUMBER], of_record[AT]
             stream.plain.append(Plain(b"", max(lost, 1), begin, row))
+
+
+def _is_plain(stream: Stream, kind: int, size: int) -> bool:
+    """Whether what a record says is in the clear: an alert has two bytes then."""
+    return not stream.is_protected and (kind == HANDSHAKE or (kind == ALERT and size == 2))
 
 
 def _time(at: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -297,6 +297,34 @@ def test_a_packet_that_is_lost_costs_its_records(version: ssl.TLSVersion, suite:
             assert len(heard[side]) == len(wanted[side])
             assert all(a in (b, ord("?")) for a, b in zip(heard[side], wanted[side], strict=True))
         assert heard[side][-2:] in (wanted[side][-2:], b"??")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_behind_the_change_of_keys_that_was_lost_the_last_alert_is_opened(side: int) -> None:
+    """It was taken for one in the clear, which no key opens, and looked at again for ever."""
+    talk = TlsConversation(V12).talk(*SAID)
+    records = list(records_of(b"".join(part for of, part in talk.wire if of == side)))
+    assert records[-1][0] == tls.ALERT
+    assert len(records[-1]) > tls.HEADER + 2
+    change = [record[0] for record in records].index(tls.CHANGE_CIPHER_SPEC)
+    head, lost = b"".join(records[:change]), sum(map(len, records[change:-1]))
+    other = [row._replace(number=row.number + 1) for row in rows_of(talk) if row.direction != side]
+    behind = [Run(1, side, len(head), lost, 1000), Run(1, side, len(head) + lost, records[-1], 1001)]
+    stage, found = fed(keys_of(talk), [[Run(1, side, 0, head, 1), *other, *behind]])
+    heard = said(found)
+    assert set(heard[side]) == set(b"?")
+    assert heard[1 - side] == talk.told[1 - side]
+    one = stage.of(1)
+    assert one is not None
+    assert "close_notify" in [alert.name for alert in one.alerts if alert.direction == side]
+
+
+def records_of(stream: bytes) -> Iterator[bytes]:
+    """The records of one direction."""
+    while stream:
+        end = tls.HEADER + int.from_bytes(stream[3:5], "big")
+        yield stream[:end]
+        stream = stream[end:]
 
 
 @given(st.data())
