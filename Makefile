@@ -41,7 +41,7 @@ check-deep: check  ## check, then what tests run of the source, known faults of 
 	@tools/setup.sh audit
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest -n 2 --dist loadfile tests/sniffer tests/reports tests/kafkascope/test_truth.py
 	$(PY) -m pytest -n 2 -m deep tests/fuzzing
-	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep -o addopts="-ra --strict-markers" --ignore tests/fuzzing
+	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep --ignore tests/fuzzing
 	$(PY) benchmarks/workers.py --records
 
 accuracy: kernels  ## how right the answers are: every recorded story against what its brokers logged

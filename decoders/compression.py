@@ -27,9 +27,11 @@ _FREE_OUTPUT = 16 << 20
 _PLAUSIBLE_RATIO = 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW = zlib.MAX_WBITS | 16  # as large as any, in the framing of gzip
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
+_XERIAL_MAGIC_AS_SIZE = int.from_bytes(XERIAL_MAGIC[:4], "big")
 _SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes 3
 _SNAPPY_SIZE_BYTES = 5  # of a number of 32 bits
 
@@ -44,6 +46,11 @@ _ZSTD_BLOCK_BYTES = 128 << 10  # the most that a block gives out
 _ZSTD_BLOCKS = 256  # of which the headers are read to know beforehand what a frame may give out
 
 _FEED_BYTES = 4096
+
+# A context costs as much to make as a small batch to decompress, or more. Taking one out of a list and putting it back
+# is safe with threads; using one from two threads is not.
+_lz4_contexts: list[Any] = []
+_zstd_contexts: list[Any] = []
 
 
 class CompressionError(ValueError):
@@ -93,13 +100,16 @@ def _stored(data: memoryview, limit: int, magic: int) -> bytes:
 
 def _gzip(data: memoryview, limit: int, magic: int) -> bytes:
     """One or more members (RFC 1952). Like Java's GZIPInputStream, ends at bytes that begin no further member."""
-    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    pieces = [member.decompress(data, limit + 1)]
-    size = len(pieces[0])
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    clear = member.decompress(data, limit + 1)
+    size = len(clear)
+    if member.eof and size <= limit and not member.unused_data:  # nearly always
+        return clear
+    pieces = [clear]
     position = len(data) - len(member.unused_data)
     while member.eof and size <= limit and bytes(data[position : position + 2]) == _GZIP_MAGIC:
         # zlib hands back a copy of all that it did not use, so what it is fed must be in proportion to what it uses.
-        member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        member = zlib.decompressobj(_GZIP_WINDOW)
         feed = _FEED_BYTES
         while not member.eof and size <= limit and position < len(data):
             given = data[position : position + feed]
@@ -116,23 +126,7 @@ def _gzip(data: memoryview, limit: int, magic: int) -> bytes:
 
 def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
     """Blocks in xerial's framing (snappy-java's SnappyOutputStream: Java, Go and Python clients), or one raw block."""
-    if bytes(data[:8]) != XERIAL_MAGIC:
-        blocks = [data]
-    elif len(data) < XERIAL_HEADER_BYTES:
-        raise CompressionError("snappy: the header of the framing is cut off")
-    else:
-        blocks = []
-        position = XERIAL_HEADER_BYTES
-        while position < len(data):
-            if bytes(data[position : position + 8]) == XERIAL_MAGIC:  # streams one behind the other
-                position += XERIAL_HEADER_BYTES
-                continue
-            size = int.from_bytes(data[position : position + 4], "big")
-            position += 4
-            if not 0 < size <= len(data) - position:
-                raise CompressionError(f"snappy: a block of {size} bytes where {len(data) - position} are left")
-            blocks.append(data[position : position + size])
-            position += size
+    blocks = _snappy_blocks(data)
     total = 0
     for block in blocks:  # the library takes as much memory as a block says it needs
         size = _snappy_size(block)
@@ -141,14 +135,36 @@ def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
             raise _too_large(limit)
         if size > _SNAPPY_MOST_RATIO * len(block):
             raise CompressionError(f"snappy: a block of {len(block)} bytes says it holds {size}")
-    pieces = [snappy.uncompress(block) for block in blocks]
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if len(blocks) == 1:
+        return bytes(snappy.uncompress(blocks[0]))
+    return b"".join(map(snappy.uncompress, blocks))
+
+
+def _snappy_blocks(data: memoryview) -> list[memoryview]:
+    if data[:8] != XERIAL_MAGIC:
+        return [data]
+    if len(data) < XERIAL_HEADER_BYTES:
+        raise CompressionError("snappy: the header of the framing is cut off")
+    blocks = []
+    position = XERIAL_HEADER_BYTES
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big")
+        if size == _XERIAL_MAGIC_AS_SIZE and data[position : position + 8] == XERIAL_MAGIC:  # one stream behind another
+            position += XERIAL_HEADER_BYTES
+            continue
+        position += 4
+        if not 0 < size <= len(data) - position:
+            raise CompressionError(f"snappy: a block of {size} bytes where {len(data) - position} are left")
+        blocks.append(data[position : position + size])
+        position += size
+    return blocks
 
 
 def _snappy_size(block: memoryview) -> int:
     """Bytes that a block says it holds: a little-endian varint at its head (snappy's format_description.txt)."""
     size = 0
-    for place, byte in enumerate(block[:_SNAPPY_SIZE_BYTES]):
+    for place in range(min(_SNAPPY_SIZE_BYTES, len(block))):
+        byte = block[place]
         size |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             return size
@@ -159,9 +175,12 @@ def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
     """Frames of lz4 (lz4_Frame_format.md). The last one may lack its end mark, as some clients leave it out."""
     room = max(_FREE_OUTPUT >> 8, 8 * len(data))
     if magic and room <= limit:  # nearly always one frame that fits
-        clear, read, ended = lz4.frame.decompress_chunk(lz4.frame.create_decompression_context(), data, max_length=room)
-        if ended and read == len(data):
-            return bytes(clear)
+        context = _lz4_contexts.pop() if _lz4_contexts else lz4.frame.create_decompression_context()
+        clear, read, ended = lz4.frame.decompress_chunk(context, data, max_length=room)
+        if ended:
+            _lz4_contexts.append(context)
+            if read == len(data):
+                return bytes(clear)
     pieces: list[bytes] = []
     size = 0
     position = 0
@@ -224,11 +243,6 @@ def _check_lz4_blocks_are_whole(data: memoryview) -> None:
         if position + 4 > len(data) or size == 0 or position + 4 + size + checksum_bytes > len(data):
             raise CompressionError("lz4: the frame is cut off")
         position += 4 + size + checksum_bytes
-
-
-# A context costs more to make than a small batch to decompress. Taking one out of a list and putting it back is safe
-# with threads; using one from two threads is not.
-_zstd_contexts: list[Any] = []
 
 
 def _zstd(data: memoryview, limit: int, magic: int) -> bytes:

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
+from itertools import chain
 from typing import Any, TypeAlias
 
 import crc32c
@@ -397,99 +398,85 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
     """
     all_batches = fields._batches
     count = all_batches.shape[1]
-    view = fields.data.data
     sizes = all_batches[_PAYLOAD_END] - all_batches[_PAYLOAD_START]
     is_packed = (all_batches[_CODEC] != 0) & (sizes > 0) & (all_batches[_STATUS] == OK)
     packed = np.flatnonzero(is_packed)
-    starts, ends, codecs, magics = (
-        all_batches[row, packed].tolist() for row in (_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC)
-    )
-    stored_before = np.zeros(count + 1, np.int64)
-    np.cumsum(np.where(is_packed, 0, sizes), out=stored_before[1:])
-    pending: tuple[bytes, int] | None = None  # a batch that did not fit into the chunk before its own
-    first = 0
-    number = 0  # of the next one that is packed
-    until = int(packed[0]) if len(packed) else count
-    while first < count:
-        pieces: list[tuple[int, bytes]] = []
-        statuses: list[tuple[int, int]] = []
-        room = chunk_bytes
-        last = first
-        while last < count:
-            if last < until:  # a run of batches that are not compressed
-                fitting = int(np.searchsorted(stored_before, stored_before[last] + max(room, 0), side="right")) - 1
-                if fitting <= last:
-                    if last > first:
-                        break
-                    fitting = last + 1
-                fitting = min(fitting, until)
-                room -= int(stored_before[fitting] - stored_before[last])
-                last = fitting
-                continue
-            if pending is None:
-                payload = view[starts[number] : ends[number]]
-                pending = _clear(codecs[number], payload, limit, magics[number])
-            piece, status = pending
-            if len(piece) > room and last > first:
-                break
-            room -= len(piece)
-            pieces.append((last, piece))
-            if status != OK:
-                statuses.append((last, status))
-            pending = None
-            last += 1
-            number += 1
-            until = int(packed[number]) if number < len(packed) else count
+    stored_before = np.append(0, np.cumsum(np.where(is_packed, 0, sizes)))
+    statuses = all_batches[_STATUS].copy()
+    # Of the chunk in the making: its first batch, bytes that are stored before that, what was packed and how long it
+    # is in the clear, and the batch behind that.
+    first, stored_first, clear_bytes, behind = 0, 0, 0, 0
+    pieces: list[bytes] = []
+
+    def chunk(last: int) -> tuple[Integers, Bytes]:
         batches = all_batches[:, first:last].copy()
-        for row, status in statuses:
-            batches[_STATUS, row - first] = status
-        data = _laid_out(fields.data, batches, [(row - first, piece) for row, piece in pieces])
-        first = last
-        # Nothing that the chunk does not need is kept while the caller works on it.
-        piece, pieces = b"", []
-        chunk = batches, data
-        del batches, data
-        yield chunk
-        del chunk
+        batches[_STATUS] = statuses[first:last]
+        return batches, _laid_out(fields.data, batches, np.flatnonzero(is_packed[first:last]), pieces)
+
+    ends = np.append(packed, count)
+    for row, stored, piece in zip(
+        ends.tolist(), stored_before[ends].tolist(), chain(_pieces(fields, packed, limit), [b""]), strict=True
+    ):
+        if isinstance(piece, CompressionError):
+            statuses[row] = TOO_LARGE if piece.too_large else NOT_DECOMPRESSED
+            piece = b""
+        while first < row and clear_bytes + stored - stored_first + len(piece) > chunk_bytes:
+            room = stored_first + max(chunk_bytes - clear_bytes, 0)
+            fitting = int(np.searchsorted(stored_before, room, side="right")) - 1
+            last = min(max(fitting, behind, first + 1), row)
+            yield chunk(last)
+            first, stored_first, clear_bytes, pieces = last, int(stored_before[last]), 0, []
+        if row < count:
+            pieces.append(piece)
+            clear_bytes += len(piece)
+            behind = row + 1
+    if first < count:
+        yield chunk(count)
 
 
-def _clear(codec: int, payload: memoryview, limit: int, magic: int) -> tuple[bytes, int]:
-    """The payload of a batch in the clear, and a status. Nothing where that is not OK."""
-    try:
-        return decompress(codec, payload, output_limit(len(payload), limit), magic=magic), OK
-    except CompressionError as error:
-        return b"", TOO_LARGE if error.too_large else NOT_DECOMPRESSED
+def _pieces(fields: Fields, packed: Integers, limit: int) -> Iterator[bytes | CompressionError]:
+    """The payloads of compressed batches in the clear."""
+    view = fields.data.data
+    of_each = fields._batches[[_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC]][:, packed].tolist()
+    for start, end, codec, magic in zip(*of_each, strict=True):
+        try:
+            piece = decompress(codec, view[start:end], output_limit(end - start, limit), magic=magic)
+        except CompressionError as error:
+            yield error
+        else:
+            yield piece
 
 
-def _laid_out(data: Bytes, batches: Integers, pieces: list[tuple[int, bytes]]) -> Bytes:
-    """The buffer with all payloads of a chunk in the clear; tells the batches where in it theirs are."""
+def _laid_out(data: Bytes, batches: Integers, packed: Integers, pieces: list[bytes]) -> Bytes:
+    """The buffer with all payloads of a chunk in the clear; tells the batches where in it theirs are.
+
+    The pieces, taken out of the list, are what the packed ones are in the clear.
+    """
     batches[_CLEAR_START] = batches[_PAYLOAD_START]
     batches[_CLEAR_END] = batches[_PAYLOAD_END]
-    if not pieces:
+    if not len(packed):
         return data
-    rows = np.array([row for row, _ in pieces], np.int64)
     sizes = batches[_PAYLOAD_END] - batches[_PAYLOAD_START]
-    clear_sizes = np.array([len(piece) for _, piece in pieces], np.int64)
-    read = batches[_STATUS, rows] == OK
-    batches[_BYTES_UNCOMPRESSED, rows[read]] += (clear_sizes - sizes[rows])[read]
-    stored = sizes.copy()
-    stored[rows] = 0
-    sizes[rows] = clear_sizes
+    clear_sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    read = batches[_STATUS, packed] == OK
+    batches[_BYTES_UNCOMPRESSED, packed[read]] += (clear_sizes - sizes[packed])[read]
     if len(sizes) == 1:
         batches[_CLEAR_START] = 0
-        batches[_CLEAR_END] = sizes
-        return _as_bytes(np.frombuffer(pieces[0][1], np.uint8))
+        batches[_CLEAR_END] = clear_sizes
+        return _as_bytes(np.frombuffer(pieces.pop(), np.uint8))
+    stored = sizes.copy()
+    stored[packed] = 0
     offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    out = np.empty(int(offsets[-1]), np.uint8)
-    if stored.any():
-        _gather(data, batches[_PAYLOAD_START].copy(), stored, offsets, out)
-    view = out.data
-    for place, (_, piece) in zip(offsets[rows].tolist(), pieces, strict=True):
-        view[place : place + len(piece)] = piece
-    batches[_CLEAR_START] = offsets[:-1]
-    batches[_CLEAR_END] = offsets[1:]
-    return _as_bytes(out)
+    np.cumsum(stored, out=offsets[1:])
+    behind = np.empty(int(offsets[-1]), np.uint8)
+    _gather(data, batches[_PAYLOAD_START].copy(), stored, offsets, behind)
+    clear = b"".join((*pieces, behind.data))
+    pieces.clear()  # nothing that the chunk does not need is kept while the caller works on it
+    batches[_CLEAR_START] = offsets[:-1] + (len(clear) - len(behind))
+    batches[_CLEAR_START, packed] = np.cumsum(clear_sizes) - clear_sizes
+    sizes[packed] = clear_sizes
+    batches[_CLEAR_END] = batches[_CLEAR_START] + sizes
+    return _as_bytes(np.frombuffer(clear, np.uint8))
 
 
 _most_records = borrowing(most_records)
