@@ -123,7 +123,7 @@ def growth(repeat: int, kinds: Sequence[str] = tuple(SIZES)) -> list[dict[str, A
             if not file.exists():
                 DATA.mkdir(exist_ok=True)
                 MAKE[kind](size, file)
-            runs = [run([sys.executable, "-c", ANSWER, str(file)]) for _ in range(repeat)]
+            runs = [run([sys.executable, "-c", ANSWER, str(file)], together=True) for _ in range(repeat)]
             seconds = statistics.median(one.cpu_seconds for one in runs) - start
             peak = statistics.median(one.peak_megabytes for one in runs)
             first = first or (seconds, peak)

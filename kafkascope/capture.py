@@ -6,6 +6,7 @@ import html
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -40,8 +41,7 @@ from kafkascope.reports.incidents.rules import NEEDED, conclusions
 from kafkascope.reports.measures.progress.rereads import attach_rereads, readers_of
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.rows.connection_table import issue_table
-from kafkascope.reports.views.guarded import results
-from kafkascope.reports.views.registry import VIEWS, results_of
+from kafkascope.reports.views.registry import results_of
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
 from kafkascope.reports.vocabulary.tables import (
     ALL_SCHEMAS,
@@ -52,12 +52,15 @@ from kafkascope.reports.vocabulary.tables import (
     UNDECIDED,
     WHOLE,
 )
+from kafkascope.shares import first_share, read_all, understood
 from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.places import told
-from kafkascope.spool import Spool
+from kafkascope.sniffer.spreading import Share
+from kafkascope.spool import Spool, Spooled
+from kafkascope.temporary import TemporaryDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,6 +225,7 @@ class SpooledCapture(Capture):
         self._spool = spool
         self._names = names
         self._views = options.views
+        self._processes = options.session.limits.processes
         self._filter = options.filter
         self._wanted = options.tables | {*options.results}
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
@@ -276,7 +280,7 @@ class SpooledCapture(Capture):
     def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:
             rows = self._names.resolve(self._spool.table(view))
-            made = results(VIEWS[view](), rows, Known.of(self._names.learned()))
+            made = understood(view, rows, Known.of(self._names.learned()), self._processes)
             self._add_issues(made.pop("issues", ISSUES.empty_table()))
             self._results[view] = made
         return self._results[view]
@@ -461,17 +465,39 @@ def read(
     return read_here(paths, options, spool_bytes)[0]
 
 
+class _Spooling:
+    """Rows to a spool, and a summary of them."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._summary = Summary()
+
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take in rows."""
+        self._spool.write(tables)
+        self._summary.observe(tables)
+
+    def finish(self) -> tuple[Spool, Summary]:
+        """No more rows come."""
+        self._spool.finish()
+        return self._spool, self._summary
+
+
 def read_here(
     paths: Sequence[str], options: EngineOptions, spool_bytes: int | None = None
 ) -> tuple[SpooledCapture, Reading]:
     """Read captures in this process, as `read` does; the reading knows the files that they were."""
-    reading = Reading(paths, options)
-    spool, summary = Spool(spool_bytes), Summary()
-    with reading:
-        for batch in reading.batches():
-            spool.write(batch.tables)
-            summary.observe(batch.tables)
-    spool.finish()
+    directory = TemporaryDirectory()
+
+    def sinks(share: Share) -> AbstractContextManager[_Spooling]:
+        (place := directory.path / str(share.number)).mkdir(exist_ok=True)
+        return nullcontext(_Spooling(Spool(spool_bytes, place, share.of)))
+
+    with Reading(paths, options, share=first_share(paths, options.session.limits.processes)) as reading:
+        made = read_all(reading, sinks)
+    spool, summary = Spooled((spool for spool, _ in made), directory=directory), Summary()
+    for _, one in made:
+        summary.merge(one)
     for issue in spool.issues():
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     summary.observe({"issues": issue_table(spool.issues())})

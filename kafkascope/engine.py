@@ -93,6 +93,20 @@ class Completed:
     issues: list[Issue]  # of the connections that ended
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an engine knows beside the rows that it gave, once it has given all."""
+
+    topic_names: Mapping[str, str]
+    exchanges: int
+    copies: int
+    connections: Counter[tuple[int, str]]
+    tls_talks: Mapping[int, TlsTalk]
+    issues: list[Issue]
+    remarkable: list[Issue]
+    no_match: NoMatch | None
+
+
 class Engine:
     """Segments in, tables out. What comes out does not depend on how the segments were cut into batches.
 
@@ -141,19 +155,22 @@ class Engine:
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
         self.tls_talks: dict[int, TlsTalk] = {}  # of those with TLS that were not opened, by the broker's port
+        self._others: list[Facts] = []
         self._limited = IssueLog()
         self._faults_of_views = IssueLog()  # rows of issues at the end
 
     @property
     def issues(self) -> list[Issue]:
         """What was met outside of any connection."""
-        return [*self._session.issues.of(None), *self._builder.issues.of(None)]
+        of_others = (issue for other in self._others for issue in other.issues)
+        return [*self._session.issues.of(None), *self._builder.issues.of(None), *of_others]
 
     @property
     def remarkable(self) -> list[Issue]:
         """Faults of ours, and limits of connections that were reached; they are among the rows of issues too."""
         of_views = (replace(issue, connection=None) for issue in self._faults_of_views)
-        return [*self._builder.remarkable, *self._limited, *of_views]
+        of_others = (issue for other in self._others for issue in other.remarkable)
+        return [*self._builder.remarkable, *self._limited, *of_views, *of_others]
 
     @property
     def no_match(self) -> NoMatch | None:
@@ -168,12 +185,37 @@ class Engine:
     @property
     def copies(self) -> int:
         """Packets so far that count in another file, which has them too."""
-        return self._session.copies
+        return self._session.copies + sum(other.copies for other in self._others)
 
     @property
     def topic_names(self) -> TopicNames:
         """The names of topic ids that were seen so far."""
         return self._builder.topic_names
+
+    @property
+    def facts(self) -> Facts:
+        """What is known beside the rows, for `merge` of another engine."""
+        return Facts(
+            topic_names=self.topic_names.learned(),
+            exchanges=self.exchanges,
+            copies=self.copies,
+            connections=self.connections,
+            tls_talks=self.tls_talks,
+            issues=self.issues,
+            remarkable=self.remarkable,
+            no_match=self.no_match,
+        )
+
+    def merge(self, other: Facts) -> None:
+        """Take in what an engine knows that had other connections of the same capture."""
+        self._others.append(other)
+        self.topic_names.merge(other.topic_names)
+        self.exchanges += other.exchanges
+        self.connections.update(other.connections)
+        for port, talk in other.tls_talks.items():
+            self.tls_talks.setdefault(port, TlsTalk()).merge(talk)
+        if self._sieve is not None and other.no_match is not None:
+            self._sieve.no_match.merge(other.no_match)
 
     def feed(self, segments: Segments, *, hurried: bool = False) -> Iterator[Tables]:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,9 +18,10 @@ from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.summary import Summary, capture_name
-from kafkascope.reports.views.guarded import results
-from kafkascope.reports.views.registry import VIEWS
+from kafkascope.shares import first_share, read_all, understood
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.sources.places import is_uri
+from kafkascope.sniffer.spreading import EVERY_CONNECTION, Share
 
 
 def analyze(
@@ -46,7 +48,8 @@ def analyze(
         options = replace(options, tables=ALL_TABLES)
     output = Output(out, overwrite=overwrite, append=append, layout=Layout(microseconds, by_hour))
     stop = stop or threading.Event()
-    with Reading(paths, options) as reading:
+    share = EVERY_CONNECTION if is_uri(out) else first_share(paths, options.session.limits.processes)
+    with Reading(paths, options, share=share) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             if output.earlier and not force:
@@ -64,10 +67,12 @@ class InThisProcess(Pipeline):
         """The tables of one view after the other."""
         known = TopicNames(names)
         wanted = self.options.tables | {*self.options.results}
+        most = self.options.session.limits.processes
         for view in sorted({part.table for part in rows}):
             check(self.stop)
             groups = (group for part in rows if part.table == view for group in stored(self.staging, part))
-            made = results(VIEWS[view](), known.resolve(pa.concat_tables(groups)), Known.of(known.learned()))
+            together = known.resolve(pa.concat_tables(groups))
+            made = understood(view, together, Known.of(known.learned()), most, lambda: check(self.stop))
             with PartWriter(self.staging, 0) as writer:
                 writer.write({table: rows for table, rows in made.items() if table in wanted})
                 parts = writer.finish()
@@ -76,6 +81,18 @@ class InThisProcess(Pipeline):
     def rewrite(self, what: str, pieces: Sequence[Piece], work: Rewriting[Piece]) -> list[Part]:
         """The parts that work writes anew."""
         return list(work(pieces))
+
+
+class _Writing:
+    """Rows to parts, and a summary of them."""
+
+    def __init__(self, writer: PartWriter) -> None:
+        self._writer = writer
+        self.write = writer.write
+
+    def finish(self) -> tuple[list[Part], Summary]:
+        """No more rows come."""
+        return self._writer.finish(), self._writer.summary
 
 
 class _Run(InThisProcess):
@@ -89,19 +106,22 @@ class _Run(InThisProcess):
 
     def decode(self, summary: Summary) -> Iterator[Written]:
         """Read the files to their end."""
-        reading = self._reading
-        private = WITH_SECRETS if self.options.reveal_secrets else frozenset()
-        with PartWriter(self.staging, 0, private) as writer:
-            for batch in reading.batches():
-                check(self.stop)
-                writer.write(batch.tables)
-            parts = writer.finish()
+        reading, staging = self._reading, self.staging
+        private = WITH_SECRETS if self.options.reveal_secrets else frozenset[str]()
+
+        @contextmanager
+        def sinks(share: Share) -> Iterator[_Writing]:
+            with PartWriter(staging, share.number, private) as writer:
+                yield _Writing(writer)
+
+        made = read_all(reading, sinks, lambda: check(self.stop))
         summary.packets, summary.copies, summary.left_out = reading.packets, reading.copies, reading.left_out
         summary.captures = sorted(capture_name(file.path) for file in reading.capture.files)
         summary.files = reading.capture.captured()
         summary.clocks = [clock_row(clock) for clock in reading.joined.clocks] if reading.joined else []
-        names, other = reading.topic_names.learned(), Counter(reading.other)
-        yield Written(parts, names, writer.summary, other, no_match=reading.no_match)
+        yield Written([], reading.topic_names.learned(), Summary(), Counter(reading.other), no_match=reading.no_match)
+        for parts, of_rows in made:
+            yield Written(parts, summary=of_rows)
 
     def late_issues(self) -> Iterable[Issue]:
         """None: those of the files are among the rows."""

@@ -22,9 +22,8 @@ from kafkascope.reports.show import incident_lines
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import EXCHANGES
-from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import SECOND_NS
-from kafkascope.spool import Spool
+from kafkascope.spool import Spool, Spooled
 
 WINDOW_S = 600
 """Live, and of a pipe, what is older than one to two of these is forgotten."""
@@ -167,32 +166,13 @@ class Window:
         now = self._clock()
         self._next = now + max(LOOK_S, self._share * (now - self._look_begun))
 
-    def so_far(self, rows: Iterable[Tables]) -> SoFar:
+    def so_far(self, rows: Iterable[Tables]) -> Spooled:
         """All rows of the window, with some that are not written."""
-        return SoFar(self._spools, map(_looked_at, rows))
+        return Spooled(self._spools, map(_looked_at, rows))
 
 
 def _looked_at(tables: Mapping[str, pa.Table]) -> Tables:
     return {name: rows.select(_COLUMNS[name]) for name, rows in tables.items() if name in _COLUMNS}
-
-
-class SoFar:
-    """Rows of several spools, and others, as one; what `Capture` asks of a spool."""
-
-    def __init__(self, spools: Iterable[Spool], more: Iterable[Mapping[str, pa.Table]]) -> None:
-        self._spools = list(spools)
-        self._more = list(more)
-
-    def table(self, name: str) -> pa.Table:
-        """The rows of one table."""
-        parts = [spool.table(name) for spool in self._spools]
-        parts += [tables[name] for tables in self._more if name in tables]
-        return pa.concat_tables(parts) if parts else SCHEMAS_WITH_VIEWS[name].empty_table()
-
-    def issues(self) -> Iterator[Issue]:
-        """What found no room on disk."""
-        for spool in self._spools:
-            yield from spool.issues()
 
 
 class Told:

@@ -7,14 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
 from kafkascope.decoders.kernels import when_compiling
-from kafkascope.engine import Completed, Engine, EngineOptions, Tables
+from kafkascope.engine import Completed, Engine, EngineOptions, Facts, Tables
 from kafkascope.filters.fields import both_ends
 from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
@@ -42,13 +42,15 @@ from kafkascope.reports.vocabulary.issue_kinds import (
     PACKETS_CUT,
 )
 from kafkascope.seen import Seen
-from kafkascope.sniffer.capture_points import Content
+from kafkascope.sniffer.capture_points import Content, Joined
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Endpoint
 from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
+from kafkascope.sniffer.sources.window import BATCH_BYTES
+from kafkascope.sniffer.spreading import EVERY_CONNECTION, Share
 
 if TYPE_CHECKING:
     from kafkascope.filters.no_match import NoMatch
@@ -57,12 +59,18 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.sources.key_log import Secrets
     from kafkascope.sniffer.sources.live import LiveSource
 
+BATCH_BYTES_OF_SHARE = 4_500_000
+"""Of a file, times the processes that read it: without threads fewer batches are held at once, and so are smaller ones
+of a process that has others beside it."""
+
 BETWEEN_NEWS_S = 1
 _TOO_FAST = (KERNEL_DROPS, PACKETS_CUT, BODIES_SKIPPED)
 _WHAT_HELPS = (
     "they come faster than they can be shown. Leave out what is not needed (--port; no --records, -V or --json), or "
     "write a file with `tcpdump -w` and read that"
 )
+
+T = TypeVar("T")
 
 # Tables by which topics are shown, and so those that must wait for the names of ids.
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
@@ -170,12 +178,16 @@ class Reading:
         in_step: bool = False,
         watcher: Watcher | None = None,
         expected: Mapping[str, Content] | None = None,
+        joined: Joined | None = None,
+        share: Share = EVERY_CONNECTION,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
         progress_bar: show how far it is, on stderr, if that is a terminal, or in a notebook.
         in_step: of a stream the engine is no farther than whoever takes the batches, who may ask for `so_far`.
         expected: what the files have, by path, if they were read before.
+        joined: how they belong together, if they were compared before.
+        share: the connections that the engine sees, if other processes read the files too: see `take_in`.
         """
         self._paths = list(paths)
         self.is_stream = any(map(is_stream, self._paths))
@@ -184,12 +196,17 @@ class Reading:
         self._watcher = watcher
         self._progress_bar = progress_bar
         when_compiling(_compile_beside)
-        with ProgressBar("compare files", shown=len(self._paths) > 1):
-            self.joined = compare_files(self._paths)
-        self.capture: Capture = open_capture(self._paths, joined=self.joined, expected=expected)
+        self._share = share
+        if joined is None:
+            with ProgressBar("compare files", shown=len(self._paths) > 1):
+                joined = compare_files(self._paths)
+        self.joined = joined
+        batch_bytes = BATCH_BYTES if share.of == 1 else BATCH_BYTES_OF_SHARE * share.of
+        self.capture: Capture = open_capture(self._paths, batch_bytes, joined=self.joined, expected=expected)
         self._secrets = _secrets(options, self.capture.has_secrets, is_growing=self.is_stream)
         keys = self._secrets.keys if self._secrets else None
         session = replace(options.session, ranks=self.capture.ranks, keys=keys)
+        self._as_given = options
         self._options = replace(options, session=session, origins=self.capture.origins)
         self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
@@ -215,38 +232,77 @@ class Reading:
     def batches(self) -> Iterator[Batch]:
         """Rows as they become complete.
 
-        Reading, finding messages, decoding and the caller's work go on side by side, but for in_step.
+        Reading, finding messages, decoding and the caller's work go on side by side, but for in_step and shares.
         """
         with ProgressBar("read", shown=self._progress_bar) as progress:
-            for batch in self._batches() if self._in_step else ahead(self._batches()):
+            for batch in self._beside(self._batches()):
                 progress.update("read", self.capture.bytes_read, self.capture.size)
                 if self._watcher is not None:
                     self._watcher.observe(batch, self)
                 yield batch
 
     def _batches(self) -> Iterator[Batch]:
-        has_much_to_view = self._options.views and not self._in_step and not self._names_ahead
-        for tables, endpoints in ahead(self._decoded()) if has_much_to_view else self._decoded():
+        has_much_to_view = self._options.views and not self._names_ahead
+        for tables, endpoints in self._beside(self._decoded()) if has_much_to_view else self._decoded():
             yield Batch(self._with_names(self._engine.viewed(tables, endpoints)), endpoints)
         for tables in self._engine.late():
             yield Batch(tables, {})
-        if "issues" in self._options.tables and (rows := self.issues()):
-            yield Batch({"issues": issue_table(rows, self._options.origins)}, {})
+        if self._share.of == 1 and (rows := self.last()):
+            yield Batch(rows, {})
+
+    def last(self) -> Tables:
+        """The rows of what was met outside of connections: the last of all, which `batches` gives unless it shares."""
+        rows = self.issues() if "issues" in self._options.tables else []
+        return {"issues": issue_table(rows, self._options.origins)} if rows else {}
+
+    @property
+    def share(self) -> Share:
+        """The connections that the engine sees."""
+        return self._share
+
+    def again(self, share: Share) -> Reading:
+        """The same files read once more, for another share of the connections: what they have must be the same."""
+        return Reading(
+            self._paths,
+            self._as_given,
+            progress_bar=False,
+            expected=self.capture.contents,
+            joined=self.joined,
+            share=share,
+        )
+
+    def take_in(self, facts: Facts, contents: Mapping[str, Content]) -> None:
+        """Take in what another reading of these files knows, and found in them, which had another share.
+
+        Raises SourceError if the files had other contents.
+        """
+        self.capture.expect(contents)
+        self._engine.merge(facts)
+
+    @property
+    def facts(self) -> Facts:
+        """What is known beside the rows."""
+        return self._engine.facts
 
     def _decoded(self) -> Iterator[tuple[Tables, Mapping[int, Endpoint]]]:
-        for completed in self._completed() if self._in_step else ahead(self._completed()):
+        for completed in self._beside(self._completed()):
             for tables in self._engine.decoded(completed):
                 yield tables, completed.endpoints
 
     def _completed(self) -> Iterator[Completed]:
-        for dissected in ahead(map(dissect, self._in_window())):
+        read = map(dissect, self._in_window())
+        for dissected in ahead(read) if self._share.of == 1 else read:
             self.other.update(dissected.other)
             for issue in dissected.issues:
                 self._issues.add(issue)
             if self._secrets is not None:
                 self._secrets.take(self.capture.take_secrets())
-            yield self._engine.take(dissected.segments)
+            yield self._engine.take(self._share.cut(dissected.segments))
         yield from self._engine.last()
+
+    def _beside(self, items: Iterator[T]) -> Iterator[T]:
+        """In a thread beside, unless processes share the cores, or the caller wants it step by step."""
+        return items if self._in_step or self._share.of > 1 else ahead(items)
 
     def _in_window(self) -> Iterator[Packets]:
         for packets in self.capture:

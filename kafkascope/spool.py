@@ -6,9 +6,10 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -25,10 +26,8 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @dataclass(slots=True)
 class _Written:
-    """One table on its way: an Arrow stream, which can be read behind each of its batches."""
+    """What was kept of one table."""
 
-    file: pa.NativeFile
-    stream: pa.ipc.RecordBatchStreamWriter
     bytes: int = 0
     rows: int = 0
     rows_left_out: int = 0
@@ -39,14 +38,23 @@ class Spool:
     """Tables and rows of views on their way out of memory: one Arrow file each, until they are looked at.
 
     A table takes no more rows once some did not fit in the quota or on the disk: what is kept are its first ones.
+    One that is finished, in a directory of somebody else, can be handed to another process.
     """
 
-    def __init__(self, quota_bytes: int | None = None) -> None:
-        """quota_bytes: what all tables together may take on disk; None: half of what is free there."""
-        self._directory = TemporaryDirectory()
-        free = shutil.disk_usage(self._directory.path).free
-        self._quota = free // SHARE_OF_FREE_SPACE if quota_bytes is None else quota_bytes
+    def __init__(self, quota_bytes: int | None = None, directory: Path | None = None, share_of: int = 1) -> None:
+        """quota_bytes: what all tables together may take on disk; None: half of what is free there.
+
+        directory: where to keep them; None: one of its own, which goes with it. share_of: spools that share the quota.
+        """
+        if directory is None:
+            self._own = TemporaryDirectory()
+            directory = self._own.path
+        self._directory = directory
+        free = shutil.disk_usage(self._directory).free
+        self._quota = (free // SHARE_OF_FREE_SPACE if quota_bytes is None else quota_bytes) // share_of
         self._tables: dict[str, _Written] = {}
+        # Arrow streams of those on their way, which can be read behind each of their batches.
+        self._open: dict[str, tuple[pa.NativeFile, pa.ipc.RecordBatchStreamWriter]] = {}
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
         """Append rows. Raises OSError, as finish does, unless it is that there is no more room."""
@@ -54,7 +62,8 @@ class Spool:
             for name, rows in tables.items():
                 if name not in self._tables:
                     file = pa.OSFile(self._path(name), "wb")
-                    self._tables[name] = _Written(file, pa.ipc.new_stream(file, SCHEMAS_WITH_VIEWS[name]))
+                    self._open[name] = file, pa.ipc.new_stream(file, SCHEMAS_WITH_VIEWS[name])
+                    self._tables[name] = _Written()
                 table = self._tables[name]
                 if not table.is_full and self._append(name, table, rows):
                     table.rows += len(rows)
@@ -65,10 +74,11 @@ class Spool:
     def finish(self) -> None:
         """No more rows come."""
         with self._kept():
-            for table in self._tables.values():
-                if not table.is_full:
-                    table.stream.close()
-                table.file.close()
+            for name, (file, stream) in self._open.items():
+                if not self._tables[name].is_full:
+                    stream.close()
+                file.close()
+            self._open.clear()
 
     def issues(self) -> Iterator[Issue]:
         """An issue for each table that lacks rows."""
@@ -91,14 +101,15 @@ class Spool:
         """Write rows, or nothing of them."""
         if sum(one.bytes for one in self._tables.values()) + rows.nbytes > self._quota:
             return False
+        file, stream = self._open[name]
         try:
-            table.stream.write_table(rows)
+            stream.write_table(rows)
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
             os.truncate(self._path(name), table.bytes)
             return False
-        table.bytes = table.file.tell()
+        table.bytes = file.tell()
         return True
 
     @contextmanager
@@ -106,9 +117,35 @@ class Spool:
         try:
             yield
         except OSError as error:
-            place = self._directory.path
+            place = self._directory
             advice = "set TMPDIR to a directory with more room"
             raise OSError(error.errno, f"tables could not be kept in {place}: {error.strerror}; {advice}") from error
 
     def _path(self, name: str) -> str:
-        return str(self._directory.path / f"{name}.arrow")
+        return str(self._directory / f"{name}.arrow")
+
+
+class Spooled:
+    """Rows of several spools, and others, as one; what `Capture` asks of a spool."""
+
+    def __init__(
+        self,
+        spools: Iterable[Spool],
+        more: Iterable[Mapping[str, pa.Table]] = (),
+        directory: TemporaryDirectory | None = None,
+    ) -> None:
+        """directory: where they are, if it is to go with this."""
+        self._directory = directory
+        self._spools = list(spools)
+        self._more = list(more)
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of one table."""
+        parts = [spool.table(name) for spool in self._spools]
+        parts += [tables[name] for tables in self._more if name in tables]
+        return pa.concat_tables(parts) if parts else SCHEMAS_WITH_VIEWS[name].empty_table()
+
+    def issues(self) -> Iterator[Issue]:
+        """What found no room on disk."""
+        for spool in self._spools:
+            yield from spool.issues()

@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from kafkascope.decoders.kernels import kernel
 from kafkascope.out.output import writing
-from kafkascope.sniffer.columns import I64, NO_TIME, U8, U64, Segments
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, Segments
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.spreading import partition_of
 
 ROW = np.dtype(
     [
@@ -67,27 +68,6 @@ SCHEMA = pa.schema(
 SPARK_SCHEMA = "partition int, merge_at bigint, number bigint, parcel binary, file string, begin bigint, end bigint"
 REMARKS_PARTITION = 0
 _BATCH_BYTES = 8 << 20  # of parcels that go to the JVM at once
-
-
-def partition_of(segments: Segments, partitions: int) -> I64:
-    """Partition of each segment: the same for both directions of a connection, and in every process."""
-    with np.errstate(over="ignore"):
-        source = _mix(segments.source_high, segments.source_low, segments.source_port.astype(np.uint64))
-        target = _mix(segments.target_high, segments.target_low, segments.target_port.astype(np.uint64))
-        both = source + target  # the same in either direction
-        both ^= both >> np.uint64(29)
-    return (both % np.uint64(partitions)).astype(np.int64)
-
-
-def _mix(high: U64, low: U64, port: U64) -> U64:
-    """A hash of an endpoint: three rounds of the finalizer of splitmix64 (Steele, Lea, Flood, 2014)."""
-    value = np.full(len(high), 0x9E3779B97F4A7C15, np.uint64)
-    for part in (high, low, port):
-        value = value ^ part
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        value = value ^ (value >> np.uint64(31))
-    return value
 
 
 def pack(segments: Segments, merge_at: I64, partitions: int) -> Iterator[pa.RecordBatch]:

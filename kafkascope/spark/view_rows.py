@@ -7,7 +7,6 @@ group, as an Arrow stream. All rows of a key meet in one partition, where the vi
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
@@ -17,9 +16,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kafkascope.out.output import Part, PartWriter, stored
-from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.reports.columns.topics import TopicNames
-from kafkascope.reports.columns.views import Known
+from kafkascope.reports.columns.views import Known, partition_of
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS
@@ -34,13 +32,6 @@ _FEWEST_ROWS = 2_000  # with less, starting a task costs more than it does
 def partitions_for(rows: int, cores: int) -> int:
     """How many tasks so many rows are worth."""
     return max(min(cores, rows // _FEWEST_ROWS), -(-rows // _ROWS_A_PARTITION), 1)
-
-
-def partition_of(keys: pa.ChunkedArray, partitions: int) -> Numbers:
-    """Partition of each key: the same in every process."""
-    codes, distinct = dictionary_codes(keys)
-    hashed = [zlib.crc32(str(key).encode(errors="surrogateescape")) % partitions for key in distinct.to_pylist()]
-    return np.array([*hashed, 0], np.int64)[codes]  # code -1: null
 
 
 def read_rows(

@@ -8,6 +8,7 @@ wait in a spool; on Spark they are shuffled once more by key. Rows of different 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.sniffer.columns import I64
@@ -64,6 +65,13 @@ def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
     for together, keys in keys_together(rows, key):
         for name, begin, end in keys:
             yield name, together.slice(begin, end - begin)
+
+
+def partition_of(keys: pa.ChunkedArray, partitions: int) -> Numbers:
+    """Partition of each key: the same in every process."""
+    codes, distinct = dictionary_codes(keys)
+    hashed = [zlib.crc32(str(key).encode(errors="surrogateescape")) % partitions for key in distinct.to_pylist()]
+    return np.array([*hashed, 0], np.int64)[codes]  # code -1: null
 
 
 def keys_together(

@@ -42,6 +42,7 @@ from kafkascope.sniffer.columns import NO_TIME, Packets, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources import SourceError
+from kafkascope.sniffer.spreading import partition_of
 from kafkascope.spark import (
     SparkUnavailableError,
     handed_on,
@@ -143,7 +144,7 @@ def pack_all(
         segments = random_segments(np.arange(number, number + len(times)), times, hosts, seed)
         number += len(times)
         merge_at = np.maximum.accumulate(segments.at) if times else segments.at
-        of = parcels.partition_of(segments, partitions)
+        of = partition_of(segments, partitions)
         for row, value in enumerate(values(segments)):
             expected[of[row]].append(((int(merge_at[row]), int(segments.number[row])), value))
         for low in range(0, len(times), batch):
@@ -167,7 +168,7 @@ def check_merged(rows: list[Row], expected: Expected, partitions: int, batch_byt
 @given(hosts=st.integers(1, 50), partitions=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
 def test_both_directions_of_a_connection_go_to_one_partition(hosts: int, partitions: int, seed: int) -> None:
     segments = random_segments(np.arange(1, 201), np.zeros(200), hosts, seed)
-    of = parcels.partition_of(segments, partitions)
+    of = partition_of(segments, partitions)
     assert of.min() >= 0
     assert of.max() < partitions
     client = np.minimum(segments.source_low, segments.target_low)
@@ -177,7 +178,7 @@ def test_both_directions_of_a_connection_go_to_one_partition(hosts: int, partiti
 
 def test_connections_spread_over_partitions() -> None:
     segments = random_segments(np.arange(1, 4001), np.zeros(4000), 2000, 7)
-    counts = np.bincount(parcels.partition_of(segments, 8), minlength=8)
+    counts = np.bincount(partition_of(segments, 8), minlength=8)
     assert counts.min() > 300
 
 
@@ -188,7 +189,7 @@ def test_large_batches_go_to_the_jvm_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     assert len(batches) > 5
     assert all(b.nbytes < 20_000 for b in batches)
     got = {r["partition"] for b in batches for r in b.to_pylist()}
-    assert got == set(parcels.partition_of(segments, 50).tolist())
+    assert got == set(partition_of(segments, 50).tolist())
 
 
 def test_remarks_sort_before_all_parcels_and_come_back() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -45,7 +44,7 @@ def test_a_table_that_exceeds_the_quota_keeps_its_first_rows() -> None:
     (issue,) = spool.issues()
     assert issue.kind == "spool_full"
     assert "records: the first 20 rows were kept, 31 were not, as the 35,000 bytes" in issue.detail
-    written = sum(file.stat().st_size for file in Path(spool._directory.path).iterdir())
+    written = sum(file.stat().st_size for file in spool._directory.iterdir())
     assert written < 35_000
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkascope.out.output import Output, PartWriter
+from kafkascope.reports.columns.views import partition_of
 from kafkascope.reports.vocabulary.tables import GROUP_ROWS
 from kafkascope.spark import view_rows
 
@@ -26,14 +27,14 @@ def messages(groups: list[str]) -> pa.Table:
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=50), st.integers(1, 20))
 def test_equal_keys_have_one_partition(keys: list[str | None], partitions: int) -> None:
-    of = view_rows.partition_of(pa.chunked_array([pa.array(keys, pa.string())]), partitions)
+    of = partition_of(pa.chunked_array([pa.array(keys, pa.string())]), partitions)
     assert len(of) == len(keys)
     assert len({*zip(keys, of.tolist(), strict=True)}) == len({*keys})
     assert all(0 <= one < partitions for one in of)
 
 
 def test_many_keys_spread() -> None:
-    of = view_rows.partition_of(pa.chunked_array([pa.array([f"group-{i}" for i in range(4000)])]), 8)
+    of = partition_of(pa.chunked_array([pa.array([f"group-{i}" for i in range(4000)])]), 8)
     assert min(of.tolist().count(i) for i in range(8)) > 300
 
 
