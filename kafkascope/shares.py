@@ -62,7 +62,7 @@ Sinks = Callable[[Share], AbstractContextManager[Sink[T]]]
 def first_share(paths: Sequence[str], most: int) -> Share:
     """What this process is to read of files, if at most so many processes read them."""
     if any(is_uri(path) or is_stream(path) for path in paths):
-        return EVERY_CONNECTION  # what speaks to object stores survives none either, and a pipe can be read once
+        return EVERY_CONNECTION  # what speaks to object stores survives no fork, and a pipe can be read once
     size = sum(os.stat(path).st_size for path in paths if os.path.exists(path))
     return Share(0, _processes(most, size // SHARE_BYTES))
 
