@@ -280,9 +280,9 @@ def rehearse(options: SniffOptions) -> None:
     of_engine = replace(engine_options(options), session=SessionOptions())
     listening = Listening(Rehearsal(), of_engine, watcher=watcher, looks=_looks(options, of_engine))
     if options.display.top:
-        from kafkascope.top.counts import Counts, follow
+        from kafkascope.top import watching
 
-        follow(listening, Counts())
+        watching.rehearse(listening)
         return
     with TemporaryDirectory() as directory:
         out = None if options.display.tables is None else os.path.join(directory, "out")

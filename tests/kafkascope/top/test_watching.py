@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
 from tests.kafkascope.conftest import Command
+from tests.kafkascope.test_live import SNIFF_WITHOUT_LATE_IMPORTS
 from tests.needs import needs_root
 from tests.paths import PCAPS, ROOT
 from tests.patience import PATIENCE_S
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.deep  # each starts a process with a terminal of its ow
 
 STORM = PCAPS / "rebalance-storm" / "capture.pcap"
 SHOWN, GONE = b"\x1b[?1049h", b"\x1b[?1049l"  # the other screen of a terminal
-SNIFF = [sys.executable, "-m", "kafkascope", "sniff"]
+SNIFF = (sys.executable, "-m", "kafkascope", "sniff")
 
 
 @dataclass
@@ -39,9 +41,13 @@ class Terminal:
     seen: bytearray = field(default_factory=bytearray)
 
     def wait_for(self, text: bytes) -> None:
+        end = time.monotonic() + PATIENCE_S
         while text not in self.seen:
-            assert select.select([self.master], [], [], PATIENCE_S)[0], bytes(self.seen[-2000:])
-            self.seen += os.read(self.master, 65_536)
+            if select.select([self.master], [], [], 1)[0]:
+                self.seen += os.read(self.master, 65_536)
+            else:
+                assert self.process.poll() is None, bytes(self.seen[-2000:])
+                assert time.monotonic() < end, bytes(self.seen[-2000:])
 
     def press(self, key: bytes) -> None:
         os.write(self.master, key)
@@ -60,7 +66,7 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(*arguments: str) -> Iterator[Terminal]:
+def on_terminal(*arguments: str, sniff: Sequence[str] = SNIFF) -> Iterator[Terminal]:
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (40, 160))
     source, packets = os.pipe()
@@ -70,7 +76,7 @@ def on_terminal(*arguments: str) -> Iterator[Terminal]:
         os.close(os.open(of_terminal, os.O_RDWR))  # the first that a session opens is its own
 
     process = subprocess.Popen(
-        [*SNIFF, *arguments],
+        [*sniff, *arguments],
         cwd=ROOT,
         stdin=slave if "--iface" in arguments else source,
         stdout=slave,
@@ -132,7 +138,8 @@ def test_an_interface_is_watched_and_what_was_seen_is_told_behind_the_screen(
     assert clients.stdout
     assert clients.stdin
     ports = [broker.rpartition(":")[2] for broker in json.loads(clients.stdout.readline())["brokers"]]
-    with on_terminal("--iface", "lo", "--port", ",".join(ports), "--top") as terminal:
+    arguments = "--iface", "lo", "--port", ",".join(ports), "--top"
+    with on_terminal(*arguments, sniff=SNIFF_WITHOUT_LATE_IMPORTS) as terminal:
         before = termios.tcgetattr(terminal.slave)
         terminal.wait_for(SHOWN)
         terminal.wait_for(b"Look into")
@@ -140,6 +147,10 @@ def test_an_interface_is_watched_and_what_was_seen_is_told_behind_the_screen(
         clients.stdin.flush()
         clients.stdout.readline()
         terminal.wait_for(b"127.0.0.1:")  # either broker: librdkafka chooses
+        terminal.press(b"\t\t23451sr/1")
+        terminal.press(b"\r\r")
+        terminal.wait_for(b"Back")
+        terminal.press(b"\r")
         if end == "q":
             terminal.press(b"q")
         else:
@@ -150,6 +161,7 @@ def test_an_interface_is_watched_and_what_was_seen_is_told_behind_the_screen(
         assert "1 group: readers" in words
         assert terminal.process.returncode == 0
         assert termios.tcgetattr(terminal.slave) == before
+        assert b"late import" not in terminal.seen
 
 
 def test_the_screen_ends_when_listening_does() -> None:
