@@ -52,7 +52,7 @@ from kafkascope.reports.vocabulary.tables import (
     UNDECIDED,
     WHOLE,
 )
-from kafkascope.shares import first_share, read_all, understood
+from kafkascope.shares import first_share, processes_for, read_all, understood
 from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
@@ -279,11 +279,17 @@ class SpooledCapture(Capture):
 
     def _result(self, view: str) -> dict[str, pa.Table]:
         if view not in self._results:
-            rows = self._names.resolve(self._spool.table(view))
-            made = understood(view, rows, Known.of(self._names.learned()), self._processes)
-            self._add_issues(made.pop("issues", ISSUES.empty_table()))
-            self._results[view] = made
+            counts = {name: self._spool.table(name).num_rows for name in self._views}
+            if processes_for(counts, self._processes) == 1:
+                counts = {view: counts[view]}
+            found = understood(self._rows_of_view, counts, Known.of(self._names.learned()), self._processes)
+            for name, made in found.items():
+                self._add_issues(made.pop("issues", ISSUES.empty_table()))
+                self._results[name] = made
         return self._results[view]
+
+    def _rows_of_view(self, name: str) -> pa.Table:
+        return self._names.resolve(self._spool.table(name))
 
     def _add_issues(self, issues: pa.Table) -> None:
         """Take in what was met when an answer was asked for, and say so if there are faults of ours."""
@@ -493,7 +499,8 @@ def read_here(
         (place := directory.path / str(share.number)).mkdir(exist_ok=True)
         return nullcontext(_Spooling(Spool(spool_bytes, place, share.of)))
 
-    with Reading(paths, options, share=first_share(paths, options.session.limits.processes)) as reading:
+    share = first_share(paths, options.session.limits.processes)
+    with Reading(paths, options, share=share, views_late=True) as reading:
         made = read_all(reading, sinks)
     spool, summary = Spooled((spool for spool, _ in made), directory=directory), Summary()
     for _, one in made:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Tables = dict[str, pa.Table]
 ALL_TABLES = frozenset(SCHEMAS)
 WITHOUT_RECORDS = ALL_TABLES - {"records"}
+VIEW_BYTES = 8_000_000
+"""Of tables that views are best asked about at once: asking costs the same however little is in them."""
 
 
 def all_views() -> frozenset[str]:
@@ -66,6 +68,12 @@ class EngineOptions:
         """The same, with these tables, columns of exchanges, and rows of views too."""
         columns_too = None if self.exchange_columns is None else self.exchange_columns | columns
         return replace(self, tables=self.tables | tables, exchange_columns=columns_too, views=self.views | views)
+
+    @property
+    def alone(self) -> EngineOptions:
+        """The same, but no other process is to help: whoever has threads at work must not fork."""
+        session = replace(self.session, limits=replace(self.session.limits, processes=1))
+        return replace(self, session=session)
 
     @property
     def beside(self) -> frozenset[str]:
@@ -118,11 +126,14 @@ class Engine:
     taken.
     """
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options: EngineOptions, *, view_bytes: int = 0) -> None:
+        """view_bytes: of tables, that wait until views are asked about them: for who needs rows of views in the end."""
         self._session = Session(options.session)
         self._wanted = options.tables | {FIELDS_WITH_RECORDS}
         self._views = _views(options.views)
         needed = frozenset(name for view in self._views for name in view.needs)
+        self._unseen = _Unseen(needed)
+        self._view_bytes = view_bytes
         columns = options.exchange_columns
         if columns is not None and "exchanges" in needed:
             columns |= frozenset(EXCHANGES.names)
@@ -258,16 +269,16 @@ class Engine:
         found = {name: table for name, table in tables.items() if name in self._wanted}
         if self._sieve is not None:
             found = self._sieve.sift(found, tables.get(AHEAD), endpoints)
-        for view in self._views:
-            rows_of_view, faults = observed(view, tables, endpoints)
-            for issue in faults:
-                self._faults_of_views.add(issue)
-            if rows_of_view:
-                found[view.name] = pa.concat_tables(rows_of_view)
+        if self._views:
+            self._unseen.add(tables, endpoints)
+            if self._unseen.bytes >= self._view_bytes:
+                found |= self._rows_of_views()
         return found
 
     def late(self) -> Iterator[Tables]:
-        """What is known behind all tables: faults of views."""
+        """What is known behind all tables: the last rows of views, and their faults."""
+        if rows := self._rows_of_views():
+            yield rows
         if "issues" in self._wanted and len(self._faults_of_views):
             yield {"issues": issue_table(self._faults_of_views, self._origins)}
 
@@ -280,6 +291,17 @@ class Engine:
         for tables in self.decoded(completed, hurried=hurried):
             yield self.viewed(tables, completed.endpoints)
 
+    def _rows_of_views(self) -> Tables:
+        tables, ends = self._unseen.take()
+        found = {}
+        for view in self._views if tables else ():
+            rows, faults = observed(view, tables, ends)
+            for issue in faults:
+                self._faults_of_views.add(issue)
+            if rows:
+                found[view.name] = pa.concat_tables(rows)
+        return found
+
     def _completed(self, exchanges: Exchanges) -> Completed:
         session = self._session
         endpoints = session.endpoints(exchanges.connection)
@@ -289,6 +311,31 @@ class Engine:
             if issue.kind in LIMITED:
                 self._limited.add(replace(issue, connection=None))
         return Completed(exchanges, endpoints, spans, ended, issues)
+
+
+class _Unseen:
+    """Tables that views are still to be asked about, and the ends of the connections in them."""
+
+    def __init__(self, needed: frozenset[str]) -> None:
+        self.bytes = 0
+        self._needed = needed
+        self._tables: dict[str, list[pa.Table]] = {}
+        self._ends: dict[int, Endpoint] = {}
+
+    def add(self, tables: Tables, ends: Mapping[int, Endpoint]) -> None:
+        for name in self._needed & tables.keys():
+            self._tables.setdefault(name, []).append(tables[name])
+            self.bytes += tables[name].nbytes
+        self._ends.update(ends)
+
+    def take(self) -> tuple[Tables, Mapping[int, Endpoint]]:
+        """All of them, which are here no longer."""
+        tables = {}
+        while self._tables:
+            name, parts = self._tables.popitem()  # so that no more than one of them is there twice
+            tables[name] = pa.concat_tables(parts).combine_chunks()
+        ends, self._ends, self.bytes = self._ends, {}, 0
+        return tables, ends
 
 
 def _views(names: frozenset[str]) -> list[View]:

@@ -49,7 +49,7 @@ def analyze(
     output = Output(out, overwrite=overwrite, append=append, layout=Layout(microseconds, by_hour))
     stop = stop or threading.Event()
     share = EVERY_CONNECTION if is_uri(out) else first_share(paths, options.session.limits.processes)
-    with Reading(paths, options, share=share) as reading:
+    with Reading(paths, options, share=share, views_late=True) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             if output.earlier and not force:
@@ -67,12 +67,17 @@ class InThisProcess(Pipeline):
         """The tables of one view after the other."""
         known = TopicNames(names)
         wanted = self.options.tables | {*self.options.results}
-        most = self.options.session.limits.processes
-        for view in sorted({part.table for part in rows}):
-            check(self.stop)
+        counts: Counter[str] = Counter()
+        for part in rows:
+            counts[part.table] += part.rows
+
+        def rows_of(view: str) -> pa.Table:
             groups = (group for part in rows if part.table == view for group in stored(self.staging, part))
-            together = known.resolve(pa.concat_tables(groups))
-            made = understood(view, together, Known.of(known.learned()), most, lambda: check(self.stop))
+            return known.resolve(pa.concat_tables(groups))
+
+        most = self.options.session.limits.processes
+        found = understood(rows_of, counts, Known.of(known.learned()), most, lambda: check(self.stop))
+        for _, made in sorted(found.items()):
             with PartWriter(self.staging, 0) as writer:
                 writer.write({table: rows for table, rows in made.items() if table in wanted})
                 parts = writer.finish()

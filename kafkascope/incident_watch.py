@@ -76,7 +76,7 @@ class Looks:
         self, options: EngineOptions, clock: Callable[[], float], *, forgets: bool, share: int = SHARE
     ) -> None:
         """options: of the engine whose rows they are; forgets: see `Window`; share: see `SHARE`."""
-        self._options = options
+        self._options = options.alone if forgets else options
         self._window, self._told = Window(clock, forgets=forgets, share=share), Told()
 
     def observe(self, batch: Batch, source: BatchSource) -> list[News]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
 from kafkascope.decoders.kernels import when_compiling
-from kafkascope.engine import Completed, Engine, EngineOptions, Facts, Tables
+from kafkascope.engine import VIEW_BYTES, Completed, Engine, EngineOptions, Facts, Tables
 from kafkascope.filters.fields import both_ends
 from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.sources.key_log import Secrets
     from kafkascope.sniffer.sources.live import LiveSource
 
-BATCH_BYTES_OF_SHARE = 4_500_000
+BATCH_BYTES_OF_SHARE = 4_000_000
 """Of a file, times the processes that read it: without threads fewer batches are held at once, and so are smaller ones
 of a process that has others beside it."""
 
@@ -180,6 +180,7 @@ class Reading:
         expected: Mapping[str, Content] | None = None,
         joined: Joined | None = None,
         share: Share = EVERY_CONNECTION,
+        views_late: bool = False,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
@@ -188,6 +189,7 @@ class Reading:
         expected: what the files have, by path, if they were read before.
         joined: how they belong together, if they were compared before.
         share: the connections that the engine sees, if other processes read the files too: see `take_in`.
+        views_late: rows of views come some batches later, in less time.
         """
         self._paths = list(paths)
         self.is_stream = any(map(is_stream, self._paths))
@@ -206,9 +208,9 @@ class Reading:
         self._secrets = _secrets(options, self.capture.has_secrets, is_growing=self.is_stream)
         keys = self._secrets.keys if self._secrets else None
         session = replace(options.session, ranks=self.capture.ranks, keys=keys)
-        self._as_given = options
+        self._as_given, self._views_late = options, views_late
         self._options = replace(options, session=session, origins=self.capture.origins)
-        self._engine = Engine(self._options)
+        self._engine = Engine(self._options, view_bytes=VIEW_BYTES if views_late else 0)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
@@ -269,6 +271,7 @@ class Reading:
             expected=self.capture.contents,
             joined=self.joined,
             share=share,
+            views_late=self._views_late,
         )
 
     def take_in(self, facts: Facts, contents: Mapping[str, Content]) -> None:
@@ -442,7 +445,7 @@ class Listening:
         self._secrets = _secrets(options, False, is_growing=True)
         if self._secrets is not None:
             options = replace(options, session=replace(options.session, keys=self._secrets.keys))
-        self._options = replace(options, origins=source.origins)
+        self._options = replace(options, origins=source.origins).alone
         self._engine = Engine(self._options)
         self._issues = IssueLog()
         self._faults = IssueLog()

@@ -15,7 +15,8 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -89,22 +90,88 @@ def read_all(reading: Reading, sinks: Sinks[T], check: Callable[[], None] = lamb
         return [sink.finish(), *made]
 
 
+def processes_for(counts: Mapping[str, int], most: int) -> int:
+    """How many understand so many rows of views, if at most so many do."""
+    return _processes(most, sum(counts.values()) // SHARE_ROWS)
+
+
 def understood(
-    name: str, rows: pa.Table, known: Known, most: int, check: Callable[[], None] = lambda: None
-) -> dict[str, pa.Table]:
-    """What a view makes of its rows, as `guarded.results`, with at most so many processes: a share of the keys each."""
-    view = VIEWS[name]()
-    count = _processes(most, rows.num_rows // SHARE_ROWS)
-    if count == 1:
-        return results(view, rows, known)
-    partition = partition_of(rows[view.key], count)
+    rows: Callable[[str], pa.Table],
+    counts: Mapping[str, int],
+    known: Known,
+    most: int,
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, dict[str, pa.Table]]:
+    """What views make of their rows, as `guarded.results`, by the names of the views; with at most so many processes.
 
-    def of_share(number: int) -> dict[str, pa.Table]:
-        return results(view, rows.filter(pa.array(partition == number)), known)
+    rows: those of a view; counts: how many they are, of each view that is asked. Which process does what is not fixed:
+    each takes a share of the keys of a view at a time, as one key can be as much work as all others together.
+    """
+    works = list(_works(rows, counts, known, most))
+    waiting = _Numbers(len(works))
 
-    with side_by_side(partial(of_share, number) for number in range(1, count)) as others:
-        made = [of_share(0), *(other.result(check) for other in others)]
-    return {table: pa.concat_tables(one[table] for one in made if table in one) for table in set().union(*made)}
+    def work(check: Callable[[], None] = lambda: None) -> dict[int, dict[str, pa.Table]]:
+        made = {}
+        for number in waiting:
+            check()
+            made[number] = works[number].result()
+        return made
+
+    elsewhere = [work] * (processes_for(counts, most) - 1)
+    with closing(waiting), side_by_side(elsewhere) as others:
+        made = work(check)
+        for other in others:
+            made |= other.result(check)
+    tables: dict[str, dict[str, list[pa.Table]]] = {name: {} for name in counts}
+    for number, one in enumerate(works):
+        of_share = made[number] if number in made else one.result()  # of a process that was killed
+        for name, rows_of_share in of_share.items():
+            tables[one.view].setdefault(name, []).append(rows_of_share)
+    return {view: {name: pa.concat_tables(parts) for name, parts in of.items()} for view, of in tables.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A share of the keys of a view."""
+
+    view: str
+    share: Share
+    rows: Callable[[str], pa.Table]
+    known: Known
+
+    def result(self) -> dict[str, pa.Table]:
+        """What the view makes of the rows with these keys."""
+        view, rows = VIEWS[self.view](), self.rows(self.view)
+        if self.share.of > 1:
+            rows = rows.filter(pa.array(partition_of(rows[view.key], self.share.of) == self.share.number))
+        return results(view, rows, self.known)
+
+
+def _works(rows: Callable[[str], pa.Table], counts: Mapping[str, int], known: Known, most: int) -> Iterator[_Work]:
+    """All that is to be done: in the order of the registry, for rows of groups take longest, and begin first so."""
+    for view in VIEWS:
+        if view in counts:
+            of = _processes(most, counts[view] // SHARE_ROWS)
+            for number in range(of):
+                yield _Work(view, Share(number, of), rows, known)
+
+
+class _Numbers:
+    """Numbers from 0 on, each of which one process takes; whoever iterates is given what nobody has."""
+
+    _SIZE = 2  # bytes of one; a pipe gives and takes them as a whole, and is empty behind the last
+
+    def __init__(self, count: int) -> None:
+        self._taken, given = os.pipe()
+        os.write(given, b"".join(number.to_bytes(self._SIZE, "big") for number in range(count)))
+        os.close(given)
+
+    def __iter__(self) -> Iterator[int]:
+        while number := os.read(self._taken, self._SIZE):
+            yield int.from_bytes(number, "big")
+
+    def close(self) -> None:
+        os.close(self._taken)
 
 
 def _processes(most: int, worth: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,8 +18,12 @@ import kafkascope
 from kafkascope import in_process, shares
 from kafkascope.decoders.limits import Limits
 from kafkascope.engine import EngineOptions
+from kafkascope.incident_watch import Looks
 from kafkascope.out.pipeline import StoppedError
-from kafkascope.reading import Reading
+from kafkascope.reading import Listening, Reading
+from kafkascope.rehearsal import Rehearsal
+from kafkascope.reports.columns.views import View
+from kafkascope.reports.views.registry import VIEWS
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.shares import first_share, read_all
 from kafkascope.sniffer.capture_points import Content
@@ -142,6 +147,45 @@ def test_the_share_of_a_process_that_was_killed_is_read_here() -> None:
     assert tried == [Share(0, PROCESSES), Share(1, PROCESSES)]
 
 
+@pytest.fixture
+def understood_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process leaves it to the others to understand rows of views, unless they fail to."""
+    this, numbers = os.getpid(), shares._Numbers.__iter__
+    monkeypatch.setattr(shares._Numbers, "__iter__", lambda self: iter(()) if os.getpid() == this else numbers(self))
+
+
+@pytest.mark.usefixtures("understood_elsewhere")
+def test_what_a_killed_process_was_to_understand_is_understood_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = kafkascope.read(EAGER, limits={"processes": 1})
+    three = kafkascope.read(EAGER)
+    this, make = os.getpid(), VIEWS["latency_counts"]
+
+    def deadly() -> View:
+        if os.getpid() != this:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return make()
+
+    monkeypatch.setitem(VIEWS, "latency_counts", deadly)
+    for name in ("rebalances", "latency", "throughput", "incidents"):
+        assert comparable(name, one.arrow(name)).equals(comparable(name, three.arrow(name))), name
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.usefixtures("understood_elsewhere")
+def test_what_is_raised_where_rows_are_understood_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    cap, this, make = kafkascope.read(EAGER), os.getpid(), VIEWS["group_rows"]
+
+    def failing() -> View:
+        if os.getpid() != this:
+            raise OSError("no room there")
+        return make()
+
+    monkeypatch.setitem(VIEWS, "group_rows", failing)
+    with pytest.raises(OSError, match="no room there"):
+        cap.arrow("latency")
+    assert not multiprocessing.active_children()
+
+
 def test_what_is_raised_in_a_process_is_raised_here_and_ends_all() -> None:
     this = os.getpid()
 
@@ -222,6 +266,23 @@ def test_what_is_shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert first_share([EAGER], 64) == Share(0, 2)
     monkeypatch.setattr("sys.platform", "darwin")
     assert first_share([EAGER], 64) == EVERY_CONNECTION
+
+
+def test_no_processes_beside_threads_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork of a process that listens would have the locks that its threads hold, and nobody to let go of them."""
+    assert EngineOptions().session.limits.processes > 1
+    listening = Listening(Rehearsal(), EngineOptions())
+    assert listening.options.session.limits.processes == 1
+
+    def forked(*_: object) -> None:
+        raise AssertionError("forked")
+
+    monkeypatch.setattr(shares, "Other", forked)
+    looks = Looks(EngineOptions(), time.monotonic, forgets=True)
+    with Reading([EAGER], EngineOptions()) as reading:
+        for batch in reading.batches():
+            looks.observe(batch, reading)
+        looks.finish(reading)
 
 
 def test_no_processes_where_there_may_be_none() -> None:
