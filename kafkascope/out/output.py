@@ -63,8 +63,8 @@ _PARCELS = re.compile(rf"part-\d{{5,}}-{_RUN}-[0-9a-f]{{16}}\.parcels")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RENAMES_DIRECTORIES = frozenset({"local", "hdfs"})  # object stores move one file at a time
 
-# Text of many values and payloads gain nothing by a dictionary, and building one takes time.
-_NO_DICTIONARY = frozenset({"request", "response", "key", "value", "headers"})
+# Of these a dictionary saves nothing, and nobody skips rows by the least and the greatest of them; both take time.
+_BODIES = frozenset({"request", "response", "key", "value", "headers"})
 _ROW_GROUP_BYTES = 32 << 20
 COMPRESSION = "snappy"
 # Contents of records are nobody's but their owner's. With secrets shown, messages are as well.
@@ -616,8 +616,17 @@ def writer_of(
     if (private or table in PRIVATE) and isinstance(system, fs.LocalFileSystem):
         Path(path).touch(mode=_OWNER_ALONE, exist_ok=False)
     schema = written(table, microseconds)
-    dictionary = [name for name in schema.names if name not in _NO_DICTIONARY]
-    return pq.ParquetWriter(path, schema, filesystem=system, compression=COMPRESSION, use_dictionary=dictionary)
+    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    others = [name for name in schema.names if name not in _BODIES]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        filesystem=system,
+        compression=COMPRESSION,
+        use_dictionary=[name for name in others if name not in times],
+        column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
+        write_statistics=others,
+    )
 
 
 def write_group(writer: pq.ParquetWriter, rows: pa.Table, run: str) -> None:
