@@ -52,7 +52,7 @@ from kafkascope.reports.vocabulary.tables import (
     UNDECIDED,
     WHOLE,
 )
-from kafkascope.shares import first_share, processes_for, read_all, understood
+from kafkascope.shares import first_share, read_all
 from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
@@ -61,6 +61,7 @@ from kafkascope.sniffer.sources.places import told
 from kafkascope.sniffer.spreading import Share
 from kafkascope.spool import Spool, Spooled
 from kafkascope.temporary import TemporaryDirectory
+from kafkascope.understanding import processes_for, understood
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

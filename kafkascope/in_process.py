@@ -18,10 +18,11 @@ from kafkascope.reports.answers.capture_points import clock_row
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.summary import Summary, capture_name
-from kafkascope.shares import first_share, read_all, understood
+from kafkascope.shares import first_share, read_all
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.sources.places import is_uri
 from kafkascope.sniffer.spreading import EVERY_CONNECTION, Share
+from kafkascope.understanding import understood
 
 
 def analyze(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import kafkascope
-from kafkascope import in_process, shares
+from kafkascope import in_process, shares, side_by_side, understanding
 from kafkascope.decoders.limits import Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.incident_watch import Looks
@@ -41,7 +41,7 @@ PROCESSES = 3
 def however_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files and rows of views are shared by three processes, however small they are and however few cores there are."""
     monkeypatch.setattr(shares, "SHARE_BYTES", 1)
-    monkeypatch.setattr(shares, "SHARE_ROWS", 1)
+    monkeypatch.setattr(understanding, "SHARE_ROWS", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(PROCESSES)))
 
 
@@ -150,8 +150,10 @@ def test_the_share_of_a_process_that_was_killed_is_read_here() -> None:
 @pytest.fixture
 def understood_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process leaves it to the others to understand rows of views, unless they fail to."""
-    this, numbers = os.getpid(), shares._Numbers.__iter__
-    monkeypatch.setattr(shares._Numbers, "__iter__", lambda self: iter(()) if os.getpid() == this else numbers(self))
+    this, numbers = os.getpid(), side_by_side.Numbers.__iter__
+    monkeypatch.setattr(
+        side_by_side.Numbers, "__iter__", lambda self: iter(()) if os.getpid() == this else numbers(self)
+    )
 
 
 @pytest.mark.usefixtures("understood_elsewhere")
@@ -277,7 +279,7 @@ def test_no_processes_beside_threads_at_work(monkeypatch: pytest.MonkeyPatch) ->
     def forked(*_: object) -> None:
         raise AssertionError("forked")
 
-    monkeypatch.setattr(shares, "Other", forked)
+    monkeypatch.setattr(side_by_side, "Other", forked)
     looks = Looks(EngineOptions(), time.monotonic, forgets=True)
     with Reading([EAGER], EngineOptions()) as reading:
         for batch in reading.batches():
