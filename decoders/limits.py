@@ -46,9 +46,7 @@ class Limits:
     nesting: int = _limit(
         16, "lists and objects in each other, in the JSON of a token; what is deeper is not read", most=100
     )
-    processes: int = _limit(
-        4, "that read large files side by side, a share of the connections each; fewer take less memory", most=64
-    )
+    processes: int = _limit(4, "that work on large files side by side; fewer take less memory", most=64)
     groups: int = _limit(
         50_000,
         "consumer groups that --groups, --top and --metrics follow; those that were silent longest are forgotten",

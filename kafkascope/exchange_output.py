@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +18,13 @@ from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.topics import ID_PREFIX
-from kafkascope.reports.columns.woven import Members, woven
-from kafkascope.reports.show.json_lines import joined, json_lines
+from kafkascope.reports.columns.woven import Members, Part, woven
+from kafkascope.reports.show.json_lines import json_lines, records_of_each
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.reports.vocabulary.tables import RECORDS
-from kafkascope.sniff_options import FIELDS, JSON, NOTHING, VERBOSE, Display, SniffOptions
+from kafkascope.sniff_options import FIELDS, JSON, VERBOSE, Display, SniffOptions
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.session import Endpoint
 
@@ -70,40 +71,49 @@ def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_S
         remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
 
 
-def write_exchanges(
-    batch: Batch, options: SniffOptions, out: Writable, most: int | None, trees: Trees | None = None
-) -> tuple[int, list[Issue]]:
-    """Write the exchanges of a batch that pass the filters, at most so many; returns how many, and faults of ours.
+class Writer(Protocol):
+    """Who writes exchanges that were chosen; faults of ours that it meets are told behind a write, or at the end."""
 
-    trees: writes the messages, if they are to be shown as trees.
+    def write(self, exchanges: pa.Table, records: pa.Table | None) -> list[Issue]:
+        """Write exchanges with both ends of their connections, and those of the records that they carried."""
 
-    For an exchange that cannot be shown because of one there is a line that says so.
-    """
-    exchanges = chosen(batch, options)
-    if exchanges is None or not len(exchanges):
-        return 0, []
-    exchanges = exchanges.slice(0, most)
-    display = options.display
-    if display.style == NOTHING:
-        return len(exchanges), []
-    records = batch.tables["records"] if display.records else None
-    issues: list[Issue] = []
+    def finish(self) -> list[Issue]:
+        """Come back when all of them are written."""
 
-    def as_text(places: Sequence[int]) -> list[Any]:
-        return [_texts(exchanges.slice(places[0], len(places)), records, display, trees)]
 
-    def without(places: Sequence[int], said: str) -> list[Any]:
-        of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
-        issues.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
-        if display.style == JSON:
-            texts = [json.dumps(row | {"issue": said}) for row in of]
-        else:
-            texts = [f"conn={row['connection']} number={row['number']}: {said}" for row in of]
-        return [pa.array(texts, pa.large_string())]
+class TextWriter:
+    """Writes exchanges as text; for one that cannot be shown because of a fault of ours there is a line to say so."""
 
-    for part in isolated(range(len(exchanges)), as_text, without):
-        _write(out, part)
-    return len(exchanges), issues
+    def __init__(self, display: Display, out: Writable, trees: Trees | None = None) -> None:
+        """trees: writes the messages, if they are to be shown as trees."""
+        self._display = display
+        self._out = out
+        self._trees = trees
+
+    def write(self, exchanges: pa.Table, records: pa.Table | None) -> list[Issue]:
+        """See `Writer`."""
+        faults: list[Issue] = []
+
+        def as_text(places: Sequence[int]) -> list[Any]:
+            return [_texts(exchanges.slice(places[0], len(places)), records, self._display, self._trees)]
+
+        def without(places: Sequence[int], said: str) -> list[Any]:
+            of = exchanges.slice(places[0], len(places)).select(["connection", "number"]).to_pylist()
+            faults.extend(Issue(INTERNAL_ERROR, f"exchange {row['number']}: {said}", row["connection"]) for row in of)
+            if self._display.style == JSON:
+                texts = [json.dumps(row | {"issue": said}) for row in of]
+            else:
+                texts = [f"conn={row['connection']} number={row['number']}: {said}" for row in of]
+            return [woven(pa.array(texts, pa.large_string()), "\n")]
+
+        for texts in isolated(range(len(exchanges)), as_text, without):
+            if len(texts):
+                self._out.write(memoryview(texts.buffers()[2]))
+        return faults
+
+    def finish(self) -> list[Issue]:
+        """See `Writer`."""
+        return []
 
 
 def chosen(batch: Batch, options: SniffOptions) -> pa.Table | None:
@@ -123,37 +133,33 @@ def are_nameless(batch: Batch) -> bool:
 
 
 def _texts(exchanges: pa.Table, records: pa.Table | None, display: Display, trees: Trees | None) -> Any:
-    if display.style == FIELDS:
-        return field_lines(exchanges.select(display.fields))
+    """What is written of each exchange, with its line feeds."""
     if display.style == JSON:
         return json_lines(exchanges, records, display.payload)
-    texts = lines(exchanges, display.colour, verbose=display.style == VERBOSE)
+    if display.style == FIELDS:
+        texts = field_lines(exchanges.select(display.fields))
+    else:
+        texts = lines(exchanges, display.colour, verbose=display.style == VERBOSE)
     if trees is not None:
         texts = trees.texts(texts, exchanges)
     if records is None:
-        return texts
-    return woven(texts, joined(records, exchanges, _record_lines(records, display.payload)))
+        return woven(texts, "\n")
+    return woven(texts, records_of_each(exchanges, records, partial(_record_lines, payload=display.payload)), "\n")
 
 
-def _record_lines(records: pa.Table, payload: bool) -> Any:
+def _record_lines(records: pa.Table, payload: bool) -> list[Part]:
     where = pc.binary_join_element_wise(
         pc.fill_null(shown_names(records["topic"]), "?"), pc.fill_null(records["partition"].cast(pa.string()), "?"), "-"
     )
     offset = pc.fill_null(records["offset"].cast(pa.string()), "?")
-    parts = ["\n    ", records["direction"], " ", where, " @ ", offset]
+    parts: list[Part] = ["\n    ", records["direction"], " ", where, " @ ", offset]
     for name in ("key", "value"):
         if payload:
             parts += [" ", Members(name, records[name])]
         else:
             parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
-    return woven(*parts)
+    return parts
 
 
 def _joined(records: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([RECORDS.empty_table(), *records])
-
-
-def _write(out: Writable, texts: Any) -> None:
-    """All texts, each ended by a line feed."""
-    if len(texts):
-        out.write(memoryview(woven(texts, "\n").buffers()[2]))

@@ -21,6 +21,15 @@ _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 T = TypeVar("T")
 
+_KILLED = (
+    "a process that helped this one was killed: not all is written; with --limit processes=1 none helps, which takes "
+    "less memory"
+)
+
+
+class KilledError(ChildProcessError):
+    """A process beside was killed before it was done."""
+
 
 def processes_worth(worth: int, most: int) -> int:
     """How many there may be of work that is worth so many, this one among them."""
@@ -62,12 +71,19 @@ class Other(Generic[T]):
 
     def result(self, check: Callable[[], None]) -> T:
         """What the work returns or raises; if the process was killed it is done once more, here."""
+        try:
+            return self.answer(check)
+        except KilledError:
+            return self._work()
+
+    def answer(self, check: Callable[[], None] = lambda: None) -> T:
+        """What the work returns or raises; KilledError if the process was killed. check is called while it works."""
         while not self._answer.poll(_BETWEEN_CHECKS_S):
             check()
         try:
             made, failure = self._answer.recv()
-        except EOFError:
-            return self._work()
+        except EOFError as error:
+            raise KilledError(_KILLED) from error
         if failure is not None:
             raise failure
         return made  # type: ignore[no-any-return]

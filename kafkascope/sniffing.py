@@ -19,27 +19,40 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kafkascope.engine import EngineOptions
-from kafkascope.exchange_output import are_nameless, chosen, with_records, write_exchanges
+from kafkascope.exchange_output import TextWriter, Writer, are_nameless, chosen, with_records
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
 from kafkascope.program import INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
-from kafkascope.sniff_options import JSON, TREE, Filters, SniffOptions, WrongUse, engine_options, looks_beside
+from kafkascope.sniff_options import (
+    JSON,
+    LINES,
+    NOTHING,
+    TREE,
+    VERBOSE,
+    Filters,
+    SniffOptions,
+    WrongUse,
+    engine_options,
+    looks_beside,
+)
 from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import is_stream
-from kafkascope.sniffer.sources.places import told
+from kafkascope.sniffer.sources.places import is_uri, told
 
 if TYPE_CHECKING:
     from kafkascope.alerts import Alerts
     from kafkascope.exchange_trees import Trees
     from kafkascope.filters.no_match import NoMatch
 
-Write = Callable[[Writable, int], int]
+Write = Callable[[int], int]
 """Writes at most so many entries; returns how many there were."""
+
+_LARGE = 48_000_000  # bytes of files: the text of less is written before another process has its kernels
 
 _NAMELESS = (
     "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "
@@ -305,8 +318,8 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
 def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None) -> int:
     as_json = options.display.style == JSON
     left = sys.maxsize if options.display.limit is None else options.display.limit
-    for write in _shown(source, options, remark, alerting):
-        left -= write(out, left)
+    for write in _shown(source, options, out, remark, alerting):
+        left -= write(left)
         for loss in source.losses():
             out.write(loss.line(as_json))
             if not _is_seen_twice():
@@ -328,14 +341,16 @@ def _status(source: BatchSource, options: SniffOptions) -> int:
     return 0 if not source.is_partial else INTERFACE_GONE if options.interfaces else INCOMPLETE
 
 
-def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting: Alerts | None) -> Iterator[Write]:
+def _shown(
+    source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None
+) -> Iterator[Write]:
     """What is written one after the other: what happened to groups, what broke, spans of time, or exchanges."""
     display, as_json = options.display, options.display.style == JSON
     if display.groups:
         from kafkascope import watching
 
         for history in watching.histories(source, options.filters.groups, options.limits):
-            yield partial(_write_entries, watching.lines(history, as_json, display.colour))
+            yield partial(_write_entries, out, watching.lines(history, as_json, display.colour))
     elif display.incidents:
         from kafkascope import incident_watch
 
@@ -343,29 +358,29 @@ def _shown(source: BatchSource, options: SniffOptions, remark: Remark, alerting:
             if alerting is not None:
                 alerting.tell(incident_watch.lines(incident_watch.alarming(news), as_json=True, colour=False))
             entries = [b"".join(incident_watch.lines([one], as_json, display.colour)) for one in news]
-            yield partial(_write_entries, entries)
+            yield partial(_write_entries, out, entries)
     elif display.tables is not None:
         from kafkascope import rolling
 
         assert isinstance(source, Listening)  # of files it has been done
         for texts in rolling.renewals(source, display.tables, display.every_s, remark):
-            yield partial(_write_entries, [text.encode() for text in texts])
+            yield partial(_write_entries, out, [text.encode() for text in texts])
     elif display.stats_s is not None:
         from kafkascope import interval_watch
 
         by = interval_watch.BY[display.stats_by]
         for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options), by):
-            yield partial(_write_entries, [span.lines(as_json) for span in spans])
+            yield partial(_write_entries, out, [span.lines(as_json) for span in spans])
     else:
-        yield from _exchanges(source, options, remark)
+        yield from _exchanges(source, options, out, remark)
 
 
-def _write_entries(entries: Sequence[bytes], out: Writable, most: int) -> int:
+def _write_entries(out: Writable, entries: Sequence[bytes], most: int) -> int:
     out.write(b"".join(entries[:most]))
     return len(entries[:most])
 
 
-def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> Iterator[Write]:
+def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> Iterator[Write]:
     """Batches of exchanges; at the end it is said if filters let none through, and what they may have meant."""
     no_match: NoMatch | None = None
     expression = options.filters.expression
@@ -382,22 +397,44 @@ def _exchanges(source: BatchSource, options: SniffOptions, remark: Remark) -> It
         trees = Trees(options, source.topic_names)
     nameless = TOPICS.name not in options.filters.columns()  # nobody asked for names
 
-    def write(batch: Batch, out: Writable, most: int) -> int:
-        count, faults = write_exchanges(batch, options, out, most, trees)
-        source.note(faults)
+    def write(batch: Batch, most: int) -> int:
+        found = chosen(batch, options)
+        count = 0 if found is None else min(len(found), most)
+        if found is not None and count and options.display.style != NOTHING:
+            records = batch.tables["records"] if options.display.records else None
+            source.note(writer.write(found.slice(0, most), records))
         exchanges = batch.tables.get("exchanges")
         if no_match is not None and exchanges is not None and len(exchanges):
             no_match.observe(batch.with_ends(exchanges), count)
         return count
 
-    for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
-        if not nameless and (nameless := are_nameless(batch)):
-            remark(_NAMELESS)
-        if trees is not None:
-            trees.observe(batch)
-        yield partial(write, batch)
+    with _writer(source, options, out, trees) as writer:
+        for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
+            if not nameless and (nameless := are_nameless(batch)):
+                remark(_NAMELESS)
+            if trees is not None:
+                trees.observe(batch)
+            yield partial(write, batch)
+        source.note(writer.finish())
     if no_match is not None and (said := no_match.remark()) is not None:
         remark(said)
+
+
+@contextmanager
+def _writer(source: BatchSource, options: SniffOptions, out: Writable, trees: Trees | None) -> Iterator[Writer]:
+    """Who is to write exchanges: of large files another process, where their text takes long and all is wanted."""
+    display = options.display
+    takes_long = display.style == JSON or (display.records and display.style in (LINES, VERBOSE))
+    if takes_long and display.limit is None and isinstance(source, Reading) and (source.capture.size or 0) >= _LARGE:
+        from kafkascope.side_by_side import processes_worth
+        from kafkascope.writing_beside import writer_beside
+
+        # What speaks to object stores survives no fork.
+        if not any(map(is_uri, options.files)) and processes_worth(2, options.limits.processes) == 2:
+            with writer_beside(display, out) as writer:
+                yield writer
+            return
+    yield TextWriter(display, out, trees)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,14 @@ from kafkascope.sniffer.units import SECOND_NS
 _NOTHING, _NULL, _HEX_MARK = (np.frombuffer(text, np.uint8) for text in (b"", b"null", b"_hex"))
 
 _TIME_BYTES = len('"2026-11-21T07:02:00.123456789Z"')
+_SECOND_BYTES = len('"2026-11-21T07:02:00.')
 _DAY_S = 86_400
 
 # How the member of a value is written: null, digits, text as it is, ASCII with quotes and backslashes to be escaped, or
 # any text.
 _ABSENT, _HEX, _PLAIN, _QUOTED, _ESCAPED = 0, 1, 2, 3, 4
+
+_ARROW = pa.Array | pa.ChunkedArray
 
 
 class Column(Protocol):
@@ -57,13 +60,6 @@ class Texts:
         offsets, data, _ = _places(pa.array(distinct, pa.large_string()), pa.large_string())
         begin, end = (np.append(edges, np.int64(-1)) for edges in (offsets[:-1], offsets[1:]))
         return cls(data, begin[codes], end[codes])
-
-    @classmethod
-    def runs(cls, texts: pa.LargeStringArray, counts: I64, separator: str) -> Texts:
-        """So many of the texts, one after the other, in each row; the separator, with which each begins, between."""
-        offsets, data, _ = _places(texts, pa.large_string())
-        edges = offsets[np.concatenate(([0], np.cumsum(counts)))]
-        return cls(data, np.minimum(edges[:-1] + len(separator.encode()), edges[1:]), edges[1:].copy())
 
     def __len__(self) -> int:
         """Rows."""
@@ -125,28 +121,74 @@ class Members:
         _write_members(lead, self._label, self._data, self._offsets, self._how, places, out)
 
 
-def woven(*parts: str | pa.Array | pa.ChunkedArray | Column) -> pa.LargeStringArray:
-    """Columns, of which there is one at least, and constants side by side; an Arrow column is one of texts."""
-    columns: list[tuple[U8, Column]] = []
-    lead = ""
-    for part in parts:
-        if isinstance(part, str):
-            lead += part
-            continue
-        column = Texts.of(part) if isinstance(part, pa.Array | pa.ChunkedArray) else part
-        columns.append((_constant(lead), column))
+class Runs:
+    """So many rows of other columns, one after the other, in each row: written at once to where they are in the end."""
+
+    def __init__(self, counts: I64, separator: str, *parts: Part) -> None:
+        """counts: how many are in each row. separator: what stands between two of a row. parts: see `woven`."""
+        self._edges = np.concatenate(([0], np.cumsum(counts)))
+        between = np.ones(int(self._edges[-1]), np.int64)
+        between[self._edges[:-1][counts > 0]] = 0
+        self._strands = _Strands(Texts.coded(between, ["", separator]), *parts)
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self._edges) - 1
+
+    def measure(self, lead: U8, sizes: I64) -> None:
+        """See `Column`."""
+        self._offsets = np.concatenate(([0], np.cumsum(self._strands.sizes())))
+        sizes += np.diff(self._offsets[self._edges]) + len(lead)
+
+    def write(self, lead: U8, places: I64, out: U8) -> None:
+        """See `Column`."""
+        nothing = np.zeros(len(places), np.int64)
+        _write_texts(lead, _NOTHING, nothing, nothing, places, out)
+        begin = self._offsets[self._edges]
+        self._strands.write(self._offsets[:-1] + np.repeat(places - begin[:-1], np.diff(self._edges)), out)
+        places += np.diff(begin)
+
+
+Part: TypeAlias = str | pa.Array | pa.ChunkedArray | Column
+"""A constant, an Arrow column of texts, or another column."""
+
+
+class _Strands:
+    """Columns that lie side by side, with what is before each of them in all rows."""
+
+    def __init__(self, *parts: Part) -> None:
+        self._columns: list[tuple[U8, Column]] = []
         lead = ""
-    rows = len(columns[0][1])
-    if lead:
-        columns.append((_constant(lead), Texts.coded(np.zeros(rows, np.int64), [""])))
-    sizes = np.zeros(rows, np.int64)
-    for constant, column in columns:
-        column.measure(constant, sizes)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    places, out = offsets[:-1].copy(), np.empty(int(offsets[-1]), np.uint8)
-    for constant, column in columns:
-        column.write(constant, places, out)
-    return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(out))
+        for part in parts:
+            if isinstance(part, str):
+                lead += part
+                continue
+            self._columns.append((_constant(lead), Texts.of(part) if isinstance(part, _ARROW) else part))
+            lead = ""
+        self.rows = len(self._columns[0][1])
+        if lead:
+            self._columns.append((_constant(lead), Texts.coded(np.zeros(self.rows, np.int64), [""])))
+
+    def sizes(self) -> I64:
+        """Bytes of each row."""
+        sizes = np.zeros(self.rows, np.int64)
+        for lead, column in self._columns:
+            column.measure(lead, sizes)
+        return sizes
+
+    def write(self, places: I64, out: U8) -> None:
+        """Write each row at its place, which is behind it then; sizes were asked for before."""
+        for lead, column in self._columns:
+            column.write(lead, places, out)
+
+
+def woven(*parts: Part) -> pa.LargeStringArray:
+    """Columns, of which there is one at least, and constants side by side; an Arrow column is one of texts."""
+    strands = _Strands(*parts)
+    offsets = np.concatenate(([0], np.cumsum(strands.sizes())))
+    out = np.empty(int(offsets[-1]), np.uint8)
+    strands.write(offsets[:-1].copy(), out)
+    return pa.LargeStringArray.from_buffers(strands.rows, pa.py_buffer(offsets), pa.py_buffer(out))
 
 
 def _constant(text: str) -> U8:
@@ -194,44 +236,61 @@ def _write_texts(lead: U8, data: U8, begin: I64, end: I64, places: I64, out: U8)
 
 @kernel
 def _write_times(lead: U8, at: I64, there: Bool, places: I64, out: U8) -> None:
+    known = np.int64(0)  # a second, and where it is written
+    written = np.int64(-1)
     for row in range(places.shape[0]):
         to = _write_whole(lead, out, places[row])
         if not there[row]:
             places[row] = _write_whole(_NULL, out, to)
             continue
         seconds = at[row] // SECOND_NS
-        day = seconds // _DAY_S
-        second = seconds - day * _DAY_S
-        # The civil date by eras of 400 years, which begin in March (Howard Hinnant, "chrono-compatible low-level date
-        # algorithms").
-        era = (day + 719_468) // 146_097
-        of_era = day + 719_468 - era * 146_097
-        year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-        of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-        month = (5 * of_year + 2) // 153
-        date = of_year - (153 * month + 2) // 5 + 1
-        month += 3 if month < 10 else -9
-        out[to] = out[to + _TIME_BYTES - 1] = 0x22
-        _write_digits(year_of_era + 400 * era + (month <= 2), 4, out, to + 1)
-        _write_digits(month, 2, out, to + 6)
-        _write_digits(date, 2, out, to + 9)
-        _write_digits(second // 3600, 2, out, to + 12)
-        _write_digits(second // 60 % 60, 2, out, to + 15)
-        _write_digits(second % 60, 2, out, to + 18)
-        _write_digits(at[row] - seconds * SECOND_NS, 9, out, to + 21)
-        out[to + 5] = out[to + 8] = 0x2D
-        out[to + 11] = 0x54
-        out[to + 14] = out[to + 17] = 0x3A
-        out[to + 20] = 0x2E
-        out[to + 30] = 0x5A
+        if written < 0 or seconds != known:
+            _write_second(seconds, out, to)
+            known = seconds
+        else:
+            copy_bytes(out, written, _SECOND_BYTES, out, to)
+        written = to
+        _write_digits(at[row] - seconds * SECOND_NS, 9, out, to + _SECOND_BYTES)
+        out[to + _TIME_BYTES - 2] = 0x5A
+        out[to + _TIME_BYTES - 1] = 0x22
         places[row] = to + _TIME_BYTES
 
 
 @borrowing
+def _write_second(seconds: Integer, out: U8, to: Integer) -> None:
+    """All but the fraction."""
+    day = seconds // _DAY_S
+    second = seconds - day * _DAY_S
+    # The civil date by eras of 400 years, which begin in March (Howard Hinnant, "chrono-compatible low-level date
+    # algorithms").
+    era = (day + 719_468) // 146_097
+    of_era = day + 719_468 - era * 146_097
+    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * of_year + 2) // 153
+    date = of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    out[to] = 0x22
+    _write_digits(year_of_era + 400 * era + (month <= 2), 4, out, to + 1)
+    _write_digits(month, 2, out, to + 6)
+    _write_digits(date, 2, out, to + 9)
+    _write_digits(second // 3600, 2, out, to + 12)
+    _write_digits(second // 60 % 60, 2, out, to + 15)
+    _write_digits(second % 60, 2, out, to + 18)
+    out[to + 5] = out[to + 8] = 0x2D
+    out[to + 11] = 0x54
+    out[to + 14] = out[to + 17] = 0x3A
+    out[to + 20] = 0x2E
+
+
+@borrowing
 def _write_digits(number: Integer, count: Integer, out: U8, to: Integer) -> None:
+    left = np.uint64(number)  # unsigned: dividing takes no branch
+    ten = np.uint64(10)
     for place in range(to + count - 1, to - 1, -1):
-        out[place] = 0x30 + number % 10
-        number //= 10
+        tens = left // ten
+        out[place] = 0x30 + (left - tens * ten)
+        left = tens
 
 
 @kernel

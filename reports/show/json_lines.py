@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,43 +13,45 @@ import pyarrow.compute as pc
 from kafkascope.decoders import to_json
 from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import ExchangePlaces
-from kafkascope.reports.columns.woven import Members, Texts, Times, woven
+from kafkascope.reports.columns.woven import Members, Part, Runs, Texts, Times, woven
 
 _BODIES = ("request", "response")
 
 
 def json_lines(exchanges: pa.Table, records: pa.Table | None = None, payload: bool = True) -> pa.LargeStringArray:
-    """A JSON object for each exchange: its columns, both bodies as objects, and a list of the records it carried.
+    """A line for each exchange with a JSON object: its columns, both bodies as objects, the records that it carried.
 
     Keys and values of records are text where the bytes are UTF-8 (``"value"``), else hex (``"value_hex"``); without
     payload only their sizes are given.
     """
-    parts: list[Any] = []
+    parts: list[Part] = []
     lead = "{"
     for field in exchanges.schema:
         parts += [f'{lead}"{field.name}":', _value(exchanges[field.name], field)]
         lead = ","
     if records is not None:
-        parts += [',"records":[', joined(records, exchanges, _record_objects(records, payload), ","), "]"]
-    return woven(*parts, "}")
+        objects = partial(_record_objects, payload=payload)
+        parts += [',"records":[', records_of_each(exchanges, records, objects, ","), "]"]
+    return woven(*parts, "}\n")
 
 
-def joined(records: pa.Table, exchanges: pa.Table, texts: pa.LargeStringArray, separator: str = "") -> Texts:
-    """The texts of each exchange's records, one after the other; empty if it has none.
+def records_of_each(
+    exchanges: pa.Table, records: pa.Table, parts: Callable[[pa.Table], list[Part]], separator: str = ""
+) -> Runs:
+    """What is written of the records that each exchange carried, one after the other; empty if it has none.
 
-    The separator is what each text begins with, and stands between two of them alone.
+    parts: what is written of each record, as `woven` has it.
     """
     row = ExchangePlaces(exchanges).of(records)
     if (row < 0).any() or (np.diff(row) < 0).any():
         order = np.flatnonzero(row >= 0)[np.argsort(row[row >= 0], kind="stable")]
-        row, texts = row[order], texts.take(pa.array(order))
-    return Texts.runs(texts, np.bincount(row, minlength=len(exchanges)), separator)
+        row, records = row[order], records.take(pa.array(order))
+    return Runs(np.bincount(row, minlength=len(exchanges)), separator, *parts(records))
 
 
-def _record_objects(records: pa.Table, payload: bool) -> pa.LargeStringArray:
-    """Each behind a comma."""
-    parts: list[Any] = []
-    lead = ",{"
+def _record_objects(records: pa.Table, payload: bool) -> list[Part]:
+    parts: list[Part] = []
+    lead = "{"
     for name in ("direction", "topic", "partition", "offset", "timestamp"):
         parts += [f'{lead}"{name}":', _value(records[name], records.schema.field(name))]
         lead = ","
@@ -58,19 +62,17 @@ def _record_objects(records: pa.Table, payload: bool) -> pa.LargeStringArray:
             parts += [f',"{name}_bytes":', pc.binary_length(records[name]).cast(pa.string())]
     if payload:
         parts += [',"headers":[', *_headers(records["headers"]), "]"]
-    return woven(*parts, "}")
+    return [*parts, "}"]
 
 
-def _headers(headers: Any) -> list[Texts]:
+def _headers(headers: Any) -> list[Runs]:
     headers = headers.combine_chunks() if isinstance(headers, pa.ChunkedArray) else headers
     flat = headers.flatten()
     if not len(flat):
         return []
-    objects = woven(
-        ",{", Members("key", flat.field("key").cast(pa.binary())), ",", Members("value", flat.field("value")), "}"
-    )
     counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
-    return [Texts.runs(objects, counts, ",")]
+    key, value = Members("key", flat.field("key").cast(pa.binary())), Members("value", flat.field("value"))
+    return [Runs(counts, ",", "{", key, ",", value, "}")]
 
 
 def _value(column: Any, field: pa.Field) -> Texts | Times:
@@ -96,5 +98,5 @@ def _quoted_lists(column: Any) -> Any:
     """Lists of text of few distinct values as JSON arrays."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    listed = Texts.runs(woven(", ", _quoted(column.flatten())), lengths, ", ")
+    listed = Runs(lengths, ", ", _quoted(column.flatten()))
     return pc.if_else(column.is_valid(), woven("[", listed, "]"), None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.reports.columns.text import iso_times
-from kafkascope.reports.columns.woven import Members, Texts, Times, woven
+from kafkascope.reports.columns.woven import Members, Runs, Texts, Times, woven
 from kafkascope.reports.vocabulary.tables import TIME
 
 
@@ -88,7 +88,16 @@ def test_no_rows_are_no_texts(kind: pa.DataType) -> None:
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=8), st.sampled_from(["", ",", "; "]))
 def test_runs_have_the_separator_between_their_texts(rows: list[list[str]], separator: str) -> None:
-    texts = woven(separator, pa.array([text for row in rows for text in row], pa.string()))
-    runs = Texts.runs(texts, np.array([len(row) for row in rows], np.int64), separator)
+    texts = pa.array([text for row in rows for text in row], pa.string())
+    counts = np.array([len(row) for row in rows], np.int64)
     if rows:
-        assert woven("[", runs, "]").to_pylist() == [f"[{separator.join(row)}]" for row in rows]
+        whole = woven(
+            Texts.coded(np.zeros(len(rows), np.int64), ["é"]), "[", Runs(counts, separator, "<", texts, ">"), "]"
+        )
+        assert whole.to_pylist() == [f"é[{separator.join(f'<{text}>' for text in row)}]" for row in rows]
+
+
+def test_runs_may_be_of_runs() -> None:
+    inner = Runs(np.array([2, 0, 1]), ",", pa.array(["a", "b", "c"]))
+    outer = Runs(np.array([0, 2, 1, 0]), "; ", "(", inner, ")")
+    assert woven(outer, ".").to_pylist() == [".", "(a,b); ().", "(c).", "."]
