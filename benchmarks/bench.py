@@ -48,6 +48,8 @@ TASKS = {
     "d": "all tables and answers as Parquet by Spark, local[2]: `analyze --records`",
     "e": "all answers: `kafkascope.read()`",
 }
+FORMS = ("fields", "json")
+FORM = {"a": "fields", "d": "fields"}  # that tshark writes beside a task; else JSON
 GOALS = {"b": (40, 60), "c": (20, 20), "d": (5, 10), "e": (10, 10)}
 """Times tshark that a task is to be, with small frames and with large batches; DESIGN says what limits it."""
 
@@ -60,9 +62,9 @@ STARTS = {
 }
 
 
-def theirs(task: str, file: Path) -> list[str]:
-    """The same by tshark."""
-    if task in ("a", "d"):
+def theirs(form: str, file: Path) -> list[str]:
+    """What tshark writes of the same."""
+    if form == "fields":
         return ["tshark", "-r", str(file), "-Y", "kafka", "-T", "fields", *TSHARK_FIELDS]
     return ["tshark", "-r", str(file), "-Y", "kafka", "-T", "json", "-J", "kafka"]
 
@@ -87,21 +89,20 @@ def speeds(kind: str, tasks: str, megabytes: Sequence[int], repeat: int) -> list
     """A row for each task, ours beside tshark's."""
     files = [made(KINDS[kind], size) for size in megabytes]
     sizes = [file.stat().st_size / 1e6 for file in files]
-    known: dict[str, Speed] = {}  # tshark's, by what it writes
-    rows = []
+    commands = [
+        {task: ours(task, file) for task in tasks} | {form: theirs(form, file) for form in FORMS} for file in files
+    ]
     for task in tasks:
         run(ours(task, source_of(KINDS[kind])))  # kernels are loaded from the disk's cache ever after
-        form = "fields" if task in ("a", "d") else "json"
-        mine: tuple[list[Run], list[Run]] = ([], [])
-        others: tuple[list[Run], list[Run]] = ([], [])
-        for _ in range(repeat):
-            for place, file in enumerate(files):
-                mine[place].append(run(ours(task, file)))
-                if form not in known:
-                    others[place].append(run(theirs(task, file)))
-        if form not in known:
-            known[form] = speed(*others, sizes)
-        own, tshark = speed(*mine, sizes), known[form]
+    runs: list[dict[str, list[Run]]] = [{name: [] for name in of_file} for of_file in commands]
+    for _ in range(repeat):
+        for done, of_file in zip(runs, commands, strict=True):
+            for name, command in of_file.items():
+                done[name].append(run(command))
+    found = {name: speed(runs[0][name], runs[1][name], sizes) for name in commands[0]}
+    rows = []
+    for task in tasks:
+        own, tshark = found[task], found[FORM.get(task, "json")]
         rows.append(
             {
                 "task": TASKS[task],
