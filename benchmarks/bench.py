@@ -5,7 +5,8 @@
 The files are made in bench-data/ from two captures of pcaps/ (multiply.py): small frames of all versions, and large
 batches. The speed of a command is the slope between two sizes: (larger - smaller file) / (longer - shorter time); what
 is left is its start-up, shown apart. Times are wall clock of the whole process, medians of the runs, in which commands
-take turns. --write keeps the figures: in BENCHMARKS.md, and as a line of benchmarks/history.jsonl. Tasks:
+take turns. --write keeps the figures as soon as a part of them is there: in BENCHMARKS.md, where parts that are not
+measured stay as they are, and in benchmarks/history.jsonl. Tasks:
 
 a  header fields of every exchange           sniff --fields               beside tshark -T fields
 b  all tables with every record              kafkascope.read(records)     beside tshark -T json
@@ -22,7 +23,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,20 +155,15 @@ def starts(repeat: int) -> list[dict[str, Any]]:
     return rows
 
 
-def markdown(written: str, about: Mapping[str, str], tables: Mapping[str, page.Rows]) -> str:
-    """The part of BENCHMARKS.md that comes of these tables."""
-    parts = [
-        "# Benchmarks",
-        f"{written}; figures of earlier runs are in `benchmarks/history.jsonl`.",
-        "\n".join(f"- {name}: {value}" for name, value in about.items()),
-        "Speeds are slopes between two sizes of a file, start is what is left (`python benchmarks/bench.py --help`); "
-        "times are medians. `make bench-compare` holds a change against the commit before it. Peaks under Speed are "
-        "with every table looked at, which maps its file into memory, and of the largest process; under Memory nobody "
-        "looks, and all processes count together.",
-    ]
-    for title, rows in tables.items():
-        parts += [f"## {title}", page.table(rows)]
-    return "\n\n".join(parts) + "\n"
+SAID = {
+    "Speed": "Speeds are slopes between two sizes of a file, start is what is left (`python benchmarks/bench.py "
+    "--help`); times are medians. `make bench-compare` holds a change against the commit before it. Peaks are of the "
+    "largest process, with every table looked at, which maps its file into memory.",
+    "Memory": "Nobody looks at the tables, and all processes count together.",
+    "Start": "Of a capture of 2 MB, from the command to its end.",
+    "Growth": "How time and memory grow with what is in a capture.",
+}
+"""Parts of the page, and what is to be said of each."""
 
 
 def main() -> None:
@@ -181,18 +177,22 @@ def main() -> None:
     arguments = parser.parse_args()
     small, large = (int(size) for size in arguments.sizes.split(","))
     tasks = arguments.tasks.split(",")
-    tables: dict[str, list[dict[str, Any]]] = {}
     kinds = arguments.kinds.split(",")
+    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
     if timed := "".join(task for task in tasks if task in TASKS):
-        tables["Speed"] = [row for kind in kinds for row in speeds(kind, timed, (small, large), arguments.repeat)]
+        parts["Speed"] = lambda: [
+            row for kind in kinds for row in speeds(kind, timed, (small, large), arguments.repeat)
+        ]
     if "m" in tasks:
-        tables["Memory"] = [row for kind in kinds for row in memory(kind, large)]
+        parts["Memory"] = lambda: [row for kind in kinds for row in memory(kind, large)]
     if "s" in tasks:
-        tables["Start"] = starts(arguments.repeat)
+        parts["Start"] = lambda: starts(arguments.repeat)
     if "g" in tasks:
-        tables["Growth"] = growth(min(arguments.repeat, GROWTH_RUNS))
-    if arguments.write:
-        page.keep(tables, lambda written, about: markdown(written, about, tables))
+        parts["Growth"] = lambda: growth(min(arguments.repeat, GROWTH_RUNS))
+    for title, measure in parts.items():
+        rows = measure()
+        if arguments.write:
+            page.keep(title, SAID[title], rows)
 
 
 if __name__ == "__main__":

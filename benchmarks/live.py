@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,15 +172,10 @@ def cells(rate: float, listener: str, heard: Heard) -> dict[str, str | float]:
     }
 
 
-def markdown(written: str, about: Mapping[str, str], rows: page.Rows) -> str:
-    """The part of BENCHMARKS.md that comes of these rows."""
-    parts = [
-        f"{page.LIVE}\n{written}, {about['machine']}, commit {about['commit']}.",
-        "Listening to loopback, while a producer writes so many MB/s to two brokers on the same machine: `most` is as "
-        "fast as it can, so that producer, brokers and listener share the cores (`python benchmarks/live.py --help`).",
-        page.table(rows),
-    ]
-    return "\n\n".join(parts) + "\n"
+SAID = (
+    "Listening to loopback, while a producer writes so many MB/s to two brokers on the same machine: `most` is as fast "
+    "as it can, so that producer, brokers and listener share the cores (`python benchmarks/live.py --help`)."
+)
 
 
 def main() -> None:
@@ -201,7 +196,7 @@ def main() -> None:
                     shown = page.table(rows).splitlines()
                     print("\n".join(shown if len(rows) == 1 else shown[-1:]), flush=True)
     if arguments.write:
-        page.keep({"Live": rows}, lambda written, about: markdown(written, about, rows))
+        page.keep("Live", SAID, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""BENCHMARKS.md, of which bench.py and live.py write a part each, and the history of all figures."""
+"""BENCHMARKS.md, whose parts bench.py and live.py write, and the history of all figures."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from commands import HERE
-
-LIVE = "## Live\n"
-"""How the part of live.py begins, which is the last one."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -48,16 +46,21 @@ def table(rows: Rows) -> str:
 
 
 def with_part(page: str, part: str) -> str:
-    """The page with this part in the place of the one that begins alike: as `LIVE` does, or not."""
-    others, begin, live = page.partition(LIVE)
-    return f"{others.rstrip()}\n\n{part}" if part.startswith(LIVE) else f"{part}\n{begin}{live}".rstrip() + "\n"
+    """The page with a part in the place of the one with the same title, with which it begins; else behind all."""
+    title, _, _ = part.partition("\n")
+    head, *parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    titles = [one.partition("\n")[0] for one in parts]
+    place = titles.index(title) if title in titles else len(parts)
+    parts[place : place + 1] = [part]
+    return "\n\n".join(one.strip() for one in (head, *parts)) + "\n"
 
 
-def keep(tables: Mapping[str, Rows], part: Callable[[str, Mapping[str, str]], str]) -> None:
-    """Write a part of the page, which is told when and of what command and machine, and a line of the history."""
+def keep(title: str, said: str, rows: Rows) -> None:
+    """Write a part of the page, with what is to be said of its rows, and a line of the history."""
     when, about = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", machine()
     command = f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}"
+    written = f"Written by `{command}` on {when}: {'; '.join(f'{name} {what}' for name, what in about.items())}."
     page = HERE / "BENCHMARKS.md"
-    page.write_text(with_part(page.read_text(), part(f"Written by `{command}` on {when}", about)))
+    page.write_text(with_part(page.read_text(), "\n\n".join((f"## {title}", said, written, table(rows)))))
     with (HERE / "benchmarks" / "history.jsonl").open("a") as history:
-        history.write(json.dumps({"when": when, "command": command, **about, "tables": tables}) + "\n")
+        history.write(json.dumps({"when": when, "command": command, **about, "tables": {title: rows}}) + "\n")
