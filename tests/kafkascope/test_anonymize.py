@@ -32,10 +32,12 @@ STORIES = [
     "killed-silent",
     "clients_sasl",
     "connect",
+    "streams-classic",
     "kip848",
+    "share-group",
+    "clients_admin",
     "rebalance-storm",
     "broker-killed",
-    *(pytest.param(name, marks=pytest.mark.deep) for name in ("streams-classic", "share-group", "clients_admin")),
 ]
 # Words that are names in a capture, and stand in texts of ours or of Kafka's as well.
 WORDS = frozenset(("connect", "consumer", "default", "producer", "streams", "client", "counts", "before"))

@@ -109,7 +109,7 @@ def same_as_one_analysis(files: Sequence[Path], out: Path, tmp_path: Path, optio
     assert (out / "report.html").read_text() == (whole / "report.html").read_text()
 
 
-@pytest.mark.parametrize("capture", ["eager-three-joins", pytest.param("killed-consumer", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("capture", ["eager-three-joins", "killed-consumer"])
 def test_files_one_by_one_are_one_capture(capture: str, captures: Path, tmp_path: Path) -> None:
     out, said = tmp_path / "out", list[str]()
     files: list[Path] = []

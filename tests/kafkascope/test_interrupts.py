@@ -175,7 +175,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, killed: s
 
 def test_the_log_that_a_failure_names_is_there(tmp_path: Path) -> None:
     out, temporary = tmp_path / "out", tmp_path / "temporary"
-    process = analyze(out, temporary, "--conf", "spark.pyspark.python=/bin/false", "--master", "local[1,1]")
+    process = analyze(out, temporary, "--conf", "spark.pyspark.python=/bin/false")
     _, said = process.communicate()
     assert process.returncode == 1, said
     assert told(said)[0].startswith(

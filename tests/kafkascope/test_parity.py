@@ -20,7 +20,7 @@ from kafkascope.spark import handed_on
 from tests.paths import PCAPS
 
 CAPTURES = sorted(str(p.relative_to(PCAPS)) for p in PCAPS.rglob("*") if ".pcap" in p.name)
-GROUPS = 8
+GROUPS = 6
 
 
 def comparable(name: str, table: pa.Table) -> pa.Table:

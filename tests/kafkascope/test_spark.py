@@ -605,7 +605,7 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
         _ = there.letters
 
 
-@pytest.mark.parametrize("on_spark", [True, pytest.param(False, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("on_spark", [True, False])
 def test_spark_reads_times_that_are_microseconds_as_they_are(spark: Any, tmp_path: Path, on_spark: bool) -> None:
     out = str(tmp_path / "out")
     if on_spark:
