@@ -29,7 +29,7 @@ def machine() -> dict[str, str]:
         "machine": f"{os.cpu_count()} cores {model or platform.machine()}, {memory_gb:.0f} GiB, {platform.system()}",
         "commit": subprocess.getoutput(f"git -C {HERE} describe --always --dirty"),
         "versions": f"Python {platform.python_version()}, {packages}",
-        "tshark": subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0],
+        "tshark": subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0].rstrip("."),
         "java": subprocess.getoutput("java -version 2>&1").splitlines()[0],
     }
 

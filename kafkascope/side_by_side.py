@@ -19,12 +19,12 @@ from typing import Any, Generic, TypeVar
 _BETWEEN_CHECKS_S = 0.1
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
-T = TypeVar("T")
-
 _KILLED = (
     "a process that helped this one was killed: not all is written; with --limit processes=1 none helps, which takes "
     "less memory"
 )
+
+T = TypeVar("T")
 
 
 class KilledError(ChildProcessError):
