@@ -10,7 +10,6 @@ from functools import cached_property
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
@@ -47,6 +46,7 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, EXCHANGES, 
 from kafkascope.sniffer.columns import Bool
 
 if TYPE_CHECKING:
+    import pandas as pd
     from plotly.graph_objects import Figure
 
     from kafkascope.again import FilesAgain
@@ -167,7 +167,7 @@ class Answering(ABC):
         (begin of a span). Without part among by it is about one: the one given, else the total.
         Columns: those of by, count (exchanges), and in milliseconds sum_ms, p50, p90, p99, p99.9 (within 1 %) and max.
         """
-        return Answer.of("latency", latency(self.arrow("latency"), by, part))
+        return Answer.of("latency", latency(self.arrow("latency"), by, part).to_pandas())
 
     def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> Answer:
         """What was produced and fetched, grouped at will, the most bytes first; the figure as with `latency`.
@@ -177,7 +177,7 @@ class Answering(ABC):
         bytes (as they travel), bytes_uncompressed, records_per_batch, bytes_per_batch, compression_ratio (uncompressed
         to compressed), empty_share (of requests), and with from bytes_per_second. With codec there are no requests.
         """
-        return Answer.of("throughput", throughput(self.arrow("throughput"), by))
+        return Answer.of("throughput", throughput(self.arrow("throughput"), by).to_pandas())
 
     def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> Answer:
         """Errors counted, grouped at will, trouble before what is ordinary; the figure is one over time with ``at``.
@@ -186,7 +186,7 @@ class Answering(ABC):
         Columns: those of by, count, trouble (those that are not ordinary), first and last (times), and with error among
         by retriable, meaning and advice.
         """
-        return Answer.of("error_histogram", errors_histogram(self.arrow("error_histogram"), by))
+        return Answer.of("error_histogram", errors_histogram(self.arrow("error_histogram"), by).to_pandas())
 
     def lag(self, group_id: str | None = None) -> Answer:
         """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""

@@ -335,8 +335,7 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    of_tables = incidents or tables or ((metrics or top) and iface) or (write and not iface)
-    if not of_tables:  # these are made as in notebooks
+    if not incidents and (iface or not write):  # these look at tables as notebooks do
         leave_pandas_out()
     with program.importing():
         from kafkascope import sniff_options, sniffing
@@ -497,7 +496,9 @@ def analyze(
     - `kafkascope analyze hdfs://nn/captures/1.pcap -o hdfs://nn/out --master spark://host:7077`
     - `kafkascope analyze 's3://bucket/day/*.pcap?endpoint_override=minio:9000' -o s3://bucket/out`
     """
-    from kafkascope import analyzing
+    leave_pandas_out()
+    with program.importing():
+        from kafkascope import analyzing
 
     if append and overwrite:
         raise typer.BadParameter("--append keeps what is in OUT, --overwrite replaces it: give one of them")
@@ -567,7 +568,9 @@ def watch(
     - `tcpdump -i eth0 -w caps/c.pcap -C 100 port 9092 & kafkascope watch caps -o out/`
     - `kafkascope watch caps -o out/ --once` : what is there now
     """
-    from kafkascope import following
+    leave_pandas_out()
+    with program.importing():
+        from kafkascope import following
     from kafkascope.out.output import Layout
 
     options = parameters.of_tables(
@@ -619,7 +622,9 @@ def report(
     - `kafkascope report out/ --format md > post_mortem.md`
     - `kafkascope report out/ --format json | jq .findings`
     """
-    from kafkascope import reporting
+    leave_pandas_out()
+    with program.importing():
+        from kafkascope import reporting
 
     if form not in reporting.FORMATS:
         raise typer.BadParameter(f"--format {form}: give one of {', '.join(reporting.FORMATS)}")

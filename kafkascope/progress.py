@@ -7,9 +7,6 @@ import sys
 import time
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
 _SHOWN_AFTER_S = 1.0  # in notebooks
 
 
@@ -17,6 +14,34 @@ class ProgressBar:
     """A bar that comes while it is entered and leaves nothing behind."""
 
     def __init__(self, what: str, shown: bool = True) -> None:
+        self._what, self._shown = what, shown
+        self._bar: _TerminalBar | _NotebookBar | None = None
+
+    def update(self, what: str, done: int, total: int | None) -> None:
+        """Say what is being done, and how much of how much is through (None: nobody knows)."""
+        if self._bar is not None:
+            self._bar.update(what, done, total)
+
+    def __enter__(self) -> ProgressBar:
+        if self._shown and sys.stderr.isatty():
+            self._bar = _TerminalBar(self._what)
+        elif self._shown and _in_notebook():
+            self._bar = _NotebookBar()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+
+
+class _TerminalBar:
+    """A line that comes at once."""
+
+    def __init__(self, what: str) -> None:
+        # Most processes show none, and to import it takes a twentieth of the time to their first line.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -25,25 +50,17 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
             redirect_stdout=False,  # results stay on stdout, which may be a pipe
-            disable=not (shown and sys.stderr.isatty()),
         )
         self._task = self._progress.add_task(what, total=None)
-        self._notebook = _NotebookBar() if shown and _in_notebook() else None
+        self._progress.start()
 
     def update(self, what: str, done: int, total: int | None) -> None:
-        """Say what is being done, and how much of how much is through (None: nobody knows)."""
+        """As `ProgressBar.update`."""
         self._progress.update(self._task, description=what, completed=done, total=total)
-        if self._notebook is not None:
-            self._notebook.update(what, done, total)
 
-    def __enter__(self) -> ProgressBar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def clear(self) -> None:
+        """Leave nothing."""
         self._progress.stop()
-        if self._notebook is not None:
-            self._notebook.clear()
 
 
 class _NotebookBar:

@@ -1,4 +1,4 @@
-"""pyarrow without pandas, which takes long to import, and which lines of text do not need."""
+"""pyarrow without pandas, which takes long to import, and which commands do not need but for few."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _NoPandas:
 def leave_pandas_out() -> None:
     """Keep pyarrow from importing pandas when it is given its first list: that takes as long as to decode a megabyte.
 
-    Lines need no data frames. A process that has pyarrow already belongs to somebody else.
+    Data frames are for notebooks. A process that has pyarrow already belongs to somebody else.
     """
     if "pyarrow" in sys.modules:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
@@ -38,6 +38,7 @@ from kafkascope.spark import handed_on, tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
 from kafkascope.spark.handed_on import Place
 from kafkascope.spark.parcels import SPARK_SCHEMA
+from kafkascope.spark.prepared import prepared
 from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here
 from kafkascope.temporary import TemporaryDirectory
 
@@ -99,30 +100,29 @@ def analyze(
     def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
         if output.earlier and not force:
             output.refuse_again(captured_file(pieces[0].path, 0, 0, pieces[0].of) for pieces in files)
-        loading = threading.Thread(target=tasks.rehearse, daemon=True)  # nobody waits for it if Spark does not start
-        if spark is None and stays_here(master, settings or {}):
-            loading.start()
-        session, scratch = (spark, None) if spark is not None else open_session(master, settings)
-        try:
-            if is_local(session):
-                # In this process, which tells that it compiles: not in all workers at once, which nobody listens to.
-                if loading.is_alive():
-                    loading.join()
-                tasks.rehearse()
-            work = _Work(files, issues, split_bytes, partitions)
-            run = _Run(own_session(session), staging, options, stop, output.layout, work, progress)
-            return run.run(out), run.parts
-        except Exception as error:
-            if stop.is_set() or not is_of_spark(error):
-                raise
-            text = told(error)  # now: what Spark's errors say is known to the JVM
-            if text is None:
-                text = meaning(error) + ("" if scratch is None else f"\n(all of it: {scratch.kept_log()})")
-            raise AnalysisError(text) from None
-        finally:  # before the output is removed: what still runs would write more
-            if scratch is not None:
-                close_session(session)
-                scratch.remove()
+        work = _Work(files, issues, split_bytes, partitions)
+        given = dict(settings or {})
+        ahead: AbstractContextManager[dict[str, str]] = nullcontext({})
+        if spark is None and stays_here(master, given):
+            ahead = prepared(tasks.rehearse)
+        with ahead as ready:
+            session, scratch = (spark, None) if spark is not None else open_session(master, given | ready)
+            try:
+                if is_local(session) and not ready:
+                    tasks.rehearse()  # here, where one hears that it compiles: not in all workers at once
+                run = _Run(own_session(session), staging, options, stop, output.layout, work, progress)
+                return run.run(out), run.parts
+            except Exception as error:
+                if stop.is_set() or not is_of_spark(error):
+                    raise
+                text = told(error)  # now: what Spark's errors say is known to the JVM
+                if text is None:
+                    text = meaning(error) + ("" if scratch is None else f"\n(all of it: {scratch.kept_log()})")
+                raise AnalysisError(text) from None
+            finally:  # before the output is removed: what still runs would write more
+                if scratch is not None:
+                    close_session(session)
+                    scratch.remove()
 
     return fill(output, options, produce, report=report, stop=stop)
 

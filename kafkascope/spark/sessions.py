@@ -14,9 +14,11 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -184,6 +186,8 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
             os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS + use_kept)
             # No configuration file says otherwise: not all that a JVM puts aside goes where spark.local.dir says.
             asked.setIfMissing("spark.driver.defaultJavaOptions", f'"-Djava.io.tmpdir={scratch.path}"')
+        # pyspark looks for numpy there at its first call to the JVM, and finds pandas and more to import.
+        threading.Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
         with scratch.open_log() as stream:
             try:
                 gateway = launch_gateway(asked, {"stdout": stream, "stderr": stream})

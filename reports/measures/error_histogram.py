@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +23,7 @@ WHAT = ("error", "code", "api")
 WHERE = ("topic", "partition", "group_id", "member_id", "broker", "client_id")
 
 
-def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")) -> pd.DataFrame:
+def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")) -> pa.Table:
     """The histogram (of the table of that name) summed by some of its columns, trouble first, then by number.
 
     Columns besides: count, trouble (those not ordinary), first, last, and with ``error`` among by also its meaning and
@@ -32,20 +31,12 @@ def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")
     """
     names = [by] if isinstance(by, str) else list(by)
     told = ["retriable", "meaning", "advice"] if "error" in names else []
-    frame = table.select([*dict.fromkeys([*names, "count", "ordinary", "first", "last", *told])]).to_pandas()
-    frame["trouble"] = frame["count"].where(~frame["ordinary"].astype(bool), 0)
-    groups = frame.groupby(names, dropna=False, sort=True)
-    summed = groups.agg(
-        count=("count", "sum"),
-        trouble=("trouble", "sum"),
-        first=("first", "min"),
-        last=("last", "max"),
-        **{name: (name, "first") for name in told},
-    )
-    ordered: pd.DataFrame = summed.reset_index().sort_values(
-        ["trouble", "count"], ascending=False, kind="stable", ignore_index=True
-    )
-    return ordered
+    table = table.append_column("trouble", pc.if_else(table["ordinary"], 0, table["count"]))
+    made = {"count": "sum", "trouble": "sum", "first": "min", "last": "max"} | dict.fromkeys(told, "first")
+    sums = table.group_by(names, use_threads=False).aggregate([*made.items()])
+    sums = sums.select([*names, *(f"{name}_{of}" for name, of in made.items())]).rename_columns([*names, *made])
+    order = [(name, "descending") for name in ("trouble", "count")] + [(name, "ascending") for name in names]
+    return sums.take(pc.sort_indices(sums, order))
 
 
 def error_histogram(rows: pa.Table) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,7 +33,7 @@ _DIRECTIONS = ("produce", "fetch")
 _DIRECTION = {apis.PRODUCE: _PRODUCE, apis.FETCH: _FETCH, apis.SHARE_FETCH: _FETCH}
 
 
-def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")) -> pd.DataFrame:
+def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")) -> pa.Table:
     """Sums of the table ``throughput``, grouped anew, and what follows from them; the most bytes first.
 
     by: any of topic, client_id, client, direction, codec and from (time; if spans of different width are in the table,
@@ -61,15 +60,17 @@ def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")
         sums = pa.table({f"{name}_sum": [pc.sum(rows[name]).as_py() or 0] for name in measures})
     sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).select([*names, *measures])
     order = [("bytes", "descending"), *((name, "ascending") for name in names)]
-    frame: pd.DataFrame = sums.take(pc.sort_indices(sums, order)).to_pandas()
-    frame["records_per_batch"] = _ratio(frame, "records", "batches")
-    frame["bytes_per_batch"] = _ratio(frame, "bytes", "batches")
-    frame["compression_ratio"] = _ratio(frame, "bytes_uncompressed", "bytes")
+    sums = sums.take(pc.sort_indices(sums, order))
+    ratios = {
+        "records_per_batch": _ratio(sums, "records", "batches"),
+        "bytes_per_batch": _ratio(sums, "bytes", "batches"),
+        "compression_ratio": _ratio(sums, "bytes_uncompressed", "bytes"),
+    }
     if "codec" not in names:
-        frame["empty_share"] = _ratio(frame, "empty", "requests")
+        ratios["empty_share"] = _ratio(sums, "empty", "requests")
     if "from" in names:
-        frame["bytes_per_second"] = frame["bytes"] * float(SECOND_NS) / max(width, 1)
-    return frame
+        ratios["bytes_per_second"] = pc.multiply(sums["bytes"], SECOND_NS / max(width, 1))
+    return pa.table(dict(zip(sums.column_names, sums.columns, strict=True)) | ratios)
 
 
 class Moved:
@@ -219,6 +220,7 @@ def _by_codec(table: pa.Table) -> pa.Table:
     return pa.table(columns | {field.name: values.field(field.name) for field in CODEC})
 
 
-def _ratio(frame: pd.DataFrame, above: str, below: str) -> pd.Series[float]:
-    """One column by another; NaN where that is 0."""
-    return frame[above] / frame[below].where(frame[below] > 0)
+def _ratio(table: pa.Table, above: str, below: str) -> pa.ChunkedArray:
+    """One column by another; null where that is 0."""
+    divisor = pc.if_else(pc.greater(table[below], 0), table[below].cast(pa.float64()), None)
+    return pc.divide(table[above].cast(pa.float64()), divisor)

@@ -17,7 +17,7 @@ from kafkascope.progress import ProgressBar
 with ProgressBar("begin", shown={shown}) as progress:
     progress.update("read", 0, {total})
     progress.update("decode", 50, {total})
-    progress._progress.refresh()
+    progress._bar and progress._bar._progress.refresh()
     print("a result")
 """
 

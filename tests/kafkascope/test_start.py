@@ -43,4 +43,13 @@ def test_the_lines_of_a_file_need_the_modules_listed_and_no_others(pytestconfig:
 def test_what_is_left_out_at_first_is_there_when_it_is_needed(option: str) -> None:
     found = imported("-r", str(JOINS), option)
     assert ("kafkascope.reports.views.registry" in found) == (option != "--json")
-    assert ("pandas" in found) == (option != "--json")
+    assert ("pandas" in found) == (option == "--incidents")
+
+
+@pytest.mark.parametrize("command", [["analyze", "--in-process"], ["report"]])
+def test_an_analysis_needs_no_data_frames(command: list[str], tmp_path: Path) -> None:
+    words = [*command, str(JOINS), "-o", str(tmp_path / "out")]
+    run = f"from kafkascope.cli import app; app({words}, standalone_mode=False)"
+    code = f"{run}; import sys; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("False\n"), done.stderr

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -174,7 +173,7 @@ def _of_cells(series: pa.Table, cells: Cells, width: int) -> pa.Table:
     return pa.table([arrays[name] for name in LATENCY.names], schema=LATENCY)
 
 
-def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pd.DataFrame:
+def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: str | None = None) -> pa.Table:
     """Percentiles of the table ``latency`` in milliseconds, grouped anew: exact, but for the width of the buckets.
 
     by: any of api, api_version, broker, client_id, client, topic, acks, part and from (time; if spans of different
@@ -199,8 +198,7 @@ def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: st
     measures = _measures(cells, cells.row)
     order = ["count", "sum_ms", *_FRACTIONS, "max"]
     columns = [*(groups[name] for name in names), *(measures[name] for name in order)]
-    frame: pd.DataFrame = pa.table(columns, names=[*names, *order]).to_pandas()
-    return frame
+    return pa.table(columns, names=[*names, *order])
 
 
 def _cells(table: pa.Table, of_row: I64) -> Cells:

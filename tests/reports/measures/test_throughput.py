@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from kafkascope.reports.columns import series
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.views import Known
-from kafkascope.reports.measures.throughput import throughput
+from kafkascope.reports.measures import throughput as measured
 from kafkascope.reports.views.throughput import ThroughputView
 from kafkascope.reports.vocabulary.tables import THROUGHPUT
 from tests.reports.captured_tables import captured, observed
@@ -24,6 +25,11 @@ def table_of(rows: pa.Table) -> pa.Table:
 
 def of_capture(capture: str) -> pa.Table:
     return table_of(observed(ThroughputView(), capture))
+
+
+def throughput(table: pa.Table, by: str | list[str]) -> pd.DataFrame:
+    frame: pd.DataFrame = measured.throughput(table, by).to_pandas()
+    return frame
 
 
 @pytest.mark.parametrize("capture", ["transactions", "clients_codecs"])

@@ -14,8 +14,7 @@ import pytest
 from kafkascope.reports.columns import series
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.views import Known
-from kafkascope.reports.measures.latency import parts
-from kafkascope.reports.measures.latency.counts import latency
+from kafkascope.reports.measures.latency import counts, parts
 from kafkascope.reports.measures.latency.histogram import ERROR
 from kafkascope.reports.views.latency import LatencyView
 from kafkascope.reports.vocabulary.tables import LATENCY
@@ -33,6 +32,11 @@ def table_of(rows: pa.Table) -> pa.Table:
 
 def of_capture(capture: str) -> pa.Table:
     return table_of(observed(LatencyView(), capture))
+
+
+def latency(*args: Any, **given: Any) -> pd.DataFrame:
+    frame: pd.DataFrame = counts.latency(*args, **given).to_pandas()
+    return frame
 
 
 def by_cells(rows: pa.Table) -> pd.DataFrame:
@@ -75,11 +79,11 @@ def test_each_phase_is_put_down_to_its_cause(phase: dict[str, Any]) -> None:
 
 def test_parts_make_up_the_total() -> None:
     whole = latency(of_capture("mixed-versions"), ["api", "part"])
-    sums, counts = (whole.pivot(index="api", columns="part", values=name) for name in ("sum_ms", "count"))
+    sums, numbers = (whole.pivot(index="api", columns="part", values=name) for name in ("sum_ms", "count"))
     sums = sums.fillna(0)
     of_totals = sums.drop(columns=[parts.TOTAL, parts.APPLICATION, *parts.OF_SLOW]).sum(axis="columns")
     assert np.allclose(of_totals, sums[parts.TOTAL])  # nothing was throttled here, so nothing lies between exchanges
-    assert (counts[parts.SLOW] == counts[parts.TOTAL]).all()
+    assert (numbers[parts.SLOW] == numbers[parts.TOTAL]).all()
     assert np.allclose(sums[list(parts.OF_SLOW)].sum(axis="columns"), sums[parts.SLOW])
 
 

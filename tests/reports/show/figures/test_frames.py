@@ -25,7 +25,7 @@ MADE = {name: one.to_table() for name, one in everything().items()}
 
 
 def test_latency_has_a_row_a_group_and_shares_of_its_time() -> None:
-    frame = latency_of(MADE["latency"], ["api", "part"])
+    frame = latency_of(MADE["latency"], ["api", "part"]).to_pandas()
     figure = frames.latency(frame)
     whole = frame[frame.part == "total"].set_index("api")
     spans, lows, longest, *shares = figure.data
@@ -41,7 +41,7 @@ def test_latency_has_a_row_a_group_and_shares_of_its_time() -> None:
 
 
 def test_with_time_there_are_lines() -> None:
-    frame = latency_of(MADE["latency"], ["api", "from"])
+    frame = latency_of(MADE["latency"], ["api", "from"]).to_pandas()
     figure = frames.latency(frame)
     lines = {(trace.name, trace.line.dash): trace for trace in figure.data}
     assert {name for name, _ in lines} == set(frame.api)
@@ -51,20 +51,20 @@ def test_with_time_there_are_lines() -> None:
 
 
 def test_throughput_is_bytes_or_bytes_a_second() -> None:
-    frame = throughput_of(MADE["throughput"], ["topic", "direction"])
+    frame = throughput_of(MADE["throughput"], ["topic", "direction"]).to_pandas()
     [bars] = frames.throughput(frame).data
     assert list(bars.x) == list(frame.bytes[: len(bars.x)])
-    in_time = throughput_of(MADE["throughput"], ["from"])
+    in_time = throughput_of(MADE["throughput"], ["from"]).to_pandas()
     [line] = frames.throughput(in_time).data
     assert list(line.y) == list(in_time.sort_values("from").bytes_per_second)
 
 
 def test_errors_tell_trouble_from_what_is_ordinary() -> None:
-    frame = errors_histogram(MADE["error_histogram"])
+    frame = errors_histogram(MADE["error_histogram"]).to_pandas()
     trouble, ordinary = frames.errors(frame).data
     assert sum(trouble.x) == frame.trouble.sum() > 0
     assert sum(trouble.x) + sum(ordinary.x) == frame["count"].sum()
-    in_time = frames.errors(errors_histogram(MADE["error_histogram"], ["error", "at"]))
+    in_time = frames.errors(errors_histogram(MADE["error_histogram"], ["error", "at"]).to_pandas())
     assert sum(sum(trace.y) for trace in in_time.data) == frame["count"].sum()
 
 
@@ -98,9 +98,9 @@ def test_every_answer_has_a_figure() -> None:
 @pytest.mark.parametrize("name", frames.FIGURES)
 def test_no_rows_are_a_figure_that_says_so(name: str) -> None:
     empty = {
-        "latency": latency_of(ALL_SCHEMAS["latency"].empty_table()),
-        "throughput": throughput_of(ALL_SCHEMAS["throughput"].empty_table()),
-        "error_histogram": errors_histogram(ALL_SCHEMAS["error_histogram"].empty_table()),
+        "latency": latency_of(ALL_SCHEMAS["latency"].empty_table()).to_pandas(),
+        "throughput": throughput_of(ALL_SCHEMAS["throughput"].empty_table()).to_pandas(),
+        "error_histogram": errors_histogram(ALL_SCHEMAS["error_histogram"].empty_table()).to_pandas(),
         "clients": to_frame(clients_of({})),
         "topology": to_frame(topology_of({})),
     }
