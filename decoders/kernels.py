@@ -24,10 +24,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llvmlite.binding import add_symbol
+from llvmlite.binding import add_symbol, parse_assembly
 from numba import njit, types
 from numba.core import config, event
 from numba.core.caching import (
+    CompileResultCacheImpl,
     FunctionCache,
     InTreeCacheLocator,
     UserProvidedCacheLocator,
@@ -164,6 +165,31 @@ def temporary_directory() -> str:
     return path
 
 
+class _Form(CompileResultCacheImpl):  # type: ignore[misc]
+    """What is kept of a compiled form: machine code, without what LLVM would need to make it part of another kernel.
+
+    Nor is there what types all of its variables have, which nobody reads. Both would be three quarters of a file, and
+    two fifths of the time that it takes to load one.
+    """
+
+    def reduce(self, form: Any) -> Any:
+        """What is written."""
+        (name, kind, (code, _)), *middle, _, reload, environments = super().reduce(form)
+        return (name, kind, (code, _no_bitcode())), *middle, "", reload, environments
+
+    def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> Any:
+        """The compiled form of what was written. numba would see in its bitcode that there is a function for Python."""
+        description = payload[1]
+        target_context.codegen()._engine._defined_symbols.add(description.llvm_cpython_wrapper_name)
+        return super().rebuild(target_context, payload)
+
+
+@cache
+def _no_bitcode() -> bytes:
+    nothing: bytes = parse_assembly("").as_bitcode()
+    return nothing
+
+
 class _Kept(FunctionCache):  # type: ignore[misc]
     """The compiled forms of a kernel. They are loaded without all that numba knows to compile with.
 
@@ -176,6 +202,12 @@ class _Kept(FunctionCache):  # type: ignore[misc]
         _name_runtime()
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
+
+
+class _KeptForPython(_Kept):
+    """Those of a kernel that is part of no other."""
+
+    _impl_class = _Form
 
 
 @cache
@@ -280,12 +312,22 @@ def kernel(function: Function) -> Function:
 
     It allocates nothing and counts no references to arrays: its caller has them.
     """
-    return _declared(function, is_kept=True, _nrt=False)
+    return _declared(function, _KeptForPython, _nrt=False)
 
 
 def allocating(function: Function) -> Function:
-    """A kernel that makes arrays."""
-    return _declared(function, is_kept=True)
+    """A kernel that Python calls and that makes arrays."""
+    return _declared(function, _KeptForPython)
+
+
+def shared(function: Function) -> Function:
+    """A kernel that both Python and other kernels call: more is kept of it, so that loading it takes twice as long."""
+    return _declared(function, _Kept, _nrt=False)
+
+
+def allocating_shared(function: Function) -> Function:
+    """As `shared`, and it makes arrays, as those do that call it."""
+    return _declared(function, _Kept)
 
 
 def borrowing(function: Function) -> Function:
@@ -296,15 +338,17 @@ def borrowing(function: Function) -> Function:
     return _declared(function, pipeline_class=_PartCompiler, no_cpython_wrapper=True, _nrt=False)
 
 
-def _declared(function: Function, is_kept: bool = False, **options: Any) -> Function:
+def _declared(function: Function, kept: type[_Kept] | None = None, **options: Any) -> Function:
     declared: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if not config.DISABLE_JIT:
-        if is_kept:
-            declared._cache = _Kept(function)
+        if kept is not None:
+            declared._cache = kept(function)
         _compiling.declared += 1
         typed, compiled, place = declared.get_call_template, declared.compile, declared.stats.cache_path
 
         def without_literals(arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            if kept is _KeptForPython:
+                raise TypeError(f"{function.__qualname__} is a kernel for Python alone: others call what is `shared`")
             return typed(tuple(one.literal_type if isinstance(one, types.Literal) else one for one in arguments), named)
 
         def once(signature: Any) -> Any:
