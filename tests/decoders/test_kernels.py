@@ -264,6 +264,26 @@ def increased(number: int, by: int) -> Any:
     return number + by
 
 
+@kernels.kernel
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+@kernels.shared
+def halved(number: int) -> int:
+    return number // 2
+
+
+@kernels.kernel
+def of_shared(number: int) -> int:
+    return halved(number) + 1
+
+
+@kernels.kernel
+def of_another(number: int) -> int:
+    return doubled(number) + 1
+
+
 def test_a_kernel_is_up_to_date_if_all_files_are_that_its_own_imports(tmp_path: Path, temporary: Path) -> None:
     package = tmp_path / "package"
     linked(package, can_be_kept=True)
@@ -297,3 +317,31 @@ def test_a_borrowing_kernel_counts_no_references() -> None:
 def test_a_kernel_is_not_compiled_anew_for_each_constant() -> None:
     cast(Any, increased_twice).compile("(int64,)")
     assert [str(signature) for signature in cast(Any, increased).signatures] == ["(int64, int64)"]
+
+
+KEPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from tests.decoders.test_kernels import doubled, halved, of_shared
+print(doubled(3), of_shared(5), halved(8))
+print(len(doubled._cache_hits), len(halved._cache_hits), len(of_shared._cache_hits))
+"""
+
+
+def test_what_is_kept_of_a_kernel_is_enough(tmp_path: Path) -> None:
+    """And of what other kernels call as much as they need: in the second run one of them is compiled anew."""
+    code = KEPT.format(tests=str(Path(__file__).parents[2]))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for hits in ("0 0 0", "1 1 0", "1 1 1"):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.splitlines() == ["6 3 4", hits], done.stderr
+        if hits == "0 0 0":
+            (compiled,) = tmp_path.glob("**/*of_shared*.nbi")
+            compiled.unlink()
+
+
+def test_a_kernel_for_python_alone_is_part_of_no_other() -> None:
+    with pytest.raises(TypeError, match="doubled is a kernel for Python alone: others call what is `shared`"):
+        of_another(1)
