@@ -31,7 +31,7 @@ from kafkascope.sniffer.packet_window import EVERYTHING
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.sniffer.sources.files import STANDARD_INPUT, FileReader, captured_file, find_files, growth
 from kafkascope.sniffer.sources.key_log import read_key_logs
-from kafkascope.sniffer.sources.places import origin_name
+from kafkascope.sniffer.sources.places import is_uri, origin_name
 from kafkascope.sniffer.sources.split import Split, SplitIndex, chain_files, first_time, ranges, secrets, time_span
 from kafkascope.sniffer.tls.keys import KEY_LOG, Keys
 from kafkascope.spark import handed_on, tasks, view_rows
@@ -103,7 +103,8 @@ def analyze(
         work = _Work(files, issues, split_bytes, partitions)
         given = dict(settings or {})
         ahead: AbstractContextManager[dict[str, str]] = nullcontext({})
-        if spark is None and stays_here(master, given):
+        is_elsewhere = any(map(is_uri, [*paths, out]))  # what speaks to object stores survives no fork
+        if spark is None and stays_here(master, given) and not is_elsewhere:
             ahead = prepared(tasks.rehearse)
         with ahead as ready:
             session, scratch = (spark, None) if spark is not None else open_session(master, given | ready)
