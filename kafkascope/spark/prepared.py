@@ -25,6 +25,7 @@ PLACE = "KAFKASCOPE_PREPARED"
 """Variable of the environment by which Spark's daemon knows the path of our socket."""
 
 _TAKEN = b"t"
+_PATIENCE_S = 600  # kernels may have to be compiled first, on a machine that has other things to do
 _LONGEST_PATH = 100  # of a socket: sockaddr_un has room for 107 bytes
 
 
@@ -100,12 +101,15 @@ def hand_over() -> bool:
         return False
     with socket.socket(socket.AF_UNIX) as asking:
         try:
+            asking.settimeout(_PATIENCE_S)
             asking.connect(path)
             socket.send_fds(asking, [b" "], [0, 1, 2])
             asking.sendall(json.dumps([sys.argv, dict(os.environ)]).encode())
             asking.shutdown(socket.SHUT_WR)
-            is_taken = asking.recv(1) == _TAKEN
+            if asking.recv(1) != _TAKEN:
+                return False
         except OSError:
             return False
+        asking.settimeout(None)
         os.setpgid(0, 0)  # as Spark's daemon has it: signals from a terminal go to the process that analyzes
-        return is_taken and not asking.recv(1)
+        return not asking.recv(1)
