@@ -26,10 +26,14 @@ WHERE = ("topic", "partition", "group_id", "member_id", "broker", "client_id")
 def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")) -> pa.Table:
     """The histogram (of the table of that name) summed by some of its columns, trouble first, then by number.
 
+    by: any of api, error, code, topic, partition, group_id, member_id, broker, client_id and at; ValueError for others.
     Columns besides: count, trouble (those not ordinary), first, last, and with ``error`` among by also its meaning and
     the advice on it. With ``at`` among by it is a row a span.
     """
     names = [by] if isinstance(by, str) else list(by)
+    allowed = [*WHAT, *WHERE, "at"]
+    if unknown := [name for name in names if name not in allowed]:
+        raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
     told = ["retriable", "meaning", "advice"] if "error" in names else []
     table = table.append_column("trouble", pc.if_else(table["ordinary"], 0, table["count"]))
     made = {"count": "sum", "trouble": "sum", "first": "min", "last": "max"} | dict.fromkeys(told, "first")

@@ -123,3 +123,7 @@ def test_summed_by_what_is_asked_for_trouble_comes_first() -> None:
     in_time = errors_histogram(table, by=["at", "error"])
     assert in_time.num_rows > len(frame)
     assert not errors_histogram(ERROR_HISTOGRAM.empty_table()).num_rows
+    (everything,) = errors_histogram(table, by=[]).to_pylist()
+    assert everything["count"] == frame["count"].sum()
+    with pytest.raises(ValueError, match="by: colour: not among error"):
+        errors_histogram(table, by=["api", "colour"])
