@@ -335,7 +335,7 @@ def sniff(
     debug: DebugOption = False,
 ) -> None:
     """Show Kafka exchanges (the help is SNIFF_HELP)."""
-    if not incidents and (iface or not write):  # these look at tables as notebooks do
+    if not incidents and (iface or not write):  # incidents, and -w of files, look at tables as notebooks do
         leave_pandas_out()
     with program.importing():
         from kafkascope import sniff_options, sniffing
