@@ -4,7 +4,8 @@ numba keeps them beside the sources, else in the user's cache directory, and ref
 can be written. It also keeps those of a package in a zip by the zip's path, and Spark gives each application a copy at
 another one. Here are places for both cases. And numba takes a kernel for up to date if its own file is, though it holds
 a copy of every kernel and constant of other files that it uses: here it goes by all files that its own one imports. All
-packages declare kernels by ``kernel``, ``allocating`` and ``borrowing``, which take numba less time than its ``njit``.
+packages declare kernels by ``kernel``, ``allocating``, ``shared`` and ``borrowing``, which take numba less time than
+its ``njit``.
 """
 
 from __future__ import annotations

@@ -63,6 +63,14 @@ def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int) ->
     return kept
 
 
+def names_of(by: str | Sequence[str], allowed: Sequence[str]) -> list[str]:
+    """The columns by which somebody wants groups; raises ValueError for others than those allowed."""
+    names = [by] if isinstance(by, str) else list(by)
+    if unknown := [name for name in names if name not in allowed]:
+        raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
+    return names
+
+
 def in_groups(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Table, I64]:
     """Groups of rows by those names, in ascending order (null last), and the group of each row; one without names."""
     group = equal_columns(np.stack([np.zeros(rows.num_rows, np.int64), *(_null_last(rows[name]) for name in names)]))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import errors
 from kafkascope.reports.columns.arrow import changes, dictionary_codes, integers
-from kafkascope.reports.columns.series import kept_series, spans, width_of
+from kafkascope.reports.columns.series import kept_series, names_of, spans, width_of
 from kafkascope.reports.measures.ordinary_errors import ordinary
 from kafkascope.reports.vocabulary.tables import ERROR_COUNTS, ERROR_HISTOGRAM, TIME
 from kafkascope.sniffer.columns import I64
@@ -30,10 +30,7 @@ def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")
     Columns besides: count, trouble (those not ordinary), first, last, and with ``error`` among by also its meaning and
     the advice on it. With ``at`` among by it is a row a span.
     """
-    names = [by] if isinstance(by, str) else list(by)
-    allowed = [*WHAT, *WHERE, "at"]
-    if unknown := [name for name in names if name not in allowed]:
-        raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
+    names = names_of(by, [*WHAT, *WHERE, "at"])
     told = ["retriable", "meaning", "advice"] if "error" in names else []
     table = table.append_column("trouble", pc.if_else(table["ordinary"], 0, table["count"]))
     made = {"count": "sum", "trouble": "sum", "first": "min", "last": "max"} | dict.fromkeys(told, "first")

@@ -13,6 +13,7 @@ from kafkascope.reports.columns.arrow import dictionary_codes, distinct_columns,
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
 from kafkascope.reports.columns.series import (
     in_groups,
+    names_of,
     replaced,
     shards,
     spans,
@@ -41,10 +42,7 @@ def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")
     bytes_uncompressed, records_per_batch, bytes_per_batch, compression_ratio (uncompressed to compressed), empty_share
     (of requests), and with from bytes_per_second. With codec there are no requests.
     """
-    names = [by] if isinstance(by, str) else list(by)
-    allowed = [*_SERIES, "codec", "from"]
-    if unknown := [name for name in names if name not in allowed]:
-        raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
+    names = names_of(by, [*_SERIES, "codec", "from"])
     # A row with a topic is one of several views of the same requests.
     table = table.filter(pc.is_valid(table["topic"]) if "topic" in names else pc.is_null(table["topic"]))
     width = 0
@@ -70,7 +68,9 @@ def throughput(table: pa.Table, by: str | Sequence[str] = ("topic", "direction")
         ratios["empty_share"] = _ratio(sums, "empty", "requests")
     if "from" in names:
         ratios["bytes_per_second"] = pc.multiply(sums["bytes"], SECOND_NS / max(width, 1))
-    return pa.table(dict(zip(sums.column_names, sums.columns, strict=True)) | ratios)
+    for name, ratio in ratios.items():
+        sums = sums.append_column(name, ratio)
+    return sums
 
 
 class Moved:

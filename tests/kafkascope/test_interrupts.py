@@ -117,10 +117,15 @@ def told(said: str) -> list[str]:
     return [line for line in said.splitlines() if "compiling kernels" not in line]
 
 
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For temporary files, with so short a path that there is room for sockets: without them Spark works otherwise."""
+    return tmp_path_factory.mktemp("t")
+
+
 def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
     """`analyze` in a session of its own, with a temporary directory of its own."""
     needs_java()
-    temporary.mkdir(exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "kafkascope", "analyze", str(CAPTURE), "-o", str(out), *more]
@@ -132,8 +137,10 @@ def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.deep)]
 )
-def test_analyze_that_gets_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
-    out, temporary = tmp_path / "out", tmp_path / "temporary"
+def test_analyze_that_gets_a_signal_leaves_nothing(
+    tmp_path: Path, temporary: Path, number: signal.Signals, status: int
+) -> None:
+    out = tmp_path / "out"
     process = analyze(out, temporary)
     # Spark is being started, or a job runs: it must not matter.
     while not out.exists():
@@ -152,9 +159,9 @@ def test_analyze_that_gets_a_signal_leaves_nothing(tmp_path: Path, number: signa
 
 @pytest.mark.deep
 @pytest.mark.parametrize("killed", ["python", "all"])
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, killed: str) -> None:
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, temporary: Path, killed: str) -> None:
     """Whether its JVM can still clean up or not."""
-    out, temporary = tmp_path / "out", tmp_path / "temporary"
+    out = tmp_path / "out"
     process = analyze(out, temporary)
     while not any(out.glob(".staging-*/tables/*/*.parquet")):
         assert process.poll() is None, process.communicate()
@@ -164,7 +171,8 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, killed: s
     while of_session(process.pid):
         time.sleep(0.01)  # the same
     assert any(out.glob(".staging-*"))
-    assert len(list(temporary.glob("*/log"))) == 1
+    assert len(list(temporary.iterdir())) == 2  # of the JVM, and of the process that its daemon is forked of
+    assert len(list(temporary.glob("*/log"))) == len(list(temporary.glob("*/prepared"))) == 1
     again = analyze(out, temporary)
     _, said = again.communicate()
     assert again.returncode == 0, said
@@ -172,8 +180,8 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, killed: s
     assert list(temporary.iterdir()) == []
 
 
-def test_the_log_that_a_failure_names_is_there(tmp_path: Path) -> None:
-    out, temporary = tmp_path / "out", tmp_path / "temporary"
+def test_the_log_that_a_failure_names_is_there(tmp_path: Path, temporary: Path) -> None:
+    out = tmp_path / "out"
     process = analyze(out, temporary, "--conf", "spark.pyspark.python=/bin/false")
     _, said = process.communicate()
     assert process.returncode == 1, said
@@ -201,7 +209,7 @@ def test_the_log_that_a_failure_names_is_there(tmp_path: Path) -> None:
     ids=" ".join,
 )
 def test_an_interrupt_leaves_nothing_and_says_no_more_than_a_line(
-    words: tuple[str, ...], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], command: Command, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(capture: Capture) -> Iterator[Packets]:
         for packets in whole(capture):
@@ -209,8 +217,7 @@ def test_an_interrupt_leaves_nothing_and_says_no_more_than_a_line(
             yield packets
 
     whole = Capture.__iter__
-    out, temporary = tmp_path / "out", tmp_path / "temporary"
-    temporary.mkdir()
+    out = tmp_path / "out"
     monkeypatch.setattr(Capture, "__iter__", interrupted)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # which is replaced for the rest of a process

@@ -16,6 +16,7 @@ from kafkascope.reports.columns.arrow import Numbers, changes, distinct_numbers
 from kafkascope.reports.columns.hashing import empty_slots, slot_behind, slot_of
 from kafkascope.reports.columns.series import (
     in_groups,
+    names_of,
     replaced,
     shards,
     spans,
@@ -180,10 +181,7 @@ def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: st
     width are in the table, the widest). Without part in by, one part is looked at: the one given, else the total.
     Columns: those of by, then count, sum_ms, p50, p90, p99, p99.9 and max. Groups are in ascending order.
     """
-    names = [by] if isinstance(by, str) else list(by)
-    allowed = [*_SERIES, "part", "from"]
-    if unknown := [name for name in names if name not in allowed]:
-        raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
+    names = names_of(by, [*_SERIES, "part", "from"])
     if part is not None and part not in PARTS:
         raise ValueError(f"part: {part}: not among {', '.join(PARTS)}")
     if part is not None or "part" not in names:

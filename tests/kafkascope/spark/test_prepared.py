@@ -11,13 +11,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafkascope.spark.prepared import PLACE, prepared
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries of other systems survive no fork")
+
+
+@pytest.fixture
+def sockets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose path is short enough for those of sockets."""
+    return tmp_path_factory.mktemp("s")
 
 
 @contextmanager
@@ -52,8 +57,7 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_workers_are_forks_of_the_prepared_process_in_the_environment_of_the_jvm(tmp_path_factory: Any) -> None:
-    sockets = tmp_path_factory.mktemp("s")
+def test_workers_are_forks_of_the_prepared_process_in_the_environment_of_the_jvm(sockets: Path) -> None:
     loaded = sockets / "loaded"
     with prepared(loaded.touch) as ready:
         [(name, place)] = ready.items()
@@ -73,8 +77,7 @@ def test_workers_are_forks_of_the_prepared_process_in_the_environment_of_the_jvm
     assert not Path(place).exists()
 
 
-def test_without_the_prepared_process_the_daemon_loads_what_tasks_need(tmp_path_factory: Any) -> None:
-    sockets = tmp_path_factory.mktemp("s")
+def test_without_the_prepared_process_the_daemon_loads_what_tasks_need(sockets: Path) -> None:
     with prepared(lambda: None) as ready:
         place = ready[f"spark.executorEnv.{PLACE}"]
         with daemon(place, sockets) as (_, path):
