@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,7 @@ def run(
         return in_process.analyze(captures, out, options=options, stop=stop, **asdict(writing))
 
     def say(signal: str) -> None:
+        logging.disable()  # py4j tells the root logger of a JVM that got the signal too
         remark(f"{signal}: stopping, and leaving {told(out)} as it was; once more ends it at once")
 
     try:

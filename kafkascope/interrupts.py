@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for work that must not be interrupted at any odd place, but asked to stop."""
+"""Ctrl-C, SIGTERM and SIGHUP for work that must not be interrupted at any odd place, but asked to stop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -32,7 +33,8 @@ def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) 
     def ask_to_stop(number: int, _: object) -> None:
         received.append(number)
         stop.set()
-        say(signal.Signals(number).name)
+        with suppress(OSError):  # the terminal may be what has gone
+            say(signal.Signals(number).name)
         for each, handler in usual.items():
             signal.signal(each, handler)
 
@@ -44,7 +46,7 @@ def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) 
         except BaseException as error:
             future.set_exception(error)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             usual[number] = signal.signal(number, ask_to_stop)
     try:

@@ -111,7 +111,8 @@ def side_by_side(works: Iterable[Callable[[], T]]) -> Iterator[list[Other[T]]]:
 def _work(work: Callable[[], Any], answer: Any) -> None:
     """In the other process, which ends with the thread that began it."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to both, and the first process ends this one
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.freeze()  # who looks for garbage would write to pages that are shared
     made: Any = None

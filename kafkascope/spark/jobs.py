@@ -39,7 +39,15 @@ from kafkascope.spark.failures import is_of_spark, meaning, told
 from kafkascope.spark.handed_on import Place
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.prepared import prepared
-from kafkascope.spark.sessions import close_session, is_local, is_remote, open_session, own_session, stays_here
+from kafkascope.spark.sessions import (
+    SparkUnavailableError,
+    close_session,
+    is_local,
+    is_remote,
+    open_session,
+    own_session,
+    stays_here,
+)
 from kafkascope.temporary import TemporaryDirectory
 
 _SPLIT_BYTES = 64 << 20
@@ -107,7 +115,12 @@ def analyze(
         if spark is None and stays_here(master, given) and not is_elsewhere:
             ahead = prepared(tasks.rehearse)
         with ahead as ready:
-            session, scratch = (spark, None) if spark is not None else open_session(master, given | ready)
+            try:
+                session, scratch = (spark, None) if spark is not None else open_session(master, given | ready)
+            except SparkUnavailableError as error:
+                if stop.is_set() and error.log is not None:
+                    error.log.unlink()  # its JVM got the signal too
+                raise
             try:
                 if is_local(session) and not ready:
                     tasks.rehearse()  # here, where one hears that it compiles: not in all workers at once

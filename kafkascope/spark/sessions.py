@@ -58,6 +58,11 @@ _QUERY_SETTINGS = {
 class SparkUnavailableError(Exception):
     """Spark cannot be started; the message says what to do."""
 
+    def __init__(self, message: str, log: Path | None = None) -> None:
+        """log: of the JVM, which the message names."""
+        super().__init__(message)
+        self.log = log
+
 
 @dataclass(frozen=True, slots=True)
 class Java:
@@ -192,9 +197,8 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
             try:
                 gateway = launch_gateway(asked, {"stdout": stream, "stderr": stream})
             except PySparkException as error:
-                raise SparkUnavailableError(
-                    f"Spark's JVM did not start; it said:\n{_end(scratch.kept_log())}"
-                ) from error
+                log = scratch.kept_log()
+                raise SparkUnavailableError(f"Spark's JVM did not start; it said:\n{_end(log)}", log) from error
     conf = SparkConf(_jvm=gateway.jvm)  # what spark-submit and spark-defaults.conf say
     for name, value in settings.items():
         conf.set(name, value)
@@ -218,10 +222,13 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
         context = SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
         message = f"Spark did not start on {conf.get('spark.master')}: {reason(error)}"
-        if scratch is not None:
-            _end_jvm(gateway)
-            message += f" (all of it: {scratch.kept_log()})"
-        raise SparkUnavailableError(message) from error
+        if scratch is None:
+            raise SparkUnavailableError(message) from error
+        _end_jvm(gateway)
+        log = scratch.kept_log()
+        raise SparkUnavailableError(f"{message} (all of it: {log})", log) from error
+    # It would print that a JVM that has ended has hung up; who waits for the JVM hears of that otherwise.
+    context._accumulatorServer.handle_error = lambda *_: None
     return SparkSession(context), scratch
 
 
@@ -258,10 +265,18 @@ def close_session(session: Any) -> None:
     """Stop a session whose JVM was started here, and wait until that is gone too, with what it put aside."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
+    context, gateway = session.sparkContext, SparkContext._gateway
+    accumulators, context._accumulatorServer = context._accumulatorServer, None
     with suppress(Exception):  # a JVM that died cannot stop anything
         session.stop()
+    # pyspark would wait for its server of accumulators, which looks once a second whether it is to end.
+    threading.Thread(target=_end_server, args=[accumulators], daemon=True).start()
     _end_jvm(gateway)
+
+
+def _end_server(server: Any) -> None:
+    with suppress(OSError):  # its socket has been removed with all of the JVM's files
+        server.shutdown()
 
 
 def _end_jvm(gateway: Any) -> None:

@@ -135,20 +135,30 @@ def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.deep)]
+    ("begun", "number", "to"),
+    [
+        ("", signal.SIGINT, "process"),
+        ("tables/*/*.parquet", signal.SIGHUP, "all"),
+        *(
+            pytest.param(begun, number, to, marks=pytest.mark.deep)
+            for begun in ("", "tables/*/*.parquet")
+            for number in (signal.SIGTERM, signal.SIGHUP)
+            for to in ("process", "all")
+        ),
+    ],
 )
 def test_analyze_that_gets_a_signal_leaves_nothing(
-    tmp_path: Path, temporary: Path, number: signal.Signals, status: int
+    tmp_path: Path, temporary: Path, begun: str, number: signal.Signals, to: str
 ) -> None:
+    """Alone, or with its JVM, as by a terminal or a service manager; while Spark starts, or a job runs."""
     out = tmp_path / "out"
     process = analyze(out, temporary)
-    # Spark is being started, or a job runs: it must not matter.
-    while not out.exists():
+    while not any(out.glob(f".staging-*/{begun}")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)  # polls another process; what is tested does not depend on it
-    process.send_signal(number)
+    (os.killpg if to == "all" else os.kill)(process.pid, number)
     shown, said = process.communicate()
-    assert process.returncode == status, said
+    assert process.returncode == 128 + number, said
     assert shown == ""
     stopping = f"kafkascope: {number.name}: stopping, and leaving {out} as it was; once more ends it at once"
     assert told(said) == [stopping]
