@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from kafkascope.sniffer.tls.keys import KEY_LOG, Keys
 from kafkascope.spark import handed_on, tasks, view_rows
 from kafkascope.spark.failures import is_of_spark, meaning, told
 from kafkascope.spark.handed_on import Place
+from kafkascope.spark.indexing import Indexing
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.prepared import prepared
 from kafkascope.spark.sessions import (
@@ -55,7 +56,7 @@ _PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds
 _MOST_TASKS = 4_000  # each of one job leaves a block for each of the next: of more these are too small to be fetched
 _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
-_INDEXED_HERE_BYTES = 8 << 20  # of files on this machine: a job of their own would take longer
+_INDEXED_HERE_BYTES = 64 << 20  # of files on this machine: a job of their own would take longer
 _ROWS_READ = 200_000  # of views, that a task reads again
 
 
@@ -108,13 +109,12 @@ def analyze(
     def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
         if output.earlier and not force:
             output.refuse_again(captured_file(pieces[0].path, 0, 0, pieces[0].of) for pieces in files)
-        work = _Work(files, issues, split_bytes, partitions)
         given = dict(settings or {})
-        ahead: AbstractContextManager[dict[str, str]] = nullcontext({})
         is_elsewhere = any(map(is_uri, [*paths, out]))  # what speaks to object stores survives no fork
-        if spark is None and stays_here(master, given) and not is_elsewhere:
-            ahead = prepared(tasks.rehearse)
-        with ahead as ready:
+        is_here = spark is None and stays_here(master, given) and not is_elsewhere
+        ahead: AbstractContextManager[dict[str, str]] = prepared(tasks.rehearse) if is_here else nullcontext({})
+        with ahead as ready, Indexing([one for file in files for one in file] if is_here else []) as indexed:
+            work = _Work(files, issues, split_bytes, partitions, indexed)
             try:
                 session, scratch = (spark, None) if spark is not None else open_session(master, given | ready)
             except SparkUnavailableError as error:
@@ -149,6 +149,7 @@ class _Work:
     issues: Sequence[Issue]  # of files that cannot be read
     split_bytes: int
     partitions: int | None
+    indexed: Indexing  # what was while Spark started
 
 
 class _Run(Pipeline):
@@ -201,11 +202,13 @@ class _Run(Pipeline):
 
     def _index(self) -> tuple[list[Split], tuple[FileClock, ...]]:
         """Splits of all files, with the packet numbers and times that they begin with; clocks are set."""
-        pieces = [one for file in self._work.files for one in file]
-        if is_local(self._session) and sum(piece.size for piece in pieces) <= _INDEXED_HERE_BYTES:
-            found = tasks.index(pieces)
+        known = self._work.indexed.found(lambda: check(self.stop))
+        pieces = [one for file in self._work.files for one in file][len(known) :]
+        if not pieces or (is_local(self._session) and sum(piece.size for piece in pieces) <= _INDEXED_HERE_BYTES):
+            others = tasks.index(pieces)
         else:
-            found = self._spread("find packets", pieces, tasks.index, self._work.split_bytes)
+            others = self._spread("find packets", pieces, tasks.index, self._work.split_bytes)
+        found = chain(known, others)
         indexes = [list(islice(found, len(file))) for file in self._work.files]
         splits = chain_files(indexes)
         joined = self._compare(indexes, splits)
