@@ -8,7 +8,7 @@ group, as an Arrow stream. All rows of a key meet in one partition, where the vi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -44,11 +44,12 @@ def read_rows(
         for group in stored(staging, part):
             rows = known.resolve(group)
             partition = partition_of(rows[key], partitions)
-            for place in np.unique(partition).tolist():
-                parcel = pack(rows.filter(pa.array(partition == place)))
-                yield pa.RecordBatch.from_pylist(
-                    [{"partition": place, "view": part.table, "parcel": parcel}], schema=SCHEMA
-                )
+            order = np.argsort(partition, kind="stable")
+            rows = rows.take(pa.array(order)).combine_chunks()
+            places, begins = np.unique(partition[order], return_index=True)
+            parcels = [pack(rows.slice(begin, end - begin)) for begin, end in pairwise([*begins.tolist(), len(order)])]
+            columns = [pa.array(places, pa.int32()), pa.repeat(part.table, len(places)), pa.array(parcels, pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def write_results(
@@ -74,7 +75,7 @@ def pack(rows: pa.Table) -> bytes:
     """Rows as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows.combine_chunks())
+        stream.write_table(rows)
     return bytes(sink.getvalue())
 
 
