@@ -52,7 +52,7 @@ from kafkascope.spark.sessions import (
 from kafkascope.temporary import TemporaryDirectory
 
 _SPLIT_BYTES = 64 << 20
-_PARTITION_BYTES = 32 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
+_PARTITION_BYTES = 64 << 20  # of capture for a task that decodes: what it holds at once is a fraction of that
 _MOST_TASKS = 4_000  # each of one job leaves a block for each of the next: of more these are too small to be fetched
 _COMPRESSION = 4  # times that a compressed capture is taken to grow
 _SMALLEST_PARTITION_BYTES = 1 << 20  # with less, starting a task costs more than it does
@@ -338,8 +338,11 @@ class _Run(Pipeline):
 
     def _enough_partitions(self) -> int:
         size = sum(_bytes(split) * (_COMPRESSION if split.is_compressed else 1) for split in self._splits)
-        wanted = max(min(self._cores(), -(-size // _SMALLEST_PARTITION_BYTES)), -(-size // _PARTITION_BYTES), 1)
-        return min(wanted, _MOST_TASKS)
+        cores = self._cores()
+        if size <= cores * _PARTITION_BYTES:
+            return max(min(cores, -(-size // _SMALLEST_PARTITION_BYTES)), 1)
+        rounds = -(-size // (cores * _PARTITION_BYTES))  # in each of which all cores have a task
+        return min(rounds * cores, _MOST_TASKS)
 
     def _cores(self) -> int:
         return 1 if is_remote(self._session) else int(self._session.sparkContext.defaultParallelism)
