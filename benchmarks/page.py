@@ -17,6 +17,7 @@ from typing import Any
 from commands import HERE
 
 Rows = Sequence[Mapping[str, Any]]
+_PAGE, _HISTORY = "BENCHMARKS.md", "benchmarks/history.jsonl"
 
 
 def machine() -> dict[str, str]:
@@ -27,11 +28,18 @@ def machine() -> dict[str, str]:
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "pandas", "pyspark"))
     return {
         "machine": f"{os.cpu_count()} cores {model or platform.machine()}, {memory_gb:.0f} GiB, {platform.system()}",
-        "commit": subprocess.getoutput(f"git -C {HERE} describe --always --dirty"),
+        "commit": _commit(),
         "versions": f"Python {platform.python_version()}, {packages}",
         "tshark": subprocess.getoutput("tshark --version 2>/dev/null").splitlines()[0].rstrip("."),
         "java": subprocess.getoutput("java -version 2>&1").splitlines()[0],
     }
+
+
+def _commit() -> str:
+    """What is measured; changes of what is written here are none of it."""
+    git = f"git -C {HERE}"
+    changes = subprocess.getoutput(f"{git} status --porcelain -uno -- . ':!{_PAGE}' ':!{_HISTORY}'")
+    return subprocess.getoutput(f"{git} describe --always") + ("-dirty" if changes else "")
 
 
 def table(rows: Rows) -> str:
@@ -60,7 +68,7 @@ def keep(title: str, said: str, rows: Rows) -> None:
     when, about = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", machine()
     command = f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}"
     written = f"Written by `{command}` on {when}: {'; '.join(f'{name} {what}' for name, what in about.items())}."
-    page = HERE / "BENCHMARKS.md"
+    page = HERE / _PAGE
     page.write_text(with_part(page.read_text(), "\n\n".join((f"## {title}", said, written, table(rows)))))
-    with (HERE / "benchmarks" / "history.jsonl").open("a") as history:
+    with (HERE / _HISTORY).open("a") as history:
         history.write(json.dumps({"when": when, "command": command, **about, "tables": {title: rows}}) + "\n")

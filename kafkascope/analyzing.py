@@ -85,6 +85,8 @@ def run(
     except OutputError as error:
         remark(str(error))
         return WRONG_USE
+    finally:
+        logging.disable(logging.NOTSET)
     _print(analysis, remark)
     if spark == SparkOptions() and _are_small(captures):
         remark("so small a capture is through sooner with --in-process: the same, without Spark")
