@@ -119,7 +119,7 @@ def analyze(
                 session, scratch = (spark, None) if spark is not None else open_session(master, given | ready)
             except SparkUnavailableError as error:
                 if stop.is_set() and error.log is not None:
-                    error.log.unlink()  # its JVM got the signal too
+                    error.log.unlink(missing_ok=True)  # its JVM got the signal too
                 raise
             try:
                 if is_local(session) and not ready:
@@ -205,7 +205,7 @@ class _Run(Pipeline):
         known = self._work.indexed.found(lambda: check(self.stop))
         pieces = [one for file in self._work.files for one in file][len(known) :]
         if not pieces or (is_local(self._session) and sum(piece.size for piece in pieces) <= _INDEXED_HERE_BYTES):
-            others = tasks.index(pieces)
+            others = self._checked(tasks.index(pieces))
         else:
             others = self._spread("find packets", pieces, tasks.index, self._work.split_bytes)
         found = chain(known, others)
@@ -224,6 +224,11 @@ class _Run(Pipeline):
         origins = Origins((origin_name(path) for path, _ in files), (first for _, first in files))
         self.options = replace(self.options, session=session, origins=origins)
         return splits, () if joined is None else joined.clocks
+
+    def _checked(self, found: Iterable[SplitIndex]) -> Iterator[SplitIndex]:
+        for one in found:
+            check(self.stop)
+            yield one
 
     def _read_keys(self) -> list[Issue]:
         """Let tasks have the secrets of TLS sessions; what of them could not be taken in."""
