@@ -9,6 +9,8 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from kafkascope.program import ENDING
+
 T = TypeVar("T")
 
 
@@ -46,7 +48,7 @@ def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) 
         except BaseException as error:
             future.set_exception(error)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             usual[number] = signal.signal(number, ask_to_stop)
     try:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 INCOMPLETE, WRONG_USE, INTERFACE_GONE, INTERRUPTED = 1, 2, 3, 130
 """Exit statuses: not all was read or written; what was asked for makes no sense; an interface has gone away; Ctrl-C."""
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals by which people, terminals and service managers end a program."""
+
 Remark = Callable[[str], None]
 """Says something that is not a result, as `remark` does."""
 

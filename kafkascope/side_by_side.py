@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from kafkascope.program import ENDING
+
 _BETWEEN_CHECKS_S = 0.1
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _KILLED = (
     "a process that helped this one was killed: not all is written; with --limit processes=1 none helps, which takes "
@@ -67,7 +68,7 @@ class Other(Generic[T]):
         self._work = work
         self._answer, theirs = context.Pipe(duplex=False)
         self._process = context.Process(target=_work, args=(work, theirs), name="kafkascope-share", daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # until it has handlers of its own
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until it has handlers of its own
         try:
             self._process.start()
         finally:
@@ -119,7 +120,7 @@ def _work(work: Callable[[], Any], answer: Any) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to both, and the first process ends this one
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     gc.freeze()  # who looks for garbage would write to pages that are shared
     made: Any = None
     failure: Exception | None = None

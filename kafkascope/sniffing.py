@@ -22,7 +22,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import TextWriter, Writer, are_nameless, chosen, with_records
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
-from kafkascope.program import INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark
+from kafkascope.program import ENDING, INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -58,8 +58,6 @@ _NAMELESS = (
     "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "
     "--names FILE or --ask BROKER tells names"
 )
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(options: SniffOptions, remark: Remark) -> int:
@@ -459,7 +457,7 @@ def _ended_by_signals(stop_listening: Callable[[], None]) -> Iterator[None]:
         signal.signal(number, before[signal.Signals(number)])
         stop_listening()
 
-    ending = [number for number in _ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    ending = [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in ending}
     try:
         yield
