@@ -28,6 +28,7 @@ from kafkascope.decoders.tape import (
     string_array,
     text_step,
     write_escape,
+    write_integer,
     write_uuid,
 )
 
@@ -82,27 +83,6 @@ def _copy(source: Bytes, begin: Integer, end: Integer, text: Bytes, target: Inte
         text[target] = source[position]
         target += 1
     return target
-
-
-@borrowing
-def _write_integer(value: Integer, text: Bytes, target: Integer) -> Integer:
-    """Decimal digits; returns the place behind them."""
-    rest: Integer = np.uint64(value)
-    if value < 0:
-        text[target] = 0x2D
-        target += 1
-        rest = np.uint64(0) - rest
-    digits = np.int64(1)
-    limit: Integer = np.uint64(10)
-    while digits < 20 and rest >= limit:
-        digits += 1
-        if digits < 20:
-            limit *= np.uint64(10)
-    for place in range(digits - 1, -1, -1):
-        shorter = rest // np.uint64(10)
-        text[target + place] = np.uint8(0x30 + (rest - shorter * np.uint64(10)))
-        rest = shorter
-    return target + digits
 
 
 @borrowing
@@ -270,7 +250,7 @@ def _write(
                     target = _copy(_NULL_TEXT, 0, 4, text, target)
                     pc = np.int64(rows[pc, 2]) if operation > _COMPACT_BYTES else pc + 1
                 elif operation < _BOOL:
-                    target = _write_integer(amount, text, target)
+                    target = write_integer(amount, text, target)
                     pc += 1
                 elif operation <= _COMPACT_BYTES:
                     if operation == _BOOL:
@@ -289,7 +269,7 @@ def _write(
                     elif operation <= _COMPACT_STRING:
                         target = _write_string(data, at[row], at[row] + amount, text, target)
                     elif kind[number] == _KIND_RECORDS:
-                        target = _write_integer(amount, text, target)
+                        target = write_integer(amount, text, target)
                     else:
                         target = _write_base64(data, at[row], at[row] + amount, text, target)
                     pc += 1
@@ -397,7 +377,7 @@ def _write(
                                 target = _copy(_TAGS_TEXT, 0, _TAGS_TEXT.shape[0], text, target)
                                 opened = True
                             text[target] = 0x22
-                            target = _write_integer((value[candidate] >> 32) & 0xFFFFFFFF, text, target + 1)
+                            target = write_integer((value[candidate] >> 32) & 0xFFFFFFFF, text, target + 1)
                             text[target] = 0x22
                             text[target + 1] = 0x3A
                             text[target + 2] = 0x20

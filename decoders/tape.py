@@ -490,6 +490,36 @@ def write_escape(number: Integer, text: Bytes, target: Integer) -> Integer:
 
 
 @borrowing
+def integer_bytes(value: Integer) -> Integer:
+    """Characters of a whole number in decimal digits, with its sign."""
+    rest: Integer = np.uint64(value)
+    taken = np.int64(1)
+    if value < 0:
+        rest = np.uint64(0) - rest
+        taken = np.int64(2)
+    while rest >= np.uint64(10):
+        rest //= np.uint64(10)
+        taken += 1
+    return taken
+
+
+@borrowing
+def write_integer(value: Integer, text: Bytes, target: Integer) -> Integer:
+    """A whole number in decimal digits; returns the place behind them."""
+    end = target + integer_bytes(value)
+    rest: Integer = np.uint64(value)
+    if value < 0:
+        text[target] = 0x2D
+        target += 1
+        rest = np.uint64(0) - rest
+    for place in range(end - 1, target - 1, -1):
+        shorter = rest // np.uint64(10)
+        text[place] = np.uint8(0x30 + (rest - shorter * np.uint64(10)))
+        rest = shorter
+    return end
+
+
+@borrowing
 def write_invalid_byte(byte: Integer, text: Bytes, target: Integer) -> None:
     r"""A byte that belongs to no character as \xNN, as Python's backslashreplace writes it."""
     text[target] = 0x5C

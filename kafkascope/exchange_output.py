@@ -18,7 +18,7 @@ from kafkascope.reports.columns.faults import isolated
 from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.topics import ID_PREFIX
-from kafkascope.reports.columns.woven import Members, Part, woven
+from kafkascope.reports.columns.woven import Part, Strings, woven
 from kafkascope.reports.show.json_lines import json_lines, records_of_each
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
@@ -155,7 +155,7 @@ def _record_lines(records: pa.Table, payload: bool) -> list[Part]:
     parts: list[Part] = ["\n    ", records["direction"], " ", where, " @ ", offset]
     for name in ("key", "value"):
         if payload:
-            parts += [" ", Members(name, records[name])]
+            parts += [" ", Strings(records[name], name)]
         else:
             parts += [f" {name} ", pc.fill_null(pc.binary_length(records[name]).cast(pa.string()), "null"), " B"]
     return parts

@@ -5,6 +5,7 @@ It is one process, which is handed the exchanges in their order through a pipe, 
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from kafkascope.sniff_options import Display
 from kafkascope.sniffer.issues import Issue
 
 _WAITING = 2  # parts that wait for the one that is written, so that neither process waits for the other for long
+_PIPE_BYTES = 1 << 20  # what anyone may have (pipe(7)): with 64 kB both processes wake up thousands of times a second
 
 
 class WriterBeside:
@@ -56,6 +58,8 @@ def writer_beside(display: Display, out: Writable) -> Iterator[WriterBeside]:
     If that ends with an error, what was handed over is written all the same.
     """
     theirs, ours = os.pipe()
+    with suppress(OSError):  # the kernel bounds what the pipes of one user take: then it stays as it is
+        fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     with open(theirs, "rb") as taken, open(ours, "wb") as given:
 
         def work() -> list[Issue]:

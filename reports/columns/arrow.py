@@ -67,10 +67,16 @@ def strings(data: U8, start: Numbers, length: Numbers) -> pa.Array:
         )
 
 
-def dictionary_codes(values: pa.Array) -> tuple[Numbers, pa.Array]:
+def one_array(column: Any) -> pa.Array:
+    """A column as an array, without a copy if it is one already, or one chunk (of which Arrow itself makes a copy)."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def dictionary_codes(values: pa.Array | pa.ChunkedArray) -> tuple[Numbers, pa.Array]:
     """Each value's place among the distinct values, and those; null has the place -1."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+    values = one_array(values)
     encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, encoded.dictionary

@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders.kernels import borrowing, copy_bytes, kernel
-from kafkascope.decoders.tape import HEX_DIGITS, Integer, hidden, text_step, write_escape
+from kafkascope.decoders.tape import HEX_DIGITS, Integer, hidden, integer_bytes, text_step, write_escape, write_integer
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.sniffer.columns import I8, I64, U8, Bool
 from kafkascope.sniffer.units import SECOND_NS
 
-_NOTHING, _NULL, _HEX_MARK = (np.frombuffer(text, np.uint8) for text in (b"", b"null", b"_hex"))
+_NOTHING, _NULL = (np.frombuffer(text, np.uint8) for text in (b"", b"null"))
 
 _TIME_BYTES = len('"2026-11-21T07:02:00.123456789Z"')
 _SECOND_BYTES = len('"2026-11-21T07:02:00.')
 _DAY_S = 86_400
 
-# How the member of a value is written: null, digits, text as it is, ASCII with quotes and backslashes to be escaped, or
+# How a string is written: null, digits, text as it is, ASCII with quotes and backslashes to be escaped, or
 # any text.
 _ABSENT, _HEX, _PLAIN, _QUOTED, _ESCAPED = 0, 1, 2, 3, 4
 
@@ -79,8 +80,8 @@ class Times:
 
     def __init__(self, column: Any) -> None:
         """column: an Arrow column of times in nanoseconds."""
-        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        self._there = np.asarray(column.is_valid())
+        column = one_array(column)
+        self._there = _validity(column)
         self._at = np.array(column.cast(pa.int64()).fill_null(0))
 
     def __len__(self) -> int:
@@ -96,15 +97,40 @@ class Times:
         _write_times(lead, self._at, self._there, places, out)
 
 
-class Members:
-    """``"name":"text"`` where the bytes are UTF-8, else ``"name_hex":"00ff"``; ``"name":null`` for null.
+class Numbers:
+    """Whole numbers in decimal digits; ``null`` for null."""
 
-    Characters that hide are written by their number, as `decoders.characters.safe_json` does.
+    def __init__(self, column: Any) -> None:
+        """column: an Arrow column of integers."""
+        column = one_array(column)
+        self._there = _validity(column)
+        self._numbers = np.array(column.cast(pa.int64()).fill_null(0))
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self._numbers)
+
+    def measure(self, lead: U8, sizes: I64) -> None:
+        """See `Column`."""
+        _measure_numbers(len(lead), self._numbers, self._there, sizes)
+
+    def write(self, lead: U8, places: I64, out: U8) -> None:
+        """See `Column`."""
+        _write_numbers(lead, self._numbers, self._there, places, out)
+
+
+class Strings:
+    """``"text"``, as JSON; ``null`` for null.
+
+    Members of an object have a name: ``"name":"text"``, ``"name":null``, and ``"name_hex":"00ff"`` where the bytes are
+    no UTF-8. Characters that hide are written by their number, as `decoders.characters.safe_json` does.
     """
 
-    def __init__(self, name: str, values: Any) -> None:
-        """values: an Arrow column of bytes."""
-        self._label = _constant(name)
+    def __init__(self, values: Any, name: str | None = None) -> None:
+        """values: an Arrow column of text, or of bytes if they are members of this name."""
+        self._null, self._text, self._hex = ("null", '"', '"')
+        if name is not None:
+            self._null, self._text, self._hex = (f'"{name}":null', f'"{name}":"', f'"{name}_hex":"')
         self._offsets, self._data, there = _places(values, pa.large_binary())
         self._how = np.where(there, np.int8(_PLAIN), np.int8(_ABSENT))
 
@@ -114,11 +140,13 @@ class Members:
 
     def measure(self, lead: U8, sizes: I64) -> None:
         """See `Column`."""
-        _measure_members(len(lead) + len(self._label), self._data, self._offsets, self._how, sizes)
+        null, text, in_hex = (len(lead) + len(begun) for begun in (self._null, self._text, self._hex))
+        _measure_strings(null, text, in_hex, self._data, self._offsets, self._how, sizes)
 
     def write(self, lead: U8, places: I64, out: U8) -> None:
         """See `Column`."""
-        _write_members(lead, self._label, self._data, self._offsets, self._how, places, out)
+        null, text, in_hex = (np.append(lead, _constant(begun)) for begun in (self._null, self._text, self._hex))
+        _write_strings(null, text, in_hex, self._data, self._offsets, self._how, places, out)
 
 
 class Runs:
@@ -197,16 +225,18 @@ def _constant(text: str) -> U8:
 
 def _places(column: Any, kind: pa.DataType) -> tuple[I64, U8, Bool]:
     """Of a column of this kind, or what can be cast to it: where in the bytes each value lies, these, and which are."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    column = column.cast(kind)
-    there = np.asarray(column.is_valid())
+    column = one_array(column).cast(kind)
+    there = _validity(column)
     if not len(column):
         return np.zeros(1, np.int64), _NOTHING, there
     _, offsets, data = column.buffers()
     content = _NOTHING if data is None else np.frombuffer(data, np.uint8)
     content.flags.writeable = False  # so that kernels meet one type alone
     return np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8), content, there
+
+
+def _validity(column: pa.Array) -> Bool:
+    return np.asarray(column.is_valid()) if column.null_count else np.ones(len(column), np.bool_)
 
 
 @kernel
@@ -294,11 +324,24 @@ def _write_digits(number: Integer, count: Integer, out: U8, to: Integer) -> None
 
 
 @kernel
-def _measure_members(constant: int, data: U8, offsets: I64, how: I8, sizes: I64) -> None:
-    """The bytes that each member takes, and how it is to be written: see `_ABSENT`."""
+def _measure_numbers(lead: int, numbers: I64, there: Bool, sizes: I64) -> None:
+    for row in range(sizes.shape[0]):
+        sizes[row] += lead + (integer_bytes(numbers[row]) if there[row] else _NULL.shape[0])
+
+
+@kernel
+def _write_numbers(lead: U8, numbers: I64, there: Bool, places: I64, out: U8) -> None:
+    for row in range(places.shape[0]):
+        to = _write_whole(lead, out, places[row])
+        places[row] = write_integer(numbers[row], out, to) if there[row] else _write_whole(_NULL, out, to)
+
+
+@kernel
+def _measure_strings(null: int, text: int, in_hex: int, data: U8, offsets: I64, how: I8, sizes: I64) -> None:
+    """The bytes that each string takes behind what is begun with, and how it is to be written: see `_ABSENT`."""
     for row in range(sizes.shape[0]):
         if how[row] == _ABSENT:
-            sizes[row] += constant + 3 + _NULL.shape[0]
+            sizes[row] += null
             continue
         begin = offsets[row]
         end = offsets[row + 1]
@@ -308,9 +351,7 @@ def _measure_members(constant: int, data: U8, offsets: I64, how: I8, sizes: I64)
         else:
             size = _escaped_size(data, begin, end)
             how[row] = _ESCAPED if size >= 0 else _HEX
-            if size < 0:
-                size = _HEX_MARK.shape[0] + 2 * (end - begin)
-        sizes[row] += constant + 5 + size
+        sizes[row] += 1 + (text + size if size >= 0 else in_hex + 2 * (end - begin))
 
 
 @borrowing
@@ -350,21 +391,12 @@ def _escaped_size(data: U8, at: Integer, end: Integer) -> Integer:
 
 
 @kernel
-def _write_members(lead: U8, label: U8, data: U8, offsets: I64, how: I8, places: I64, out: U8) -> None:
+def _write_strings(null: U8, text: U8, in_hex: U8, data: U8, offsets: I64, how: I8, places: I64, out: U8) -> None:
     for row in range(places.shape[0]):
-        to = _write_whole(lead, out, places[row])
-        out[to] = 0x22
-        to = _write_whole(label, out, to + 1)
-        if how[row] == _HEX:
-            to = _write_whole(_HEX_MARK, out, to)
-        out[to] = 0x22
-        out[to + 1] = 0x3A
-        to += 2
         if how[row] == _ABSENT:
-            places[row] = _write_whole(_NULL, out, to)
+            places[row] = _write_whole(null, out, places[row])
             continue
-        out[to] = 0x22
-        to += 1
+        to = _write_whole(in_hex if how[row] == _HEX else text, out, places[row])
         at = offsets[row]
         end = offsets[row + 1]
         if how[row] == _PLAIN:

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.decoders import to_json
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.parties import ExchangePlaces
-from kafkascope.reports.columns.woven import Members, Part, Runs, Texts, Times, woven
+from kafkascope.reports.columns.woven import Column, Numbers, Part, Runs, Strings, Texts, Times, woven
 
 _BODIES = ("request", "response")
 
@@ -57,46 +56,41 @@ def _record_objects(records: pa.Table, payload: bool) -> list[Part]:
         lead = ","
     for name in ("key", "value"):
         if payload:
-            parts += [",", Members(name, records[name])]
+            parts += [",", Strings(records[name], name)]
         else:
-            parts += [f',"{name}_bytes":', pc.binary_length(records[name]).cast(pa.string())]
+            parts += [f',"{name}_bytes":', Numbers(pc.binary_length(records[name]))]
     if payload:
         parts += [',"headers":[', *_headers(records["headers"]), "]"]
     return [*parts, "}"]
 
 
 def _headers(headers: Any) -> list[Runs]:
-    headers = headers.combine_chunks() if isinstance(headers, pa.ChunkedArray) else headers
+    headers = one_array(headers)
     flat = headers.flatten()
     if not len(flat):
         return []
     counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
-    key, value = Members("key", flat.field("key").cast(pa.binary())), Members("value", flat.field("value"))
+    key, value = (Strings(flat.field(name), name) for name in ("key", "value"))
     return [Runs(counts, ",", "{", key, ",", value, "}")]
 
 
-def _value(column: Any, field: pa.Field) -> Texts | Times:
+def _value(column: Any, field: pa.Field) -> Column:
     """A column as JSON texts."""
     if field.name in _BODIES:
         return Texts.of(column)
     if pa.types.is_timestamp(field.type):
         return Times(column)
+    if pa.types.is_integer(field.type):
+        return Numbers(column)
     if pa.types.is_list(field.type):
-        return Texts.of(_quoted_lists(column))
+        return Texts.of(_lists(column))
     if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type):
-        return _quoted(column)
+        return Strings(column.cast(pa.string()))
     return Texts.of(column.cast(pa.string()))
 
 
-def _quoted(column: Any) -> Texts:
-    """Text of few distinct values as JSON strings."""
-    codes, distinct = dictionary_codes(column)
-    return Texts.coded(codes, [to_json(value) for value in distinct.to_pylist()])
-
-
-def _quoted_lists(column: Any) -> Any:
-    """Lists of text of few distinct values as JSON arrays."""
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+def _lists(column: Any) -> Any:
+    """Lists of text as JSON arrays."""
+    column = one_array(column)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    listed = Runs(lengths, ", ", _quoted(column.flatten()))
-    return pc.if_else(column.is_valid(), woven("[", listed, "]"), None)
+    return pc.if_else(column.is_valid(), woven("[", Runs(lengths, ", ", Strings(column.flatten())), "]"), None)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.reports.columns.text import iso_times
-from kafkascope.reports.columns.woven import Members, Runs, Texts, Times, woven
+from kafkascope.reports.columns.woven import Numbers, Runs, Strings, Texts, Times, woven
 from kafkascope.reports.vocabulary.tables import TIME
 
 
 def members(name: str, values: pa.Array) -> list[str]:
-    return list(woven(Members(name, values)).to_pylist())
+    return list(woven(Strings(values, name)).to_pylist())
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=40), st.text(max_size=20).map(str.encode)), max_size=20))
@@ -52,6 +52,28 @@ def test_a_slice_has_the_members_of_its_own_rows() -> None:
     assert members("v", values.slice(2)) == ['"v":"ccc"', '"v_hex":"ff"']
 
 
+@given(st.lists(st.none() | st.text(max_size=20), min_size=1), st.integers(0, 3))
+def test_strings_are_those_of_json(values: list[str | None], cut: int) -> None:
+    column = pa.chunked_array([pa.array(part, pa.string()) for part in (values[:cut], values[cut:])])
+    found = woven(Strings(column)).to_pylist()
+    assert [json.loads(text) for text in found] == values
+    assert [safe_text(text) for text in found] == found
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1))
+@example([-(2**63), 2**63 - 1, -10, -9, -1, 0, 9, 10, 99, 100, None])
+def test_numbers_are_decimal_digits(values: list[int | None]) -> None:
+    expected = ["null" if value is None else str(value) for value in values]
+    assert woven("", Numbers(pa.array(values, pa.int64()))).to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.uint16(), pa.uint32()])
+def test_numbers_may_be_of_fewer_bits(kind: pa.DataType) -> None:
+    least = 0 if pa.types.is_unsigned_integer(kind) else -(2 ** (kind.bit_width - 1))
+    most = 2 ** (kind.bit_width - (least < 0)) - 1
+    assert woven("<", Numbers(pa.array([least, None, most], kind))).to_pylist() == [f"<{least}", "<null", f"<{most}"]
+
+
 texts = st.lists(st.tuples(st.none() | st.text(max_size=9), st.sampled_from(["", "a", "zwölf"])), min_size=1)
 
 
@@ -83,7 +105,7 @@ def test_what_has_no_place_among_the_distinct_is_null() -> None:
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 def test_no_rows_are_no_texts(kind: pa.DataType) -> None:
     assert woven("a", pa.array([], kind), "b").to_pylist() == []
-    assert woven(Members("key", pa.array([], pa.binary())), Texts.coded(np.zeros(0, np.int64), [])).to_pylist() == []
+    assert woven(Strings(pa.array([], pa.binary()), "key"), Texts.coded(np.zeros(0, np.int64), [])).to_pylist() == []
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=8), st.sampled_from(["", ",", "; "]))
