@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkascope.filters.of_captures import END_COLUMNS
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.sniffer.columns import I64, NO_TIME, Bool, Packets, Segments
 from kafkascope.sniffer.link import dissect
 
@@ -34,7 +35,7 @@ class Matching:
 
     def __init__(self, exchanges: pa.Table, connections: pa.Table, *, alone: bool) -> None:
         """Exchanges that match, and all connections, as in the tables. alone: nothing but these exchanges."""
-        there = connections["connection"].combine_chunks()  # of all exchanges, unless disk was short
+        there = one_array(connections["connection"])  # of all exchanges, unless disk was short
         exchanges = exchanges.filter(pc.is_in(exchanges["connection"], there))
         numbers = pc.unique(exchanges["connection"])
         mine = connections.filter(pc.is_in(connections["connection"], numbers)).select(END_COLUMNS)

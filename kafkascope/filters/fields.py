@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis, schema
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.rows.exchange_table import OUTCOMES, SASL_TOKEN
@@ -196,7 +197,7 @@ _ARROW = {Kind.TEXT: pa.string(), Kind.NUMBER: pa.int64(), Kind.TRUTH: pa.bool_(
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
+    array = one_array(column)
     if pa.types.is_dictionary(array.type):
         return array.cast(pa.string())
     if pa.types.is_timestamp(array.type):
@@ -225,7 +226,7 @@ _ALSO |= {"group": "group_id", "member": "member_id"}
 
 def both_ends(rows: pa.Table, endpoints: Mapping[int, Ends]) -> pa.Table:
     """Rows with a column ``connection``, with the columns client and broker: addresses with ports."""
-    encoded = rows["connection"].combine_chunks().dictionary_encode()
+    encoded = one_array(rows["connection"]).dictionary_encode()
     ends = [endpoints[connection] for connection in encoded.dictionary.to_pylist()]
     sides = {
         "client": [address(end.client, end.client_port) for end in ends],

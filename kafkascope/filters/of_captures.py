@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kafkascope.filters.expressions import Expression, columns, passing
 from kafkascope.filters.fields import ENDS, fields_of_bodies, leaves
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX, NO_ID
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -27,7 +28,7 @@ def with_ends(exchanges: pa.Table, connections: pa.Table) -> pa.Table:
     for side in ENDS:
         hosts, ports = connections[side].to_pylist(), connections[f"{side}_port"].to_pylist()
         texts = pa.array([address(host, port) for host, port in zip(hosts, ports, strict=True)], pa.string())
-        exchanges = exchanges.append_column(side, texts.take(place.combine_chunks()))
+        exchanges = exchanges.append_column(side, texts.take(one_array(place)))
     return exchanges
 
 

@@ -18,6 +18,7 @@ from kafkascope.filters.expressions import All, Expression, columns, passing, re
 from kafkascope.filters.fields import both_ends
 from kafkascope.filters.no_match import NoMatch
 from kafkascope.reports.answers.clients import ASKING, HEAD
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.reports.incidents.transactions import OF_TRANSACTIONS
@@ -108,7 +109,7 @@ class Sieve:
 
 def _are_nameless(exchanges: pa.Table) -> Bool:
     """Whether each names a topic by id alone."""
-    topics = exchanges[TOPICS.name].combine_chunks()
+    topics = one_array(exchanges[TOPICS.name])
     nameless = pc.list_parent_indices(topics).filter(pc.starts_with(pc.list_flatten(topics), ID_PREFIX))
     found = np.zeros(len(exchanges), np.bool_)
     found[nameless.to_numpy()] = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -298,14 +299,18 @@ class _Run(Pipeline):
         """Bring the rows of views together by their keys, and write the tables that the views make of them."""
         staging, known = self.staging, dict(names)
         wanted = self.options.tables | {*self.options.results}
-        into = self._work.partitions or view_rows.partitions_for(sum(part.rows for part in rows), self._cores())
+        counts: Counter[str] = Counter()
+        for part in rows:
+            counts[part.table] += part.rows
+        places = view_rows.places_for(counts, self._cores(), self._work.partitions)
+        into = max(place.stop for place in places.values())
         groups = grouped(rows, lambda part: part.rows, _ROWS_READ)
         read_rows, write_results = view_rows.read_rows, view_rows.write_results
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return tasks.answers(write_results(batches, staging, known, wanted))
 
-        parcels = self._over(groups, lambda group: read_rows(group, staging, known, into), view_rows.SPARK_SCHEMA)
+        parcels = self._over(groups, lambda group: read_rows(group, staging, known, places), view_rows.SPARK_SCHEMA)
         together = parcels.repartitionById(into, "partition").sortWithinPartitions("view")
         yield from self._collect("understand", together.mapInArrow(write, tasks.SPARK_ANSWER))
 

@@ -19,6 +19,7 @@ from kafkascope.out.output import Part, PartWriter, stored
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known, partition_of
 from kafkascope.reports.measures.summary import Summary
+from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS
 
@@ -27,28 +28,41 @@ SPARK_SCHEMA = "partition int, view string, parcel binary"
 
 _ROWS_A_PARTITION = 50_000  # a task holds them all; it takes some seconds for them
 _FEWEST_ROWS = 2_000  # with less, starting a task costs more than it does
+_OF_GROUPS = GroupsView.name
+_WEIGHT_OF_GROUPS = 5  # times as long as other rows that of a group takes
 
 
-def partitions_for(rows: int, cores: int) -> int:
-    """How many tasks so many rows are worth."""
-    return max(min(cores, rows // _FEWEST_ROWS), -(-rows // _ROWS_A_PARTITION), 1)
+def places_for(rows: Mapping[str, int], cores: int, partitions: int | None = None) -> dict[str, range]:
+    """The partitions that the rows of each view go to, of which there are so many; in all as many as these are worth.
+
+    partitions: how many, if that is said. One group may be as much work as all else, and tasks begin in the order of
+    their partitions: so groups have the first ones, and those to themselves.
+    """
+    of_groups = rows.get(_OF_GROUPS, 0)
+    others = sum(rows.values()) - of_groups
+    weight = others + _WEIGHT_OF_GROUPS * of_groups
+    many = partitions or max(min(cores, (others + of_groups) // _FEWEST_ROWS), -(-weight // _ROWS_A_PARTITION), 1)
+    if many == 1 or not (of_groups and others):
+        return dict.fromkeys(rows, range(many))
+    first = min(max(round(many * _WEIGHT_OF_GROUPS * of_groups / weight), 1), many - 1)
+    return {view: range(first) if view == _OF_GROUPS else range(first, many) for view in rows}
 
 
 def read_rows(
-    parts: Iterable[Part], staging: str, names: Mapping[str, str], partitions: int
+    parts: Iterable[Part], staging: str, names: Mapping[str, str], places: Mapping[str, range]
 ) -> Iterator[pa.RecordBatch]:
-    """Parcels of the rows in parts, as batches of ``SCHEMA``."""
+    """Parcels of the rows in parts, as batches of ``SCHEMA``; places: see `places_for`."""
     known = TopicNames(names)
     for part in parts:
-        key = VIEWS[part.table]().key
+        key, of_view = VIEWS[part.table]().key, places[part.table]
         for group in stored(staging, part):
             rows = known.resolve(group)
-            partition = partition_of(rows[key], partitions)
+            partition = of_view.start + partition_of(rows[key], len(of_view))
             order = np.argsort(partition, kind="stable")
             rows = rows.take(pa.array(order)).combine_chunks()
-            places, begins = np.unique(partition[order], return_index=True)
+            taken, begins = np.unique(partition[order], return_index=True)
             parcels = [pack(rows.slice(begin, end - begin)) for begin, end in pairwise([*begins.tolist(), len(order)])]
-            columns = [pa.array(places, pa.int32()), pa.repeat(part.table, len(places)), pa.array(parcels, pa.binary())]
+            columns = [pa.array(taken, pa.int32()), pa.repeat(part.table, len(taken)), pa.array(parcels, pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 

@@ -22,6 +22,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
 from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.history import Rebalance
@@ -188,7 +189,7 @@ class _Kind:
     def places(self, names: pa.Array | pa.ChunkedArray) -> I64:
         """The row of each name."""
         encoded = pc.dictionary_encode(names)
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        encoded = one_array(encoded)
         places = np.array([self._place(name) for name in encoded.dictionary.to_pylist()] or [0], np.int64)
         found: I64 = places[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)]
         return found
@@ -427,7 +428,7 @@ class Counts:
         rows.add(place, slot, self._latest, {"rebalances": np.ones(1, np.int64)})
 
     def _api_numbers(self, apis: pa.ChunkedArray) -> I64:
-        encoded = apis.combine_chunks().dictionary_encode()
+        encoded = one_array(apis).dictionary_encode()
         numbers = []
         for api in encoded.dictionary.to_pylist():
             if api not in self._apis and len(self._apis) < _MOST_APIS:
@@ -455,7 +456,7 @@ def follow(source: BatchSource, counts: Counts) -> None:
 
 def _ends(rows: pa.Table, batch: Batch) -> dict[str, pa.Array]:
     """Broker and client of each row: address and port; client id and address."""
-    encoded = rows["connection"].combine_chunks().dictionary_encode()
+    encoded = one_array(rows["connection"]).dictionary_encode()
     ends = [batch.endpoints.get(connection) for connection in encoded.dictionary.to_pylist()]
     broker = pa.array([end and address(end.broker, end.broker_port) for end in ends], pa.string())
     host = pa.array([end and end.client for end in ends], pa.string())

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import dataset as ds
 
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import dictionary_codes, one_array
 from kafkascope.reports.measures.latency.histogram import ERROR, percentiles
 from kafkascope.reports.measures.latency.parts import (
     APPLICATION,
@@ -270,9 +270,9 @@ class _Histograms:
 
 def _flat(rows: pa.Table) -> tuple[I64, I64, I64]:
     """Bucket and count of all entries of the rows' histograms, and the row of each."""
-    bucket = rows["bucket"].combine_chunks()
+    bucket = one_array(rows["bucket"])
     owner = pc.list_parent_indices(bucket)
-    flat, counts = (pc.list_flatten(rows[name].combine_chunks()) for name in ("bucket", "counts"))
+    flat, counts = (pc.list_flatten(one_array(rows[name])) for name in ("bucket", "counts"))
     wide = [column.to_numpy().astype(np.int64) for column in (flat, counts, owner)]
     return wide[0], wide[1], wide[2]
 

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.reports.columns.arrow import one_array
+
 _FAILED = pa.array(["refused", "unanswered"])
 _SPOKEN = pa.array(["kafka", "tls"])
 _ROWS, _BYTES = 100_000, 32 << 20  # that are looked at together
@@ -26,7 +28,7 @@ def spoken(table: ds.Dataset, columns: Sequence[str] = ()) -> pa.Table:
     named = rows.filter(pc.is_valid(rows["client_id"])).group_by("client")
     hosts = named.aggregate([("client_id", "min"), ("client_id", "max")])
     hosts = hosts.filter(pc.equal(hosts["client_id_min"], hosts["client_id_max"]))
-    only = hosts["client_id_min"].take(pc.index_in(rows["client"], hosts["client"].combine_chunks()))
+    only = hosts["client_id_min"].take(pc.index_in(rows["client"], one_array(hosts["client"])))
     name = pc.if_else(rows["failed"], pc.coalesce(rows["client_id"], only), rows["client_id"])
     host = pc.if_else(pc.match_substring(rows["broker"], ":"), _joined("[", rows["broker"], "]"), rows["broker"])
     made = {"client_id": name, "broker": _joined(host, ":", rows["broker_port"].cast(pa.string()))}
@@ -47,7 +49,7 @@ def beside(
     """
     made = columns if isinstance(columns, Mapping) else {name: pc.field(name) for name in columns}
     wanted = {"connection": pc.field("connection"), **made}
-    connections = ends["connection"].combine_chunks()
+    connections = one_array(ends["connection"])
     for rows in _together(table.to_batches(columns=wanted, filter=where)) if table is not None else ():
         place = pc.index_in(rows["connection"], connections)
         if place.null_count:

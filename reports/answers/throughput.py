@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 FLOWS = 200  # that are listed
@@ -106,7 +107,7 @@ def _batches(table: ds.Dataset) -> Iterator[pa.Table]:
 def _summed(rows: pa.Table) -> Iterator[Mapping[str, Any]]:
     """Sums over time, and besides them the batches of each codec."""
     yield from rows.group_by(_KEYS).aggregate([(name, "sum") for name in _SUMS]).to_pylist()
-    lists = rows["codecs"].combine_chunks()
+    lists = one_array(rows["codecs"])
     codecs = pc.list_flatten(lists)
     owners = rows.select(_KEYS).take(pc.list_parent_indices(lists))
     for name in ("codec", "batches"):

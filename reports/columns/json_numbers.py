@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders.kernels import borrowing, kernel
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.sniffer.columns import I64, U8, Bool
 
 _QUOTE, _MINUS, _ZERO, _NINE = 0x22, 0x2D, 0x30, 0x39
@@ -21,7 +22,7 @@ def whole_numbers(texts: pa.ChunkedArray, names: Sequence[str]) -> list[pa.Array
     A text may end anywhere, and a number counts only if it is seen what stands behind it. Null: there is none. Quotes
     inside of strings are escaped in JSON, so what looks like a field is one.
     """
-    values = texts.cast(pa.large_string()).combine_chunks()
+    values = one_array(texts).cast(pa.large_string())
     offsets = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, values.offset * 8)
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
     labels = [f'"{name}": '.encode() for name in names]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import distinct_numbers, integers, numbered
+from kafkascope.reports.columns.arrow import distinct_numbers, integers, numbered, one_array
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
@@ -239,7 +239,7 @@ def _shortened(texts: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArra
     if not pc.any(large).as_py():
         return texts
     short = [_short(text.as_py()) for text in texts.filter(large)]
-    return pc.replace_with_mask(texts, large.combine_chunks(), pa.array(short, texts.type))
+    return pc.replace_with_mask(texts, one_array(large), pa.array(short, texts.type))
 
 
 def _short(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import integers
+from kafkascope.reports.columns.arrow import integers, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address
@@ -82,7 +82,7 @@ _OF_PARTITIONS = ["connection", "number", "api", "topic", "partition", "at", "la
 
 def with_names(rows: pa.Table, known: Known) -> pa.Table:
     """Rows whose partitions have the names of their topics: some batches knew a name that others did not."""
-    what = rows["what"].combine_chunks().dictionary_encode()
+    what = one_array(rows["what"]).dictionary_encode()
     names = []
     for name in what.dictionary.to_pylist():
         if name.startswith(ID_PREFIX):

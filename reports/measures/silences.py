@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import dictionary_codes, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -283,7 +283,7 @@ def _tenths(rows: pa.Table, name: str) -> tuple[I64, I64]:
     """
     if not rows.num_rows:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    column = rows[name].combine_chunks()
+    column = one_array(rows[name])
     bits = np.frombuffer(b"".join(column.to_pylist()), np.uint8).reshape(rows.num_rows, -1)
     row, tenth = np.nonzero(np.unpackbits(bits, axis=1, bitorder="little"))
     tenths, connections = _numbers(rows["at"])[row] // TENTH_NS + tenth, _numbers(rows["connection"])[row]

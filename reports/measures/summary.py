@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.remarks import TlsTalk, not_taken, tls_talks
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import iso_time
@@ -183,14 +184,11 @@ class Summary:
         known = [x for column in times for x in pc.min_max(column).as_py().values() if x is not None]
         if known:
             self._span(min(known), max(known))
-        names = pc.fill_null(exchanges["api"], "(unknown)").combine_chunks().dictionary_encode()
-        if isinstance(names, pa.ChunkedArray):
-            names = names.unify_dictionaries().combine_chunks()
-        index = names.indices.to_numpy()
+        index, names = dictionary_codes(pc.fill_null(exchanges["api"], "(unknown)"))
         versions = pc.fill_null(exchanges["api_version"], -1).to_numpy()
         sizes = [pc.fill_null(exchanges[c], 0).to_numpy() for c in ("request_bytes", "response_bytes")]
         latency = exchanges["latency_ms"].to_numpy()
-        for i, name in enumerate(names.dictionary.to_pylist()):
+        for i, name in enumerate(names.to_pylist()):
             mine = index == i
             api = self._api(name)
             api.exchanges += int(mine.sum())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.arrow import dictionary_codes, distinct_columns, labels
+from kafkascope.reports.columns.arrow import dictionary_codes, distinct_columns, labels, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
 from kafkascope.reports.columns.series import (
     in_groups,
@@ -213,7 +213,7 @@ def throughput_table(rows: pa.Table) -> pa.Table:
 
 def _by_codec(table: pa.Table) -> pa.Table:
     """A row for each codec of each row."""
-    lists = table["codecs"].combine_chunks()
+    lists = one_array(table["codecs"])
     row = np.repeat(np.arange(table.num_rows), pc.fill_null(pc.list_value_length(lists), 0).to_numpy())
     columns = {name: table[name].take(pa.array(row)) for name in (*_SERIES, "from")}
     values = lists.flatten()

@@ -25,6 +25,7 @@ from kafkascope.decoders.program import KIND_BYTES, KIND_RECORDS, KIND_STRING, K
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.sasl import KERBEROS
 from kafkascope.decoders.tape import Status, Tape
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.bodies import Bodies, BodyDecoder
 from kafkascope.reports.rows.partitions import TopicCodes, read_partitions
@@ -365,7 +366,6 @@ def anonymous_records(records: pa.Table, pseudonyms: Pseudonyms) -> pa.Table:
 
 
 def _contents(values: Any, pseudonyms: Pseudonyms) -> pa.Array:
-    encoded = values.combine_chunks().dictionary_encode()
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    encoded = one_array(values).dictionary_encode()
     made = [pseudonyms.content(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(made, pa.binary()).take(encoded.indices)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.record_columns import binary_array, read_records
-from kafkascope.reports.columns.arrow import Numbers
+from kafkascope.reports.columns.arrow import Numbers, one_array
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.rows.record_fields import RecordFields, scan_fields
 from kafkascope.reports.rows.record_tables import record_table
@@ -69,7 +69,7 @@ def _restored(rows: pa.Table) -> tuple[Exchanges, RecordFields, pa.Array]:
         column: Numbers = rows[name].to_numpy()
         return column
 
-    content = rows["content"].combine_chunks()
+    content = one_array(rows["content"])
     _, offsets, data = content.buffers()
     edges = np.frombuffer(offsets, np.int32)[content.offset : content.offset + rows.num_rows + 1].astype(np.int64)
     exchanges = Exchanges(data=np.frombuffer(data, np.uint8), **{name: numbers(name) for name in _OF_EXCHANGE})
@@ -78,7 +78,7 @@ def _restored(rows: pa.Table) -> tuple[Exchanges, RecordFields, pa.Array]:
         start=edges[:-1],
         end=edges[1:],
         row=np.full(rows.num_rows, -1, np.int64),
-        topic=rows["topic"].combine_chunks(),
+        topic=one_array(rows["topic"]),
         **{name: numbers(name) for name in _OF_FIELD},
     )
-    return exchanges, of, rows["client_id"].combine_chunks()
+    return exchanges, of, one_array(rows["client_id"])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.tape import Tape
-from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
+from kafkascope.reports.columns.arrow import Numbers, dictionary_codes, one_array
 from kafkascope.reports.columns.topics import ID_PREFIX, NO_ID, TopicNames
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.rows.roles import TOPIC, TOPIC_ID
@@ -35,7 +35,7 @@ def resolve_mentions(table: pa.Table, names: TopicNames) -> pa.Table:
     place = table.schema.get_field_index(TOPICS.name)
     if place < 0:
         return table
-    lists = table.column(place).combine_chunks()
+    lists = one_array(table.column(place))
     offsets = np.concatenate(([0], np.cumsum(pc.list_value_length(lists).to_numpy())))
     resolved = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names.resolve_topics(lists.flatten()))
     return table.set_column(place, TOPICS, resolved)

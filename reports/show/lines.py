@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.shown import safe, shown_names
 from kafkascope.reports.columns.text import clock_times, epoch_times
 
@@ -163,8 +164,7 @@ def _bracketed(texts: Any, shown: Any) -> Any:
 
 def _topics(topics: Any) -> Any:
     """``orders``, or ``orders +2`` where two more are named."""
-    if isinstance(topics, pa.ChunkedArray):
-        topics = topics.combine_chunks()
+    topics = one_array(topics)
     count = pc.fill_null(pc.list_value_length(topics), 0).to_numpy(zero_copy_only=False)
     starts = topics.offsets.to_numpy()[:-1]
     first = topics.values.take(pa.array(np.where(count > 0, starts, 0), mask=count == 0))

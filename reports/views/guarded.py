@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns import circles
+from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.faults import all_or_nothing, fault, isolated
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.views import Known, View, by_key
@@ -94,7 +95,7 @@ def _some(tables: Mapping[str, pa.Table], of: pa.Table, places: Sequence[int]) -
         elif exchanges is not None:
             yield name, table.filter(pa.array(exchanges.of(table) >= 0))
         else:
-            yield name, table.filter(pc.is_in(table["connection"], some["connection"].combine_chunks()))
+            yield name, table.filter(pc.is_in(table["connection"], one_array(some["connection"])))
 
 
 def _issues(of: pa.Table, detail: str) -> Iterator[Issue]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC
-from kafkascope.reports.columns.arrow import dictionary_codes, distinct_numbers
+from kafkascope.reports.columns.arrow import dictionary_codes, distinct_numbers, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers, topics_of_exchanges
 from kafkascope.reports.columns.series import FINEST, in_groups
 from kafkascope.reports.columns.views import Known, by_key
@@ -72,7 +72,7 @@ class LatencyView:
         if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
             rows = self._observe(exchanges, tables, ends)
         if (ended := tables.get("connections")) is not None:
-            self._neighbours.forget(ended["connection"].combine_chunks())
+            self._neighbours.forget(one_array(ended["connection"]))
         return rows
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:

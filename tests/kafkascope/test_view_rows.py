@@ -48,7 +48,7 @@ def test_parcels_bring_every_row_to_the_partition_of_its_key(tmp_path: Path, mon
     parts = writer.finish()
     assert [(part.table, part.rows) for part in parts] == [(NAME, 40)]
     got: dict[int, list[pa.Table]] = {}
-    for batch in view_rows.read_rows(parts, staging, {}, 5):
+    for batch in view_rows.read_rows(parts, staging, {}, {NAME: range(5)}):
         assert batch.schema == view_rows.SCHEMA
         for row in batch.to_pylist():
             assert row["view"] == NAME
@@ -60,8 +60,23 @@ def test_parcels_bring_every_row_to_the_partition_of_its_key(tmp_path: Path, mon
     assert sorted(map(str, everything.to_pylist())) == sorted(map(str, pa.concat_tables(written).to_pylist()))
 
 
-def test_there_are_as_many_tasks_as_the_rows_are_worth() -> None:
-    assert view_rows.partitions_for(1, 8) == 1
-    assert view_rows.partitions_for(10_000, 8) == 5
-    assert view_rows.partitions_for(100_000, 8) == 8
-    assert view_rows.partitions_for(10_000_000, 8) == 200
+@pytest.mark.parametrize(("rows", "tasks"), [(1, 1), (10_000, 5), (100_000, 8), (10_000_000, 200)])
+def test_there_are_as_many_tasks_as_the_rows_are_worth(rows: int, tasks: int) -> None:
+    assert view_rows.places_for({"positions": rows}, 8) == {"positions": range(tasks)}
+
+
+@given(st.integers(0, 10**7), st.integers(1, 10**7), st.integers(1, 64), st.none() | st.integers(1, 100))
+def test_groups_have_the_first_partitions_to_themselves(
+    of_groups: int, others: int, cores: int, partitions: int | None
+) -> None:
+    counts = {"activity": others, NAME: of_groups, "positions": others}
+    places = view_rows.places_for(counts, cores, partitions)
+    assert places["activity"] == places["positions"]
+    many = max(place.stop for place in places.values())
+    assert partitions is None or many == partitions
+    if many > 1 and of_groups:
+        assert [*places[NAME], *places["activity"]] == [*range(many)]
+        assert len(places[NAME]) >= 1
+        assert len(places["activity"]) >= 1
+    else:
+        assert places == dict.fromkeys(counts, range(many))

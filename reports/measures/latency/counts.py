@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.kernels import kernel
-from kafkascope.reports.columns.arrow import Numbers, changes, distinct_numbers
+from kafkascope.reports.columns.arrow import Numbers, changes, distinct_numbers, one_array
 from kafkascope.reports.columns.hashing import empty_slots, slot_behind, slot_of
 from kafkascope.reports.columns.series import (
     in_groups,
@@ -136,7 +136,7 @@ def latency_table(rows: pa.Table) -> pa.Table:
     begins = np.flatnonzero(np.diff(of_row[order], prepend=-1))
     cuts = begins[np.flatnonzero(np.diff(begins // _ROWS_AT_ONCE, prepend=-1))]
     for some in np.split(order, cuts[1:]):
-        lists = rows["cells"].take(pa.array(some)).combine_chunks()
+        lists = one_array(rows["cells"].take(pa.array(some)))
         row = np.repeat(of_row[some], pc.list_value_length(lists).to_numpy())
         part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
         tables.append(_of_cells(series, _added(row, part, *columns), width))
@@ -201,7 +201,7 @@ def latency(table: pa.Table, by: str | Sequence[str] = ("api", "part"), part: st
 
 def _cells(table: pa.Table, of_row: I64) -> Cells:
     """Those of rows of the table ``latency``, put together whatever their parts; of_row says which rows together."""
-    lists = table["bucket"].combine_chunks()
+    lists = one_array(table["bucket"])
     sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     row = np.repeat(np.arange(table.num_rows), sizes)
     first = np.zeros(len(row), np.bool_)  # sum and maximum belong to the row: they stand at its first bucket
@@ -212,7 +212,7 @@ def _cells(table: pa.Table, of_row: I64) -> Cells:
         of_row[row],
         np.zeros_like(row),
         lists.flatten().to_numpy(),
-        table["counts"].combine_chunks().flatten().to_numpy(),
+        one_array(table["counts"]).flatten().to_numpy(),
         np.where(first, sum_ns[row], 0),
         np.where(first, max_ns[row], 0),
     )
