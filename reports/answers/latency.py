@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -234,14 +235,18 @@ class _Histograms:
                 [pc.binary_join_element_wise(*keys.columns, "\x00", null_handling="replace").combine_chunks()]
             )
         )
+        order = np.argsort(codes, kind="stable")
+        rows = rows.select(["bucket", "counts", "sum_ms", "max"]).take(pa.array(order))
         bucket, count, owner = _flat(rows)
         sums, highest = (rows[name].to_numpy() for name in ("sum_ms", "max"))
-        for code, name in enumerate(distinct.to_pylist()):
+        edges = np.searchsorted(codes[order], np.arange(len(distinct) + 1))
+        entries = np.searchsorted(owner, edges).tolist()
+        for code, (name, (first, last)) in enumerate(zip(distinct.to_pylist(), pairwise(edges.tolist()), strict=True)):
             key = tuple(name.split("\x00", len(columns) - 1))  # names, which a capture made, come last
             if chosen is not None and key not in chosen:
                 continue
-            mine = codes == code
-            values = np.bincount(bucket[mine[owner]], count[mine[owner]]).astype(np.int64)
+            mine = slice(entries[code], entries[code + 1])
+            values = np.bincount(bucket[mine], count[mine]).astype(np.int64)
             before = self._counts.get(key)
             if before is not None and len(before) > len(values):
                 before[: len(values)] += values
@@ -250,8 +255,8 @@ class _Histograms:
                 values[: len(before)] += before
             self._counts[key] = values
             kept = self._sums.setdefault(key, [0.0, 0.0])
-            kept[0] += float(sums[mine].sum())
-            kept[1] = max(kept[1], float(highest[mine].max()))
+            kept[0] += float(sums[first:last].sum())
+            kept[1] = max(kept[1], float(highest[first:last].max()))
 
     def spreads(self) -> dict[_Key, Spread]:
         """What was added, by key."""
