@@ -2,7 +2,8 @@
 
     python benchmarks/workers.py [--sizes 100,300] [--repeat 3] [--records]
 
-Master, workers (of one core each) and driver run on this machine, which wants a core for each worker and rests besides.
+Master, workers and driver run on this machine, which wants a core for each worker, that keeps to it with all that it
+starts, and rests besides.
 Speeds are slopes between two sizes of a capture, medians of the runs, so start drops out. The efficiency is the speed
 of two workers over twice the speed of one.
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ HOSTS = ("127.0.0.1", "localhost")
 """Of workers: Spark does not try a slow task a second time on the same host."""
 
 _PATIENCE_S = 600
+_ANY_PORT = ("--port", "0", "--webui-port", "0")
 _OPENED = ("lang", "lang.invoke", "io", "net", "nio", "util", "util.concurrent")
 
 
@@ -25,26 +27,29 @@ def spark_cluster(directory: Path, environment: Mapping[str, str]) -> Iterator[s
     """The URL of a master with a worker on each of HOSTS, which end with the block.
 
     Logs and what executors write lie in the directory; a worker's own is worker1, worker2. The environment is that of
-    master and workers, and so of executors. Raises RuntimeError with the log where one of them does not start.
+    master and workers, and so of executors. A worker keeps to one processor, with all that it starts: else one alone
+    would have threads of the JVM and Python on several. Raises RuntimeError with the log where one does not start.
     """
     home = Path(pyspark.__file__).parent
     java = [find_java().path, "-cp", f"{home}/jars/*", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
     opened = [f"java.{name}" for name in _OPENED] + ["sun.nio.ch", "sun.util.calendar"]
     java += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in opened]
     serving = {**environment, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"}
+    processors = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
 
-        def start(role: str, name: str, arguments: list[str], said: str) -> str:
+        def start(role: str, name: str, arguments: list[str], said: str, processor: Sequence[str] = ()) -> str:
             into, log = directory / name, directory / f"{name}.log"
             into.mkdir()
-            command = [*java, f"org.apache.spark.deploy.{role}", "--port", "0", "--webui-port", "0", *arguments]
+            command = [*processor, *java, f"org.apache.spark.deploy.{role}", *_ANY_PORT, *arguments]
             return _wait_for(log, said, stack.enter_context(_process(command, serving, into, log)))
 
         url = start("master.Master", "master", ["--host", HOSTS[0]], r"Starting Spark master at (spark://\S+)")
         for number, host in enumerate(HOSTS, 1):
             name = f"worker{number}"
             limits = ["--cores", "1", "--memory", "768m", "--work-dir", str(directory / name)]
-            start("worker.Worker", name, ["--host", host, *limits, url], "Successfully registered with (master)")
+            one = ["taskset", "--cpu-list", str(processors[number % len(processors)])]
+            start("worker.Worker", name, ["--host", host, *limits, url], "Successfully registered with (master)", one)
         yield url
 
 
