@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -227,6 +227,10 @@ class Engine:
             self.tls_talks.setdefault(port, TlsTalk()).merge(talk)
         if self._sieve is not None and other.no_match is not None:
             self._sieve.no_match.merge(other.no_match)
+
+    def hand_on_records(self, when: Callable[[], bool]) -> None:
+        """See `TableBuilder.hand_on_records`."""
+        self._builder.hand_on_records(when)
 
     def feed(self, segments: Segments, *, hurried: bool = False) -> Iterator[Tables]:
         """The rows that became complete with these segments, by table or view; those without rows are absent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,10 +35,14 @@ RECORDS_SHOWN = 500_000
 """Of one exchange: they are lines, or a list in a line, that are put together before they are written."""
 
 
-def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_SHOWN) -> Iterator[Batch]:
-    """Exchanges together with their records, which come behind them in parts; at most so many records of one exchange.
+def with_records(
+    batches: Iterable[Batch],
+    remark: Remark,
+    choose: Callable[[Batch], pa.Table | None] = lambda batch: batch.tables["exchanges"],
+) -> Iterator[Batch]:
+    """Exchanges with their records, which come behind them in parts; of one exchange at most `RECORDS_SHOWN` records.
 
-    What is held are the records of one exchange, and a part.
+    What is held are the records of one exchange, and a part. choose: the exchanges that will be shown.
     """
     exchanges: pa.Table | None = None  # whose records are still coming
     endpoints: Mapping[int, Endpoint] = {}
@@ -54,9 +58,11 @@ def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_S
         assert exchanges is not None
         place = ExchangePlaces(exchanges).of(records)  # ascending; what is held is of the exchange at place 0
         rank = np.arange(len(place)) - np.searchsorted(place, place) + np.where(place == 0, sum(map(len, held)), 0)
-        shown = rank < most
-        left_out += int(np.count_nonzero(~shown))
+        shown = rank < RECORDS_SHOWN
         if not shown.all():
+            wanted = choose(Batch({"exchanges": exchanges}, endpoints))
+            if wanted is not None:
+                left_out += int(np.count_nonzero(ExchangePlaces(wanted).of(records.filter(pa.array(~shown))) >= 0))
             records, place = records.filter(pa.array(shown)), place[shown]
         last = int(place[-1]) if len(place) else 0
         if last > 0:
@@ -68,14 +74,16 @@ def with_records(batches: Iterable[Batch], remark: Remark, most: int = RECORDS_S
     if exchanges is not None:
         yield Batch({"exchanges": exchanges, "records": _joined(held)}, endpoints)
     if left_out:
-        remark(f"{left_out:,} records are not shown: of one exchange they are at most {most:,}; analyze has all")
+        remark(
+            f"{left_out:,} records are not shown: of one exchange they are at most {RECORDS_SHOWN:,}; analyze has all"
+        )
 
 
 class Writer(Protocol):
     """Who writes exchanges that were chosen; faults of ours that it meets are told behind a write, or at the end."""
 
-    def write(self, exchanges: pa.Table, records: pa.Table | None) -> list[Issue]:
-        """Write exchanges with both ends of their connections, and those of the records that they carried."""
+    def write(self, exchanges: pa.Table | None, rows: Mapping[str, pa.Table]) -> list[Issue]:
+        """Write those chosen out of a batch, with both ends of their connections, None if none was; rows: all of it."""
 
     def finish(self) -> list[Issue]:
         """Come back when all of them are written."""
@@ -90,8 +98,11 @@ class TextWriter:
         self._out = out
         self._trees = trees
 
-    def write(self, exchanges: pa.Table, records: pa.Table | None) -> list[Issue]:
-        """See `Writer`."""
+    def write(self, exchanges: pa.Table | None, rows: Mapping[str, pa.Table]) -> list[Issue]:
+        """See `Writer`; records are those of all exchanges of the batch (`with_records`)."""
+        if exchanges is None:
+            return []
+        records = rows["records"] if self._display.records else None
         faults: list[Issue] = []
 
         def as_text(places: Sequence[int]) -> list[Any]:

@@ -252,6 +252,10 @@ class Reading:
         if self._share.of == 1 and (rows := self.last()):
             yield Batch(rows, {})
 
+    def hand_on_records(self, when: Callable[[], bool]) -> None:
+        """See `TableBuilder.hand_on_records`."""
+        self._engine.hand_on_records(when)
+
     def last(self) -> Tables:
         """The rows of what was met outside of connections: the last of all, which `batches` gives unless it shares."""
         rows = self.issues() if "issues" in self._options.tables else []
@@ -382,7 +386,7 @@ class Reading:
         yield from map(unreadable_remark, self.capture.unreadable)
         for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind != "unreadable_file":
-                yield self._place(issue) + _issue_text(issue)
+                yield self._place(issue) + self.topic_names.in_text(_issue_text(issue))
         if self.copies:
             yield f"{counted(self.copies, 'packet')} that several files have are counted once"
         yield from _unread(self._engine, self._options)
@@ -573,7 +577,7 @@ class Listening:
         yield from self._seen.lines()
         for issue in IssueLog([*self.issues(), *self._engine.remarkable, *self._faults]):
             if issue.kind != KERNEL_DROPS:
-                yield _issue_text(issue)
+                yield self.topic_names.in_text(_issue_text(issue))
         yield from _unread(self._engine, self._options)
 
     def _batch(self, tables: Tables) -> Batch:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -398,16 +398,25 @@ def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark
     def write(batch: Batch, most: int) -> int:
         found = chosen(batch, options)
         count = 0 if found is None else min(len(found), most)
-        if found is not None and count and options.display.style != NOTHING:
-            records = batch.tables["records"] if options.display.records else None
-            source.note(writer.write(found.slice(0, most), records))
+        if options.display.style != NOTHING:
+            source.note(writer.write(found.slice(0, most) if found is not None and count else None, batch.tables))
         exchanges = batch.tables.get("exchanges")
         if no_match is not None and exchanges is not None and len(exchanges):
             no_match.observe(batch.with_ends(exchanges), count)
         return count
 
-    with _writer(source, options, out, trees) as writer:
-        for batch in with_records(source.batches(), remark) if options.display.records else source.batches():
+    batches = source.batches()
+    writing: AbstractContextManager[Writer]
+    if isinstance(source, Reading) and _is_written_beside(source, options):
+        from kafkascope.writing_beside import writer_beside
+
+        writing = writer_beside(source, options, out, remark)
+    else:
+        writing = nullcontext(TextWriter(options.display, out, trees))
+        if options.display.records:
+            batches = with_records(batches, remark, lambda batch: chosen(batch, options))
+    with writing as writer:
+        for batch in batches:
             if not nameless and (nameless := are_nameless(batch)):
                 remark(_NAMELESS)
             if trees is not None:
@@ -418,21 +427,16 @@ def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark
         remark(said)
 
 
-@contextmanager
-def _writer(source: BatchSource, options: SniffOptions, out: Writable, trees: Trees | None) -> Iterator[Writer]:
-    """Who is to write exchanges: of large files another process, where their text takes long and all is wanted."""
+def _is_written_beside(reading: Reading, options: SniffOptions) -> bool:
+    """Whether another process writes exchanges: of large files, where their text takes long and all is wanted."""
     display = options.display
     takes_long = display.style == JSON or (display.records and display.style in (LINES, VERBOSE))
-    if takes_long and display.limit is None and isinstance(source, Reading) and (source.capture.size or 0) >= _LARGE:
-        from kafkascope.side_by_side import processes_worth
-        from kafkascope.writing_beside import writer_beside
+    if not takes_long or display.limit is not None or (reading.capture.size or 0) < _LARGE:
+        return False
+    from kafkascope.side_by_side import processes_worth
 
-        # What speaks to object stores survives no fork.
-        if not any(map(is_uri, options.files)) and processes_worth(2, options.limits.processes) == 2:
-            with writer_beside(display, out) as writer:
-                yield writer
-            return
-    yield TextWriter(display, out, trees)
+    # What speaks to object stores survives no fork.
+    return not any(map(is_uri, options.files)) and processes_worth(2, options.limits.processes) == 2
 
 
 @contextmanager

@@ -6,6 +6,7 @@ a colon cannot be in a topic's name), until some message of the capture, earlier
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kafkascope.reports.columns.arrow import dictionary_codes
 
 ID_PREFIX = "id:"
 NO_ID = "A" * 22
+_BY_ID = re.compile(rf"{ID_PREFIX}[\w-]{{22}}", re.ASCII)
 # The one id that is the same in every cluster.
 RESERVED = {ID_PREFIX + CLUSTER_METADATA_ID: CLUSTER_METADATA_TOPIC}
 
@@ -46,6 +48,10 @@ class TopicNames:
         """Take in what another part of the capture knew."""
         names = other.learned() if isinstance(other, TopicNames) else other
         self.learn(names.items())
+
+    def in_text(self, text: str) -> str:
+        """A text with names for those ids in it that are known by now."""
+        return _BY_ID.sub(lambda found: self._names.get(found[0], found[0]), text)
 
     def resolve(self, table: pa.Table) -> pa.Table:
         """The table with names for those ids in its topic column that are known by now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -127,6 +127,7 @@ class TableBuilder:
             pseudonyms=pseudonyms,
             limits=limits,
         )
+        self._hands_on: Callable[[], bool] = bool  # False
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
         self._introductions: dict[int, Introduction] = {}
@@ -145,6 +146,7 @@ class TableBuilder:
         in one piece, but for its records: these are in pieces of their own, in order of the exchanges, behind the piece
         with their exchanges, or before it if this has tables that are made while records are read.
         """
+        self._partitions.hands_on = self._hands_on()  # at once for all, as parts may be tried again
         if self._pseudonyms is not None and len(exchanges.number):
             from kafkascope.reports.rows.anonymous import anonymous
 
@@ -152,6 +154,13 @@ class TableBuilder:
             exchanges = anonymous(exchanges, self._anonymizing, self._pseudonyms)
         for part in _in_parts(exchanges) if len(exchanges.number) else ():
             yield from self._guarded(part, endpoints, hurried)
+
+    def hand_on_records(self, when: Callable[[], bool]) -> None:
+        """Give fields with records in the place of these, as long as that is so when exchanges are observed.
+
+        Only where of batches nothing else is wanted, and there are no pseudonyms: see `PartitionTables.hands_on`.
+        """
+        self._hands_on = when
 
     def end_connections(self, rows: Sequence[ConnectionRow], issues: Sequence[Issue] = ()) -> dict[str, pa.Table]:
         """The rows of connections that have ended, and of the issues given and those met in their bodies."""

@@ -60,6 +60,7 @@ class PartitionTables:
         limits: Limits = DEFAULT,
     ) -> None:
         """records_here: of so many bytes the records are read, of others the fields are given; None: of all."""
+        self.hands_on = False  # fields where records alone are wanted: who reads them counts what is wrong with batches
         self._pseudonyms = pseudonyms
         self._limits = limits
         self._wanted = wanted
@@ -95,6 +96,9 @@ class PartitionTables:
         if self._pseudonyms is not None:
             told_names = ((of_id, self._pseudonyms.name(name)) for of_id, name in told_names)
         topic_names.learn(told_names)
+        if self.hands_on and self._wanted == {"records"}:  # nobody needs what else is in batches
+            yield {FIELDS_WITH_RECORDS: field_rows(bodies.exchanges, fields, client_id)}
+            return
         scanned = scan_fields(bodies.exchanges, fields)
         batches: list[BatchColumns] = []
         if self._records_left == 0 or "records" not in self._wanted:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders.limits import DEFAULT, Limits
-from kafkascope.decoders.record_columns import binary_array, read_records
+from kafkascope.decoders.record_columns import BatchColumns, binary_array, read_records
 from kafkascope.reports.columns.arrow import Numbers, one_array
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.rows.record_fields import RecordFields, scan_fields
-from kafkascope.reports.rows.record_tables import record_table
+from kafkascope.reports.rows.record_tables import batch_issues, record_table
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.sniffer.columns import Exchanges
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -43,21 +43,34 @@ def field_rows(exchanges: Exchanges, of: RecordFields, client_id: pa.Array) -> p
 
 
 def record_tables(
-    rows: pa.Table, secret_names: tuple[str, ...] | None, issues: IssueLog, origins: Origins, limits: Limits = DEFAULT
+    rows: pa.Table,
+    secret_names: tuple[str, ...] | None,
+    issues: IssueLog,
+    origins: Origins,
+    limits: Limits = DEFAULT,
+    *,
+    of_batches: bool = False,
 ) -> Iterator[pa.Table]:
     """Rows of the table of records, so many at a time, out of rows of `field_rows`.
 
     What is wrong with records is counted, as is what is raised on them, which ends it. Tables of connections and rows
     of views tell of issues too: where there are some, records are to be read with their exchanges after all.
     secret_names: see `stored_secrets.redact_stored`; None: secrets are shown.
+    of_batches: what is wrong with batches has not been counted yet.
     """
     exchanges, of, client_id = _restored(rows)
     before = np.zeros(len(of), np.int64)
+    batches: list[BatchColumns] = []
     try:
-        for chunk in read_records(scan_fields(exchanges, of), limit=limits.decompressed_bytes):
+        scanned = scan_fields(exchanges, of)
+        for chunk in read_records(scanned, limit=limits.decompressed_bytes):
+            if not chunk.is_continued:
+                batches.append(chunk.batches)
             table = record_table(exchanges, of, chunk, before, client_id, issues, origins, secret_names)
             if table is not None:
                 yield table
+        if of_batches:
+            batch_issues(exchanges, of, scanned, batches, issues, limits)
     except Exception as error:
         issues.add(Issue(INTERNAL_ERROR, f"records: {fault(error)}"))
 

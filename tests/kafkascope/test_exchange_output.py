@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kafkascope import exchange_output
 from kafkascope.exchange_output import with_records
 from kafkascope.reading import Batch
 from kafkascope.reports.vocabulary.tables import EXCHANGES, RECORDS
@@ -22,10 +23,10 @@ def records(*numbers: int) -> Batch:
     return Batch({"records": pa.Table.from_pylist(rows, schema=RECORDS)}, {})
 
 
-def shown(batches: list[Batch], most: int = 100) -> tuple[list[tuple[list[int], list[int]]], list[str]]:
+def shown(batches: list[Batch]) -> tuple[list[tuple[list[int], list[int]]], list[str]]:
     """Numbers of the exchanges and of their records, batch by batch, and what is remarked."""
     remarks: list[str] = []
-    tables = [batch.tables for batch in with_records(batches, remarks.append, most)]
+    tables = [batch.tables for batch in with_records(batches, remarks.append)]
     return [(of["exchanges"]["number"].to_pylist(), of["records"]["number"].to_pylist()) for of in tables], remarks
 
 
@@ -43,7 +44,8 @@ def test_what_comes_last_is_shown_too(end: list[Batch]) -> None:
     assert shown([exchanges(1), exchanges(2), records(2), *end])[0] == [([1], []), ([2], [2])]
 
 
-def test_of_one_exchange_no_more_than_some_records_are_held() -> None:
-    found, remarks = shown([exchanges(1, 2, 3), records(1, 1, 1, 2, 2), records(2, 2, 2, 3), END], most=3)
+def test_of_one_exchange_no_more_than_some_records_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_output, "RECORDS_SHOWN", 3)
+    found, remarks = shown([exchanges(1, 2, 3), records(1, 1, 1, 2, 2), records(2, 2, 2, 3), END])
     assert found == [([1], [1, 1, 1]), ([2], [2, 2, 2]), ([3], [3])]
     assert remarks == ["2 records are not shown: of one exchange they are at most 3; analyze has all"]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ IN_ALL = 633  # exchanges
 
 HERE = os.getpid()
 
-Written = Callable[[TextWriter, pa.Table, pa.Table | None], list[Issue]]
+Written = Callable[[TextWriter, pa.Table | None, Mapping[str, pa.Table]], list[Issue]]
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +48,9 @@ def alone_afterwards() -> Iterator[None]:
 def in_the_other(does: Written) -> Written:
     """What `TextWriter.write` does there; here it is never called."""
 
-    def write(self: TextWriter, exchanges: pa.Table, records: pa.Table | None) -> list[Issue]:
+    def write(self: TextWriter, exchanges: pa.Table | None, rows: Mapping[str, pa.Table]) -> list[Issue]:
         assert os.getpid() != HERE
-        return does(self, exchanges, records)
+        return does(self, exchanges, rows)
 
     return write
 
@@ -73,6 +73,29 @@ def test_lines_and_remarks_are_those_of_one_process(
     monkeypatch.setattr(TextWriter, "write", in_the_other(TextWriter.write))
     two = command("sniff", "-r", CAPTURE, *options)
     assert (two.returncode, two.stdout, two.stderr) == (one.returncode, one.stdout, one.stderr)
+
+
+@pytest.mark.parametrize("enough", [0, 2, 1_000_000])
+@pytest.mark.parametrize(
+    ("recording", "options"),
+    [
+        ("clients_codecs", ("--json", "--limit", "decompressed_bytes=300")),
+        ("clients_old_formats", ("--json", "--limit", "decompressed_bytes=300")),
+        ("transactions", ("--json", "--filter", "api == Produce and latency_ms > 1")),
+        ("streams-kip1071", ("-v", "--api", "Fetch")),
+        ("wrong-password", ("--json", "--show-secrets")),
+    ],
+)
+def test_whoever_reads_the_records_they_are_the_same(
+    enough: int, recording: str, options: tuple[str, ...], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = str(next((PCAPS / recording).glob("capture.pcap*")))
+    monkeypatch.setattr(exchange_output, "RECORDS_SHOWN", 20)
+    one = command("sniff", "-r", capture, "--records", "--limit", "processes=1", *options)
+    monkeypatch.setattr(writing_beside, "_ENOUGH", enough)
+    two = command("sniff", "-r", capture, "--records", *options)
+    assert (two.returncode, two.stdout, two.stderr) == (one.returncode, one.stdout, one.stderr)
+    assert one.stdout
 
 
 @pytest.mark.parametrize("options", [[], ["-v"], ["-V"], ["-q"], ["--json", "-c", "3"], ["--fields", "api"]])

@@ -16,6 +16,7 @@ from kafkascope.reports.columns.arrow import (
     distinct_numbers,
     equal_columns,
     first_of_equals,
+    one_array,
     table_of,
 )
 from kafkascope.sniffer.columns import I64
@@ -89,3 +90,14 @@ def test_values_are_rows_with_the_columns_of_the_schema() -> None:
 
 def test_no_values_are_no_rows() -> None:
     assert table_of([], SCHEMA, rank=[]).equals(SCHEMA.empty_table())
+
+
+def test_a_column_of_one_chunk_is_not_copied() -> None:
+    values = pa.array(["a", None, "ccc"], pa.string())
+    for column in (values, pa.chunked_array([values]), pa.chunked_array([values]).slice(1)):
+        array = one_array(column)
+        assert array.to_pylist() == column.to_pylist()
+        assert array.buffers()[2].address == values.buffers()[2].address
+    parts = pa.chunked_array([values, values])
+    assert one_array(parts).to_pylist() == parts.to_pylist()
+    assert one_array(pa.chunked_array([], pa.string())).to_pylist() == []

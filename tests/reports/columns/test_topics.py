@@ -41,3 +41,12 @@ def test_the_metadata_topic_has_the_same_id_in_every_cluster() -> None:
 def test_a_table_without_topics_stays_as_it_is() -> None:
     table = pa.table({"partition": pa.array([1])})
     assert TopicNames({ID: "x"}).resolve(table) is table
+
+
+def test_ids_in_a_text_become_names_once_they_are_known() -> None:
+    known, other = "id:" + "a-_9" * 5 + "bc", "id:" + "z" * 22
+    names = TopicNames({known: "orders"})
+    assert (
+        names.in_text(f"Fetch: {known}-3 and {other}-0, {known[:-1]}") == f"Fetch: orders-3 and {other}-0, {known[:-1]}"
+    )
+    assert names.in_text("nothing to see") == "nothing to see"
