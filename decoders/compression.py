@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import lz4.frame
+import numpy as np
 import snappy
 import xxhash
 import zstandard
+from numpy.typing import NDArray
 
 from kafkascope.decoders.limits import DEFAULT
 
@@ -64,6 +66,11 @@ class CompressionError(ValueError):
 def output_limit(compressed_bytes: int, limit: int = OUTPUT_LIMIT) -> int:
     """Bytes that a payload of this size may grow to: limit, or less where it would be out of all proportion."""
     return min(limit, _FREE_OUTPUT + _PLAUSIBLE_RATIO * compressed_bytes)
+
+
+def output_limits(compressed_bytes: NDArray[np.int64], limit: int = OUTPUT_LIMIT) -> NDArray[np.int64]:
+    """`output_limit` of many payloads."""
+    return np.minimum(np.int64(limit), _FREE_OUTPUT + _PLAUSIBLE_RATIO * compressed_bytes)
 
 
 def decompress(codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, *, magic: int = 2) -> bytes:
@@ -145,8 +152,10 @@ def _snappy_blocks(data: memoryview) -> list[memoryview]:
         return [data]
     if len(data) < XERIAL_HEADER_BYTES:
         raise CompressionError("snappy: the header of the framing is cut off")
-    blocks = []
     position = XERIAL_HEADER_BYTES
+    if int.from_bytes(data[position : position + 4], "big") == len(data) - position - 4 > 0:  # nearly always
+        return [data[position + 4 :]]
+    blocks = []
     while position < len(data):
         size = int.from_bytes(data[position : position + 4], "big")
         if size == _XERIAL_MAGIC_AS_SIZE and data[position : position + 8] == XERIAL_MAGIC:  # one stream behind another

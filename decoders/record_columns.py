@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limit
+from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limits
 from kafkascope.decoders.kernels import allocating, borrowing, copy_bytes, kernel
 from kafkascope.decoders.records import (
     BEFORE_LENGTH_BYTES,
@@ -437,10 +437,11 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
 def _pieces(fields: Fields, packed: Integers, limit: int) -> Iterator[bytes | CompressionError]:
     """The payloads of compressed batches in the clear."""
     view = fields.data.data
-    of_each = fields._batches[[_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC]][:, packed].tolist()
-    for start, end, codec, magic in zip(*of_each, strict=True):
+    of_each = fields._batches[[_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC]][:, packed]
+    most = output_limits(of_each[1] - of_each[0], limit)
+    for start, end, codec, magic, room in zip(*of_each.tolist(), most.tolist(), strict=True):
         try:
-            piece = decompress(codec, view[start:end], output_limit(end - start, limit), magic=magic)
+            piece = decompress(codec, view[start:end], room, magic=magic)
         except CompressionError as error:
             yield error
         else:

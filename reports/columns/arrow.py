@@ -76,8 +76,7 @@ def one_array(column: Any) -> pa.Array:
 
 def dictionary_codes(values: pa.Array | pa.ChunkedArray) -> tuple[Numbers, pa.Array]:
     """Each value's place among the distinct values, and those; null has the place -1."""
-    values = one_array(values)
-    encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    encoded = one_array(values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values))
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, encoded.dictionary
 

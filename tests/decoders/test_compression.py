@@ -10,11 +10,19 @@ import zlib
 from collections.abc import Callable
 
 import lz4.frame
+import numpy as np
 import pytest
 import snappy
 import zstandard
 
-from kafkascope.decoders.compression import CODECS, OUTPUT_LIMIT, CompressionError, decompress, output_limit
+from kafkascope.decoders.compression import (
+    CODECS,
+    OUTPUT_LIMIT,
+    CompressionError,
+    decompress,
+    output_limit,
+    output_limits,
+)
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 TEXT = b"".join(b'{"number":%d,"text":"some words of no weight"}\n' % number for number in range(4000))
@@ -245,6 +253,9 @@ def test_limit_grows_with_the_payload_up_to_a_bound() -> None:
     assert output_limit(1) == (16 << 20) + 1024
     assert output_limit(1 << 30) == OUTPUT_LIMIT
     assert output_limit(1 << 30, 5) == 5
+    sizes = [0, 1, 1 << 10, 1 << 30]
+    for limit in (5, OUTPUT_LIMIT):
+        assert output_limits(np.array(sizes), limit).tolist() == [output_limit(size, limit) for size in sizes]
 
 
 def test_stored_and_unknown_codecs() -> None:
