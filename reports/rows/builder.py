@@ -127,7 +127,7 @@ class TableBuilder:
             pseudonyms=pseudonyms,
             limits=limits,
         )
-        self._hands_on: Callable[[], bool] = bool  # False
+        self._hands_on: Callable[[], bool] = lambda: False
         self._terms = RequestTerms(self._decoder.programs) if self._decoder and "terms" in wanted else None
         self._topic_codes = TopicCodes()
         self._introductions: dict[int, Introduction] = {}
