@@ -121,9 +121,8 @@ class WriterBeside:
 def writer_beside(reading: Reading, options: SniffOptions, out: Writable, remark: Remark) -> Iterator[WriterBeside]:
     """Who hands the exchanges of a reading to another process, which ends with the context at the latest.
 
-    While that process waits for more, the reading hands on records as they travelled; else it makes columns of them.
-
-    If that ends with an error, what was handed over is written all the same.
+    While that process waits for more, the reading hands on records as they travelled; else it makes columns of them. If
+    the reading ends with an error, what was handed over is written all the same.
     """
     theirs, ours = os.pipe()
     with suppress(OSError):  # the kernel bounds what the pipes of one user take: then it stays as it is

@@ -29,7 +29,7 @@ SPARK_SCHEMA = "partition int, view string, parcel binary"
 _ROWS_A_PARTITION = 50_000  # a task holds them all; it takes some seconds for them
 _FEWEST_ROWS = 2_000  # with less, starting a task costs more than it does
 _OF_GROUPS = GroupsView.name
-_WEIGHT_OF_GROUPS = 5  # times as long as other rows that of a group takes
+_WEIGHT_OF_GROUPS = 5  # other rows take as long as one of a group
 
 
 def places_for(rows: Mapping[str, int], cores: int, partitions: int | None = None) -> dict[str, range]:

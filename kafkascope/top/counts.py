@@ -460,7 +460,7 @@ def _ends(rows: pa.Table, batch: Batch) -> dict[str, pa.Array]:
     ends = [batch.endpoints.get(connection) for connection in encoded.dictionary.to_pylist()]
     broker = pa.array([end and address(end.broker, end.broker_port) for end in ends], pa.string())
     host = pa.array([end and end.client for end in ends], pa.string())
-    ids = pc.fill_null(rows["client_id"], "(no client id)").combine_chunks()
+    ids = one_array(pc.fill_null(rows["client_id"], "(no client id)"))
     return {
         BROKERS: broker.take(encoded.indices),
         CLIENTS: pc.binary_join_element_wise(ids, host.take(encoded.indices), " "),

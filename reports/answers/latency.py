@@ -230,11 +230,7 @@ class _Histograms:
         if not len(rows):
             return
         keys = pa.table({str(i): column for i, column in enumerate(columns)})
-        codes, distinct = dictionary_codes(
-            pa.chunked_array(
-                [pc.binary_join_element_wise(*keys.columns, "\x00", null_handling="replace").combine_chunks()]
-            )
-        )
+        codes, distinct = dictionary_codes(pc.binary_join_element_wise(*keys.columns, "\x00", null_handling="replace"))
         order = np.argsort(codes, kind="stable")
         rows = rows.select(["bucket", "counts", "sum_ms", "max"]).take(pa.array(order))
         bucket, count, owner = _flat(rows)
@@ -290,13 +286,7 @@ def _heat(heat: dict[_Key, NDArray[np.int64]], rows: pa.Table, begin: int, width
     span = np.clip((wanted["from"].to_numpy() - begin) // width, 0, spans - 1)[owner]
     row = bucket // _ROW_BUCKETS
     codes, distinct = dictionary_codes(
-        pa.chunked_array(
-            [
-                pc.binary_join_element_wise(
-                    wanted["api"], wanted["part"], "\x00", null_handling="replace"
-                ).combine_chunks()
-            ]
-        )
+        pc.binary_join_element_wise(wanted["api"], wanted["part"], "\x00", null_handling="replace")
     )
     for code, name in enumerate(distinct.to_pylist()):
         mine = (codes == code)[owner]

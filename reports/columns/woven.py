@@ -20,8 +20,7 @@ _TIME_BYTES = len('"2026-11-21T07:02:00.123456789Z"')
 _SECOND_BYTES = len('"2026-11-21T07:02:00.')
 _DAY_S = 86_400
 
-# How a string is written: null, digits, text as it is, ASCII with quotes and backslashes to be escaped, or
-# any text.
+# How a string is written: null, digits, text as it is, ASCII with quotes and backslashes to be escaped, or any text.
 _ABSENT, _HEX, _PLAIN, _QUOTED, _ESCAPED = 0, 1, 2, 3, 4
 
 _ARROW = pa.Array | pa.ChunkedArray
@@ -80,9 +79,7 @@ class Times:
 
     def __init__(self, column: Any) -> None:
         """column: an Arrow column of times in nanoseconds."""
-        column = one_array(column)
-        self._there = _validity(column)
-        self._at = np.array(column.cast(pa.int64()).fill_null(0))
+        self._there, self._at = _whole_numbers(column)
 
     def __len__(self) -> int:
         """Rows."""
@@ -102,9 +99,7 @@ class Numbers:
 
     def __init__(self, column: Any) -> None:
         """column: an Arrow column of integers."""
-        column = one_array(column)
-        self._there = _validity(column)
-        self._numbers = np.array(column.cast(pa.int64()).fill_null(0))
+        self._there, self._numbers = _whole_numbers(column)
 
     def __len__(self) -> int:
         """Rows."""
@@ -128,9 +123,8 @@ class Strings:
 
     def __init__(self, values: Any, name: str | None = None) -> None:
         """values: an Arrow column of text, or of bytes if they are members of this name."""
-        self._null, self._text, self._hex = ("null", '"', '"')
-        if name is not None:
-            self._null, self._text, self._hex = (f'"{name}":null', f'"{name}":"', f'"{name}_hex":"')
+        label, in_hex = ("", "") if name is None else (f'"{name}":', f'"{name}_hex":')
+        self._begun = [_constant(text) for text in (f"{label}null", f'{label}"', f'{in_hex}"')]
         self._offsets, self._data, there = _places(values, pa.large_binary())
         self._how = np.where(there, np.int8(_PLAIN), np.int8(_ABSENT))
 
@@ -140,12 +134,12 @@ class Strings:
 
     def measure(self, lead: U8, sizes: I64) -> None:
         """See `Column`."""
-        null, text, in_hex = (len(lead) + len(begun) for begun in (self._null, self._text, self._hex))
+        null, text, in_hex = (len(lead) + len(begun) for begun in self._begun)
         _measure_strings(null, text, in_hex, self._data, self._offsets, self._how, sizes)
 
     def write(self, lead: U8, places: I64, out: U8) -> None:
         """See `Column`."""
-        null, text, in_hex = (np.append(lead, _constant(begun)) for begun in (self._null, self._text, self._hex))
+        null, text, in_hex = (np.append(lead, begun) for begun in self._begun)
         _write_strings(null, text, in_hex, self._data, self._offsets, self._how, places, out)
 
 
@@ -233,6 +227,12 @@ def _places(column: Any, kind: pa.DataType) -> tuple[I64, U8, Bool]:
     content = _NOTHING if data is None else np.frombuffer(data, np.uint8)
     content.flags.writeable = False  # so that kernels meet one type alone
     return np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8), content, there
+
+
+def _whole_numbers(column: Any) -> tuple[Bool, I64]:
+    """Of a column of integers or times: which are there, and all of them, 0 for null."""
+    column = one_array(column)
+    return _validity(column), np.array(column.cast(pa.int64()).fill_null(0))
 
 
 def _validity(column: pa.Array) -> Bool:

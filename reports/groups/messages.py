@@ -227,9 +227,9 @@ def _without_offsets(rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """
     request, response = rows["request"], rows["response"]
     whole = pc.match_substring_regex(request, rf'"memberId": "[^"].*{re.escape(_TOPICS)}')
-    commits = pc.fill_null(pc.and_(pc.is_in(rows["api"], _COMMITS), whole), False).combine_chunks()
+    commits = one_array(pc.fill_null(pc.and_(pc.is_in(rows["api"], _COMMITS), whole), False))
     head = pc.list_element(pc.split_pattern(request.filter(commits), _TOPICS, max_splits=1), 0)
-    head = pc.binary_join_element_wise(head, "", "}").combine_chunks()
+    head = one_array(pc.binary_join_element_wise(head, "", "}"))
     return pc.replace_with_mask(request, commits, head), pc.if_else(commits, pa.scalar(None, pa.string()), response)
 
 
