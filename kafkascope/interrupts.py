@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kafkascope.program import ENDING
+from kafkascope.program import ENDING, heard
 
 T = TypeVar("T")
 
@@ -26,19 +26,16 @@ def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) 
     """What work returns or raises, done in another thread; a signal sets the event that it is given.
 
     Its name is said at once, for stopping may take a while. Raises Interrupted if work raises after a signal. A second
-    one has its usual effect at once. Signals that are ignored stay so.
+    one has its usual effect (`heard`). Signals that are ignored stay so.
     """
     stop = threading.Event()
-    received: list[int] = []
-    usual: dict[signal.Signals, Any] = {}
+    received: list[signal.Signals] = []
 
-    def ask_to_stop(number: int, _: object) -> None:
+    def ask_to_stop(number: signal.Signals) -> None:
         received.append(number)
         stop.set()
         with suppress(OSError):  # the terminal may be what has gone
-            say(signal.Signals(number).name)
-        for each, handler in usual.items():
-            signal.signal(each, handler)
+            say(number.name)
 
     future: Future[T] = Future()
 
@@ -48,20 +45,15 @@ def stoppable(work: Callable[[threading.Event], T], say: Callable[[str], None]) 
         except BaseException as error:
             future.set_exception(error)
 
-    for number in ENDING:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            usual[number] = signal.signal(number, ask_to_stop)
     try:
-        # A thread that the interpreter does not wait for, if a second signal ends it.
-        threading.Thread(target=run, name="kafkascope-stoppable", daemon=True).start()
-        # Again and again: a signal that comes just before the wait begins does not end it.
-        while wait([future], timeout=0.25).not_done:
-            pass
-        return future.result()
+        with heard([one for one in ENDING if signal.getsignal(one) != signal.SIG_IGN], ask_to_stop):
+            # A thread that the interpreter does not wait for, if a second signal ends it.
+            threading.Thread(target=run, name="kafkascope-stoppable", daemon=True).start()
+            # Again and again: a signal that comes just before the wait begins does not end it.
+            while wait([future], timeout=0.25).not_done:
+                pass
+            return future.result()
     except Exception:
         if received:
             raise Interrupted(received[0]) from None
         raise
-    finally:
-        for each, handler in usual.items():
-            signal.signal(each, handler)

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from tempfile import gettempdir
@@ -23,6 +24,7 @@ INCOMPLETE, WRONG_USE, INTERFACE_GONE, INTERRUPTED = 1, 2, 3, 130
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which people, terminals and service managers end a program."""
+_ONE_WISH_S = 0.5  # sooner nobody asks again; coreutils' `timeout` sends its signal to the process, then to its group
 
 Remark = Callable[[str], None]
 """Says something that is not a result, as `remark` does."""
@@ -33,6 +35,33 @@ def remark(text: str) -> None:
     from kafkascope.decoders.characters import safe_text
 
     print("\n".join(map(safe_text, f"kafkascope: {text}".split("\n"))), file=sys.stderr)
+
+
+@contextmanager
+def heard(numbers: Iterable[signal.Signals], hear: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call hear at the first of these signals. What comes behind it is the same wish, or else has its usual effect."""
+    usual: dict[signal.Signals, Any] = {}
+    first_at: float | None = None
+
+    def restore() -> None:
+        for each, handler in usual.items():
+            signal.signal(each, handler)
+
+    def handle(number: int, _: object) -> None:
+        nonlocal first_at
+        if first_at is None:
+            first_at = time.monotonic()
+            hear(signal.Signals(number))
+        elif time.monotonic() - first_at >= _ONE_WISH_S:
+            restore()
+            signal.raise_signal(number)
+
+    for each in numbers:
+        usual[each] = signal.signal(each, handle)
+    try:
+        yield
+    finally:
+        restore()
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import TextWriter, Writer, are_nameless, chosen, with_records
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
-from kafkascope.program import ENDING, INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark
+from kafkascope.program import ENDING, INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark, heard
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -449,25 +449,15 @@ def _ended_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def _ended_by_signals(stop_listening: Callable[[], None]) -> Iterator[None]:
+def _ended_by_signals(stop_listening: Callable[[], None]) -> AbstractContextManager[None]:
     """Signals that would end the program end the listening, so that what was captured is shown; a second one ends it.
 
     SIGHUP that is ignored, as under nohup, stays so; SIGINT does not, as scripts have it ignored by all that they start
     with ``&``.
     """
 
-    def stop(number: int, _: object) -> None:
-        signal.signal(number, before[signal.Signals(number)])
-        stop_listening()
-
     ending = [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in ending}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return heard(ending, lambda _: stop_listening())
 
 
 def _is_seen_twice() -> bool:

@@ -52,22 +52,40 @@ def test_what_work_gives_or_raises_comes_back() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_work_to_stop_and_a_second_has_its_usual_effect(number: signal.Signals) -> None:
+def test_a_signal_asks_work_to_stop_and_its_echo_does_nothing(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_ONE_WISH_S", 1_000)
     said: list[str] = []
-    handlers: list[object] = []
 
     def work(stop: threading.Event) -> None:
         os.kill(os.getpid(), number)
         stop.wait()
         while not said:
             pass
-        handlers.append(signal.getsignal(number))
+        for again in HANDLERS:
+            os.kill(os.getpid(), again)
         raise RuntimeError("the work was broken off")
 
     with pytest.raises(Interrupted) as caught:
         stoppable(work, said.append)
     assert caught.value.number == number
     assert said == [number.name]
+
+
+def test_a_second_signal_has_its_usual_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_ONE_WISH_S", 0)
+    ended = threading.Event()
+
+    def work(stop: threading.Event) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        stoppable(work, nothing)
+    ended.set()
 
 
 def test_a_signal_that_does_not_wake_the_waiting_thread_is_heard() -> None:
@@ -143,20 +161,23 @@ def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
             pytest.param(begun, number, to, marks=pytest.mark.deep)
             for begun in ("", "tables/*/*.parquet")
             for number in (signal.SIGTERM, signal.SIGHUP)
-            for to in ("process", "all")
+            for to in ("process", "all", "both")
         ),
     ],
 )
 def test_analyze_that_gets_a_signal_leaves_nothing(
     tmp_path: Path, temporary: Path, begun: str, number: signal.Signals, to: str
 ) -> None:
-    """Alone, or with its JVM, as by a terminal or a service manager; while Spark starts, or a job runs."""
+    """Alone, with its JVM as by a terminal, or both as by `timeout`; while Spark starts, or a job runs."""
     out = tmp_path / "out"
     process = analyze(out, temporary)
     while not any(out.glob(f".staging-*/{begun}")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)  # polls another process; what is tested does not depend on it
-    (os.killpg if to == "all" else os.kill)(process.pid, number)
+    if to != "all":
+        os.kill(process.pid, number)
+    if to != "process":
+        os.killpg(process.pid, number)
     shown, said = process.communicate()
     assert process.returncode == 128 + number, said
     assert shown == ""
