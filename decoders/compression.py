@@ -7,7 +7,7 @@ of the attributes of a batch (org.apache.kafka.common.record.CompressionType).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import lz4.frame
@@ -17,10 +17,13 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
+from kafkascope.decoders.kernels import kernel
 from kafkascope.decoders.limits import DEFAULT
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec 5", "codec 6", "codec 7")
 """Names by number; the last three fit into the attributes and mean nothing yet."""
+
+_NONE, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
 
 OUTPUT_LIMIT = DEFAULT.decompressed_bytes
 """Bytes that one batch may grow to unless the caller says otherwise."""
@@ -33,6 +36,7 @@ _GZIP_WINDOW = zlib.MAX_WBITS | 16  # as large as any, in the framing of gzip
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
+_XERIAL = tuple(XERIAL_MAGIC)
 _XERIAL_MAGIC_AS_SIZE = int.from_bytes(XERIAL_MAGIC[:4], "big")
 _SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes 3
 _SNAPPY_SIZE_BYTES = 5  # of a number of 32 bits
@@ -51,7 +55,6 @@ _FEED_BYTES = 4096
 
 # A context costs as much to make as a small batch to decompress, or more. Taking one out of a list and putting it back
 # is safe with threads; using one from two threads is not.
-_lz4_contexts: list[Any] = []
 _zstd_contexts: list[Any] = []
 
 
@@ -95,6 +98,87 @@ def decompress(codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, 
         raise CompressionError(f"{CODECS[codec]}: {error}") from error
 
 
+def decompress_all(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    codecs: NDArray[np.int64],
+    magics: NDArray[np.int64],
+    limits: NDArray[np.int64],
+) -> Iterator[bytes | CompressionError]:
+    """`decompress` of many payloads, ranges of data, in their order; of each what it returns, or raises.
+
+    Small batches have little to decompress, so what stands around a call of a library counts here: nearly all payloads
+    are one member, block or frame, and are read as such; `decompress` does the others, and has the last word on errors.
+    """
+    blocks = np.empty(len(starts), np.int64)
+    _find_snappy_blocks(data, starts, ends, codecs, limits, blocks)
+    view = data.data
+    context = None
+    rows = zip(*(column.tolist() for column in (starts, ends, codecs, magics, limits, blocks)), strict=True)
+    for start, end, codec, magic, limit, block in rows:
+        piece: bytes | CompressionError | None = None
+        try:
+            if block >= 0:
+                piece = snappy.uncompress(view[block:end])
+            elif codec == _LZ4 and (room := _lz4_room(end - start)) <= limit:
+                given = view[start:end] if magic else _with_right_header_checksum(view[start:end])
+                unused, context = context or lz4.frame.create_decompression_context(), None
+                clear, read, ended = lz4.frame.decompress_chunk(unused, given, max_length=room)
+                if ended:
+                    context = unused
+                    piece = clear if read == end - start else None
+            elif codec == _GZIP:
+                member = zlib.decompressobj(_GZIP_WINDOW)
+                clear = member.decompress(view[start:end], limit + 1)
+                piece = clear if member.eof and len(clear) <= limit and not member.unused_data else None
+        except Exception:  # as in `decompress`, which tells why
+            piece = None
+        if piece is None:
+            try:
+                piece = decompress(codec, view[start:end], limit, magic=magic)
+            except CompressionError as error:
+                piece = error
+        yield piece
+
+
+@kernel
+def _find_snappy_blocks(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    codecs: NDArray[np.int64],
+    limits: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+) -> None:
+    """Where the only block of each payload of snappy begins, framed or not; -1 where that is not plain, or too much."""
+    for row in range(starts.shape[0]):
+        blocks[row] = -1
+        if codecs[row] != _SNAPPY:
+            continue
+        begin, end = starts[row], ends[row]
+        framed = end - begin >= len(_XERIAL)
+        for index in range(len(_XERIAL)):
+            framed = framed and data[begin + index] == _XERIAL[index]
+        if framed:
+            begin += XERIAL_HEADER_BYTES + 4
+            if begin >= end:
+                continue
+            size = np.int64(0)
+            for index in range(4):
+                size = size << 8 | data[begin - 4 + index]
+            if size != end - begin:
+                continue
+        said = np.int64(0)
+        for place in range(min(_SNAPPY_SIZE_BYTES, end - begin)):
+            byte = np.int64(data[begin + place])
+            said |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                if said <= limits[row] and said <= _SNAPPY_MOST_RATIO * (end - begin):
+                    blocks[row] = begin
+                break
+
+
 def _too_large(limit: int) -> CompressionError:
     return CompressionError(f"more than {limit} bytes in the clear", too_large=True)
 
@@ -105,14 +189,11 @@ def _stored(data: memoryview, limit: int, magic: int) -> bytes:
     return bytes(data)
 
 
-def _gzip(data: memoryview, limit: int, magic: int) -> bytes:
+def _read_gzip(data: memoryview, limit: int, magic: int) -> bytes:
     """One or more members (RFC 1952). Like Java's GZIPInputStream, ends at bytes that begin no further member."""
     member = zlib.decompressobj(_GZIP_WINDOW)
-    clear = member.decompress(data, limit + 1)
-    size = len(clear)
-    if member.eof and size <= limit and not member.unused_data:  # nearly always
-        return clear
-    pieces = [clear]
+    pieces = [member.decompress(data, limit + 1)]
+    size = len(pieces[0])
     position = len(data) - len(member.unused_data)
     while member.eof and size <= limit and bytes(data[position : position + 2]) == _GZIP_MAGIC:
         # zlib hands back a copy of all that it did not use, so what it is fed must be in proportion to what it uses.
@@ -131,7 +212,7 @@ def _gzip(data: memoryview, limit: int, magic: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
+def _read_snappy(data: memoryview, limit: int, magic: int) -> bytes:
     """Blocks in xerial's framing (snappy-java's SnappyOutputStream: Java, Go and Python clients), or one raw block."""
     blocks = _snappy_blocks(data)
     total = 0
@@ -142,8 +223,6 @@ def _snappy(data: memoryview, limit: int, magic: int) -> bytes:
             raise _too_large(limit)
         if size > _SNAPPY_MOST_RATIO * len(block):
             raise CompressionError(f"snappy: a block of {len(block)} bytes says it holds {size}")
-    if len(blocks) == 1:
-        return bytes(snappy.uncompress(blocks[0]))
     return b"".join(map(snappy.uncompress, blocks))
 
 
@@ -153,8 +232,6 @@ def _snappy_blocks(data: memoryview) -> list[memoryview]:
     if len(data) < XERIAL_HEADER_BYTES:
         raise CompressionError("snappy: the header of the framing is cut off")
     position = XERIAL_HEADER_BYTES
-    if int.from_bytes(data[position : position + 4], "big") == len(data) - position - 4 > 0:  # nearly always
-        return [data[position + 4 :]]
     blocks = []
     while position < len(data):
         size = int.from_bytes(data[position : position + 4], "big")
@@ -180,16 +257,8 @@ def _snappy_size(block: memoryview) -> int:
     raise CompressionError("snappy: a block does not say how much it holds")
 
 
-def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
+def _read_lz4(data: memoryview, limit: int, magic: int) -> bytes:
     """Frames of lz4 (lz4_Frame_format.md). The last one may lack its end mark, as some clients leave it out."""
-    room = max(_FREE_OUTPUT >> 8, 8 * len(data))
-    if magic and room <= limit:  # nearly always one frame that fits
-        context = _lz4_contexts.pop() if _lz4_contexts else lz4.frame.create_decompression_context()
-        clear, read, ended = lz4.frame.decompress_chunk(context, data, max_length=room)
-        if ended:
-            _lz4_contexts.append(context)
-            if read == len(data):
-                return bytes(clear)
     pieces: list[bytes] = []
     size = 0
     position = 0
@@ -203,7 +272,7 @@ def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
             data = _with_right_header_checksum(data)
         context = lz4.frame.create_decompression_context()
         feed = len(data) if not pieces else _FEED_BYTES
-        room = max(_FREE_OUTPUT >> 8, 8 * len(data))
+        room = _lz4_room(len(data))
         while True:
             room = min(room, limit + 1 - size)
             given = data[position : position + feed]
@@ -224,6 +293,11 @@ def _lz4(data: memoryview, limit: int, magic: int) -> bytes:
     if not pieces:
         raise CompressionError("lz4: no frame begins here")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _lz4_room(size: int) -> int:
+    """Bytes that nearly all payloads of this size fit into."""
+    return max(_FREE_OUTPUT >> 8, 8 * size)
 
 
 def _lz4_header_bytes(flags: int) -> int:
@@ -254,7 +328,7 @@ def _check_lz4_blocks_are_whole(data: memoryview) -> None:
         position += 4 + size + checksum_bytes
 
 
-def _zstd(data: memoryview, limit: int, magic: int) -> bytes:
+def _read_zstd(data: memoryview, limit: int, magic: int) -> bytes:
     """One or more frames (RFC 8878), with or without their content's size.
 
     Not by zstandard's stream_reader, which is bounded too, but does not tell that a frame is cut off.
@@ -305,4 +379,10 @@ def _zstd_extent(data: memoryview) -> tuple[int, int]:
     return position + (4 if descriptor & 4 else 0), most
 
 
-_DECODERS: dict[int, Callable[[memoryview, int, int], bytes]] = {0: _stored, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_DECODERS: dict[int, Callable[[memoryview, int, int], bytes]] = {
+    _NONE: _stored,
+    _GZIP: _read_gzip,
+    _SNAPPY: _read_snappy,
+    _LZ4: _read_lz4,
+    _ZSTD: _read_zstd,
+}

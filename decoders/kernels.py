@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llvmlite.binding import add_symbol, parse_assembly
+from llvmlite.binding import Linkage, add_symbol, parse_assembly
 from numba import njit, types
 from numba.core import config, event
 from numba.core.caching import (
@@ -340,7 +340,8 @@ def borrowing(function: Function) -> Function:
 
 
 def _declared(function: Function, kept: type[_Kept] | None = None, **options: Any) -> Function:
-    declared: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    options = {"pipeline_class": _WholeCompiler, "no_cfunc_wrapper": True, "nogil": True} | options
+    declared: Any = njit(**options)(function)
     if not config.DISABLE_JIT:
         if kept is not None:
             declared._cache = kept(function)
@@ -386,6 +387,32 @@ def _locked(path: Path) -> Iterator[None]:
                 finally:
                     _compiling.leave()
         yield
+
+
+class _Whole(JITCodeLibrary):  # type: ignore[misc]
+    """What LLVM has of a kernel that Python calls, with all kernels that are part of it.
+
+    numba lets each of these be called from elsewhere too, so LLVM has to hand on all that it declares: of a tuple of
+    many arrays a kilobyte, at each call. What is of this kernel alone goes into its caller, or takes what it uses.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in list(self._final_module.functions):
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
+                # By its own name LLVM would look for a `shared` kernel here, where it is of no use to others.
+                function.name = f"part of {self.name}: {function.name}"
+        super()._optimize_final_module()
+
+
+class _WholeCompiler(Compiler):  # type: ignore[misc]
+    """numba's own, but for the library."""
+
+    def define_pipelines(self) -> Any:
+        """The passes of numba."""
+        self.state.library = _Whole(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

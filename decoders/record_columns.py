@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress, output_limits
+from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress_all, output_limits
 from kafkascope.decoders.kernels import allocating, borrowing, copy_bytes, kernel
 from kafkascope.decoders.records import (
     BEFORE_LENGTH_BYTES,
@@ -414,13 +414,10 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
         return batches, _laid_out(fields.data, batches, np.flatnonzero(is_packed[first:last]), pieces)
 
     ends = np.append(packed, count)
-    for row, stored, piece in zip(
-        ends.tolist(), stored_before[ends].tolist(), chain(_pieces(fields, packed, limit), [b""]), strict=True
-    ):
-        if isinstance(piece, CompressionError):
-            statuses[row] = TOO_LARGE if piece.too_large else NOT_DECOMPRESSED
-            piece = b""
-        while first < row and clear_bytes + stored - stored_first + len(piece) > chunk_bytes:
+    in_the_clear = chain(_pieces(fields, packed, limit, statuses), [b""])
+    for row, stored, piece in zip(ends.tolist(), stored_before[ends].tolist(), in_the_clear, strict=True):
+        size = len(piece)
+        while clear_bytes + stored - stored_first + size > chunk_bytes and first < row:
             room = stored_first + max(chunk_bytes - clear_bytes, 0)
             fitting = int(np.searchsorted(stored_before, room, side="right")) - 1
             last = min(max(fitting, behind, first + 1), row)
@@ -428,22 +425,21 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
             first, stored_first, clear_bytes, pieces = last, int(stored_before[last]), 0, []
         if row < count:
             pieces.append(piece)
-            clear_bytes += len(piece)
+            clear_bytes += size
             behind = row + 1
     if first < count:
         yield chunk(count)
 
 
-def _pieces(fields: Fields, packed: Integers, limit: int) -> Iterator[bytes | CompressionError]:
-    """The payloads of compressed batches in the clear."""
-    view = fields.data.data
-    of_each = fields._batches[[_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC]][:, packed]
-    most = output_limits(of_each[1] - of_each[0], limit)
-    for start, end, codec, magic, room in zip(*of_each.tolist(), most.tolist(), strict=True):
-        try:
-            piece = decompress(codec, view[start:end], room, magic=magic)
-        except CompressionError as error:
-            yield error
+def _pieces(fields: Fields, packed: Integers, limit: int, statuses: Integers) -> Iterator[bytes]:
+    """The payloads of compressed batches in the clear; nothing of those that cannot be, whose status is set."""
+    rows = np.ascontiguousarray(fields._batches[[_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC]][:, packed])
+    starts, ends, codecs, magics = rows
+    limits = output_limits(ends - starts, limit)
+    for row, piece in enumerate(decompress_all(fields.data, starts, ends, codecs, magics, limits)):
+        if isinstance(piece, CompressionError):
+            statuses[packed[row]] = TOO_LARGE if piece.too_large else NOT_DECOMPRESSED
+            yield b""
         else:
             yield piece
 

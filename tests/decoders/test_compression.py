@@ -15,11 +15,12 @@ import pytest
 import snappy
 import zstandard
 
+from kafkascope.decoders import compression
 from kafkascope.decoders.compression import (
     CODECS,
     OUTPUT_LIMIT,
     CompressionError,
-    decompress,
+    decompress_all,
     output_limit,
     output_limits,
 )
@@ -99,11 +100,36 @@ def variants(data: bytes) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def decompress_or_error(codec: int, data: bytes, limit: int = OUTPUT_LIMIT) -> bytes | CompressionError:
+def alone(codec: int, data: bytes | memoryview, limit: int, magic: int) -> bytes | CompressionError:
     try:
-        return decompress(codec, data, limit)
+        return compression.decompress(codec, data, limit, magic=magic)
     except CompressionError as error:
         return error
+
+
+def decompress_or_error(
+    codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, magic: int = 2
+) -> bytes | CompressionError:
+    """Alone and as one of many, which is the same, whatever the others are."""
+    expected = alone(codec, data, limit, magic)
+    before, behind = lz4_frame(SMALL), gzip.compress(SMALL)
+    joined = np.frombuffer(before + data + behind, np.uint8)
+    starts = np.array([0, len(before), len(before) + len(data)])
+    columns = [[LZ4, codec, GZIP], [2, magic, 2], [OUTPUT_LIMIT, limit, OUTPUT_LIMIT]]
+    first, found, last = decompress_all(joined, starts, np.append(starts[1:], len(joined)), *map(np.array, columns))
+    assert (first, last) == (SMALL, SMALL)
+    if isinstance(found, CompressionError) and isinstance(expected, CompressionError):
+        assert (str(found), found.too_large) == (str(expected), expected.too_large)
+    else:
+        assert found == expected
+    return expected
+
+
+def decompress(codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, magic: int = 2) -> bytes:
+    found = decompress_or_error(codec, data, limit, magic)
+    if isinstance(found, CompressionError):
+        raise found
+    return found
 
 
 NAMES = sorted(variants(SMALL))
