@@ -10,32 +10,17 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import dictionary_codes, labels
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Signs, without_port
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 
-_KEYS = ("client", "broker", "sender", "at")
-_SUMS = (
-    "packets",
-    "retransmits",
-    "fast_retransmits",
-    "timeout_retransmits",
-    "spurious_retransmits",
-    "duplicate_acks",
-    "sacked_gaps",
-    "rtt_samples",
-    "rtt_us",
-)
-_MEASURES = dict.fromkeys(_SUMS, "sum") | {"rtt_max_ms": "max", "first": "min", "last": "max"}
 _PAIR = ["client", "broker"]
-_COLUMNS = (*_KEYS, *_SUMS[:-1], "rtt_mean_ms", "rtt_max_ms", "first", "last")
 _RTO_MS = 200.0  # the least that Linux waits for an acknowledgement before it sends again (RFC 6298 says a second)
 
 
@@ -50,26 +35,6 @@ class Path:
     trips: dict[str, tuple[int, int, float]] = field(default_factory=dict)  # by sender: number, sum (µs), longest (ms)
     first: int = sys.maxsize
     last: int = 0
-
-
-def _spans(signs: Signs) -> pa.Table | None:
-    """What was counted for each two hosts, sender and span of ten seconds; broker is an address. None without any."""
-    parts = []
-    for batch in signs.batches("tcp_health", _COLUMNS, pc.field("at").is_valid()):
-        # Whole microseconds, so that the order of rows makes no difference to their sum.
-        trips = pc.multiply(pc.cast(batch["rtt_samples"], "float64"), pc.fill_null(batch["rtt_mean_ms"], 0.0))
-        rows = batch.append_column("rtt_us", pc.cast(pc.round(pc.multiply(trips, 1000)), "int64"))
-        code, brokers = dictionary_codes(rows["broker"])
-        hosts = labels(code, [without_port(broker) for broker in brokers.to_pylist()])
-        parts.append(_summed(rows.set_column(rows.column_names.index("broker"), "broker", hosts)))
-    return _summed(pa.concat_tables(parts)) if parts else None
-
-
-def _summed(rows: pa.Table) -> pa.Table:
-    summed = rows.group_by(list(_KEYS), use_threads=False).aggregate(list(_MEASURES.items()))
-    return summed.select([*_KEYS, *(f"{name}_{how}" for name, how in _MEASURES.items())]).rename_columns(
-        [*_KEYS, *_MEASURES]
-    )
 
 
 def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int, Path]]:
@@ -90,7 +55,7 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
 
 def losses(signs: Signs) -> Iterator[Incident]:
     """Paths on which a share of packets has to be sent again, and receivers say that they missed some."""
-    if (counted_spans := _spans(signs)) is None:
+    if (counted_spans := signs.spans) is None:
         return
     again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
@@ -160,7 +125,7 @@ def _loses(path: Path) -> bool:
 
 def delays(signs: Signs) -> Iterator[Incident]:
     """Paths on which acknowledgements come much later in some spans than at best, while others are as fast as ever."""
-    if (counted_spans := _spans(signs)) is None:
+    if (counted_spans := signs.spans) is None:
         return
     timed = counted_spans.filter(pc.greater_equal(counted_spans["rtt_samples"], threshold("delay_samples")))
     times = timed.group_by(_PAIR).aggregate([("at", "count_distinct")])

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.arrow import dictionary_codes, labels, numbered
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject
 from kafkascope.reports.vocabulary.incident_kinds import Role
@@ -68,6 +68,21 @@ _REBALANCE = (
     "cost_ms",
     "reread_records",
 )
+
+_SPAN_KEYS = ("client", "broker", "sender", "at")
+_SPAN_SUMS = (
+    "packets",
+    "retransmits",
+    "fast_retransmits",
+    "timeout_retransmits",
+    "spurious_retransmits",
+    "duplicate_acks",
+    "sacked_gaps",
+    "rtt_samples",
+    "rtt_us",
+)
+_SPAN_MEASURES = dict.fromkeys(_SPAN_SUMS, "sum") | {"rtt_max_ms": "max", "first": "min", "last": "max"}
+_SPAN_COLUMNS = (*_SPAN_KEYS, *_SPAN_SUMS[:-1], "rtt_mean_ms", "rtt_max_ms", "first", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +282,19 @@ class Signs:
         found = [Life(row) for row in self.rows("tcp_health", where=where)]
         return sorted(found, key=lambda life: (life.row["at"], life.row["connection"], life.row["sender"]))
 
+    @cached_property
+    def spans(self) -> pa.Table | None:
+        """`tcp_health` by two hosts, sender and span of ten seconds; broker is an address. None without any."""
+        parts = []
+        for batch in self.batches("tcp_health", _SPAN_COLUMNS, pc.field("at").is_valid()):
+            # Whole microseconds, so that the order of rows makes no difference to their sum.
+            trips = pc.multiply(pc.cast(batch["rtt_samples"], "float64"), pc.fill_null(batch["rtt_mean_ms"], 0.0))
+            rows = batch.append_column("rtt_us", pc.cast(pc.round(pc.multiply(trips, 1000)), "int64"))
+            code, brokers = dictionary_codes(rows["broker"])
+            hosts = labels(code, [without_port(broker) for broker in brokers.to_pylist()])
+            parts.append(_summed(rows.set_column(rows.column_names.index("broker"), "broker", hosts)))
+        return _summed(pa.concat_tables(parts)) if parts else None
+
     # --- who is who --------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -324,6 +352,13 @@ class Signs:
             yield Subject(Role.CLIENT, name)
             for host in self.hosts_of.get(name, []):
                 yield Subject(Role.HOST, host)
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    summed = rows.group_by(list(_SPAN_KEYS), use_threads=False).aggregate(list(_SPAN_MEASURES.items()))
+    return summed.select([*_SPAN_KEYS, *(f"{name}_{how}" for name, how in _SPAN_MEASURES.items())]).rename_columns(
+        [*_SPAN_KEYS, *_SPAN_MEASURES]
+    )
 
 
 def _last(row: Row) -> int:
