@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -81,17 +82,23 @@ def assert_tables_of_local_files(out: str, scheme: str) -> None:
         assert comparable(name, table.to_table()).equals(comparable(name, expected)), name
 
 
+def on_spark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """An analysis in a process of its own: workers of a session that is active here began without the credentials."""
+    command = [sys.executable, "-m", "kafkascope", "analyze", "--master", "local[2]", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_spark_reads_and_writes_there(server: str, command: Command) -> None:
     settings = f"?endpoint_override={server}&scheme=http"
     out = f"s3://bucket/spark{settings}"
-    options = ["--records", "--master", "local[2]", "--split-bytes", "100000", "--partitions", "2"]
+    options = ["--records", "--split-bytes", "100000", "--partitions", "2"]
     for more in ([], ["--overwrite"]):
-        done = command("kafkascope", "analyze", f"s3a://bucket/day{settings}", "-o", out, *options, *more)
+        done = on_spark(f"s3a://bucket/day{settings}", "-o", out, *options, *more)
         assert done.returncode == 0, done.stderr
         assert_tables_of_local_files(out, "s3a")
         names = {file.split("/")[2] for file in files(server, "spark")}
         assert names == {"tables", "report.html", "summary.json"}
-    done = command("kafkascope", "analyze", f"s3a://bucket/day{settings}", "-o", out, *options)
+    done = on_spark(f"s3a://bucket/day{settings}", "-o", out, *options)
     assert (done.returncode, "exists and is not empty" in done.stderr) == (2, True)
     done = command("kafkascope", "report", out.replace("s3:", "s3a:"), "--format", "md")
     assert done.stdout.startswith("# day/one.pcap, later/two.pcap")
