@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import lz4.frame
 import numpy as np
@@ -98,24 +98,27 @@ def decompress(codec: int, data: bytes | memoryview, limit: int = OUTPUT_LIMIT, 
         raise CompressionError(f"{CODECS[codec]}: {error}") from error
 
 
-def decompress_all(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    codecs: NDArray[np.int64],
-    magics: NDArray[np.int64],
-    limits: NDArray[np.int64],
-) -> Iterator[bytes | CompressionError]:
-    """`decompress` of many payloads, ranges of data, in their order; of each what it returns, or raises.
+class Payloads(NamedTuple):
+    """Payloads of batches as columns, an i64[n] each: ranges of data, and the other arguments of `decompress`."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    codec: NDArray[np.int64]
+    magic: NDArray[np.int64]
+    limit: NDArray[np.int64]
+
+
+def decompress_all(data: NDArray[np.uint8], payloads: Payloads) -> Iterator[bytes | CompressionError]:
+    """`decompress` of many payloads, in their order; of each what it returns, or raises.
 
     Small batches have little to decompress, so what stands around a call of a library counts here: nearly all payloads
     are one member, block or frame, and are read as such; `decompress` does the others, and has the last word on errors.
     """
-    blocks = np.empty(len(starts), np.int64)
-    _find_snappy_blocks(data, starts, ends, codecs, limits, blocks)
+    blocks = np.empty(len(payloads.start), np.int64)
+    _find_snappy_blocks(data, payloads, blocks)
     view = data.data
     context = None
-    rows = zip(*(column.tolist() for column in (starts, ends, codecs, magics, limits, blocks)), strict=True)
+    rows = zip(*(column.tolist() for column in (*payloads, blocks)), strict=True)
     for start, end, codec, magic, limit, block in rows:
         piece: bytes | CompressionError | None = None
         try:
@@ -143,20 +146,13 @@ def decompress_all(
 
 
 @kernel
-def _find_snappy_blocks(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    codecs: NDArray[np.int64],
-    limits: NDArray[np.int64],
-    blocks: NDArray[np.int64],
-) -> None:
+def _find_snappy_blocks(data: NDArray[np.uint8], payloads: Payloads, blocks: NDArray[np.int64]) -> None:
     """Where the only block of each payload of snappy begins, framed or not; -1 where that is not plain, or too much."""
-    for row in range(starts.shape[0]):
+    for row in range(blocks.shape[0]):
         blocks[row] = -1
-        if codecs[row] != _SNAPPY:
+        if payloads.codec[row] != _SNAPPY:
             continue
-        begin, end = starts[row], ends[row]
+        begin, end = payloads.start[row], payloads.end[row]
         framed = end - begin >= len(_XERIAL)
         for index in range(len(_XERIAL)):
             framed = framed and data[begin + index] == _XERIAL[index]
@@ -174,7 +170,7 @@ def _find_snappy_blocks(
             byte = np.int64(data[begin + place])
             said |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
-                if said <= limits[row] and said <= _SNAPPY_MOST_RATIO * (end - begin):
+                if said <= payloads.limit[row] and said <= _SNAPPY_MOST_RATIO * (end - begin):
                     blocks[row] = begin
                 break
 

@@ -25,7 +25,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kafkascope.decoders.compression import OUTPUT_LIMIT, CompressionError, decompress_all, output_limits
+from kafkascope.decoders.compression import (
+    OUTPUT_LIMIT,
+    CompressionError,
+    Payloads,
+    decompress_all,
+    output_limits,
+)
 from kafkascope.decoders.kernels import allocating, borrowing, copy_bytes, kernel
 from kafkascope.decoders.records import (
     BEFORE_LENGTH_BYTES,
@@ -434,9 +440,9 @@ def _clear_chunks(fields: Fields, limit: int, chunk_bytes: int) -> Iterator[tupl
 def _pieces(fields: Fields, packed: Integers, limit: int, statuses: Integers) -> Iterator[bytes]:
     """The payloads of compressed batches in the clear; nothing of those that cannot be, whose status is set."""
     rows = np.ascontiguousarray(fields._batches[[_PAYLOAD_START, _PAYLOAD_END, _CODEC, _MAGIC]][:, packed])
-    starts, ends, codecs, magics = rows
-    limits = output_limits(ends - starts, limit)
-    for row, piece in enumerate(decompress_all(fields.data, starts, ends, codecs, magics, limits)):
+    start, end, codec, magic = rows
+    payloads = Payloads(start, end, codec, magic, output_limits(end - start, limit))
+    for row, piece in enumerate(decompress_all(fields.data, payloads)):
         if isinstance(piece, CompressionError):
             statuses[packed[row]] = TOO_LARGE if piece.too_large else NOT_DECOMPRESSED
             yield b""

@@ -55,7 +55,7 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
 
 def losses(signs: Signs) -> Iterator[Incident]:
     """Paths on which a share of packets has to be sent again, and receivers say that they missed some."""
-    if (counted_spans := signs.spans) is None:
+    if (counted_spans := signs.health_spans) is None:
         return
     again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
@@ -125,7 +125,7 @@ def _loses(path: Path) -> bool:
 
 def delays(signs: Signs) -> Iterator[Incident]:
     """Paths on which acknowledgements come much later in some spans than at best, while others are as fast as ever."""
-    if (counted_spans := signs.spans) is None:
+    if (counted_spans := signs.health_spans) is None:
         return
     timed = counted_spans.filter(pc.greater_equal(counted_spans["rtt_samples"], threshold("delay_samples")))
     times = timed.group_by(_PAIR).aggregate([("at", "count_distinct")])

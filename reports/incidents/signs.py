@@ -283,7 +283,7 @@ class Signs:
         return sorted(found, key=lambda life: (life.row["at"], life.row["connection"], life.row["sender"]))
 
     @cached_property
-    def spans(self) -> pa.Table | None:
+    def health_spans(self) -> pa.Table | None:
         """`tcp_health` by two hosts, sender and span of ten seconds; broker is an address. None without any."""
         parts = []
         for batch in self.batches("tcp_health", _SPAN_COLUMNS, pc.field("at").is_valid()):

@@ -20,6 +20,7 @@ from kafkascope.decoders.compression import (
     CODECS,
     OUTPUT_LIMIT,
     CompressionError,
+    Payloads,
     decompress_all,
     output_limit,
     output_limits,
@@ -114,9 +115,10 @@ def decompress_or_error(
     expected = alone(codec, data, limit, magic)
     before, behind = lz4_frame(SMALL), gzip.compress(SMALL)
     joined = np.frombuffer(before + data + behind, np.uint8)
-    starts = np.array([0, len(before), len(before) + len(data)])
-    columns = [[LZ4, codec, GZIP], [2, magic, 2], [OUTPUT_LIMIT, limit, OUTPUT_LIMIT]]
-    first, found, last = decompress_all(joined, starts, np.append(starts[1:], len(joined)), *map(np.array, columns))
+    starts = [0, len(before), len(before) + len(data)]
+    ends = [*starts[1:], len(joined)]
+    columns = [starts, ends, [LZ4, codec, GZIP], [2, magic, 2], [OUTPUT_LIMIT, limit, OUTPUT_LIMIT]]
+    first, found, last = decompress_all(joined, Payloads(*map(np.array, columns)))
     assert (first, last) == (SMALL, SMALL)
     if isinstance(found, CompressionError) and isinstance(expected, CompressionError):
         assert (str(found), found.too_large) == (str(expected), expected.too_large)
