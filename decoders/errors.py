@@ -1,6 +1,6 @@
 """Errors of the protocol, one table: whether a client may try again, what each means, what to do, when it is ordinary.
 
-Codes, names and retriability are those of org.apache.kafka.common.protocol.Errors in Kafka 3.9.1 and 4.3.1, which agree
+Codes, names and retriability are those of org.apache.kafka.common.protocol.Errors in Kafka 3.9.1 and 4.4.0, which agree
 on all codes they share; 128 and above are new in 4.x. Retriable: its exception is a RetriableException. Advice is
 what somebody who runs the client or the brokers would look at first. What is ordinary follows from what brokers of
 Apache Kafka 4.3 do (GroupCoordinator, ReplicaManager, FetchManager).
@@ -578,8 +578,10 @@ class Error(StrEnum):
         "The subscription's regular expression cannot be understood.",
         "Brokers read it as RE2: no look-around and no back references.")
     REBOOTSTRAP_REQUIRED = ("REBOOTSTRAP_REQUIRED", 129, FINAL,
-        "The client's metadata is too old to be used; it has to start again from its bootstrap servers.",
-        "Nothing: the client starts again from bootstrap.servers; keep those up to date.")
+        "The client has to start again from its bootstrap servers: its metadata is too old, or the broker that it "
+        "reached is another one than it asked for, or of another cluster (from ApiVersions 5 on).",
+        "Nothing, if rare: the client starts again from bootstrap.servers; keep those up to date. If it lasts, look "
+        "where addresses lead to: DNS, proxies and advertised.listeners.")
     STREAMS_INVALID_TOPOLOGY = ("STREAMS_INVALID_TOPOLOGY", 130, FINAL,
         "The Streams application sent a topology that is not possible.",
         "Check the topics that the topology names, and that sub-topologies agree on partitions.")
@@ -592,6 +594,17 @@ class Error(StrEnum):
     SHARE_SESSION_LIMIT_REACHED = ("SHARE_SESSION_LIMIT_REACHED", 133, RETRIABLE,
         "The broker holds as many share sessions as it may.",
         "Have fewer share consumers on a broker, or raise group.share.max.share.sessions.")
+    GROUP_DELETION_FAILED = ("GROUP_DELETION_FAILED", 134, FINAL,
+        "The group was not deleted, for a reason that the answer's error message tells.",
+        "Read the error message of the group; of a Streams group it is often the broker's plugin for topology "
+        "descriptions: mend that, and delete the group again.")
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = ("STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", 135, FINAL,
+        "The broker could not keep the description of its topology that a Streams application sent.",
+        "The application goes on without; the error message and the log of the broker's plugin for topology "
+        "descriptions say why.")
+    CONTROLLER_ID_NOT_REGISTERED = ("CONTROLLER_ID_NOT_REGISTERED", 136, FINAL,
+        "No controller with this id is registered.",
+        "Look at the ids that kafka-metadata-quorum.sh describe shows.")
     # fmt: on
 
 
@@ -599,7 +612,7 @@ ERRORS: Mapping[int, Error] = MappingProxyType({error.code: error for error in E
 
 
 def name_of(code: int) -> str:
-    """The name of an error; one that Kafka 4.3.1 does not know is called ERROR_ and its number."""
+    """The name of an error; one that Kafka 4.4.0 does not know is called ERROR_ and its number."""
     return ERRORS[code].value if code in ERRORS else f"ERROR_{code}"
 
 
@@ -607,5 +620,5 @@ def explained(code: int) -> tuple[bool, str, str]:
     """Whether a client may try again after an error, what it means, and what to do about it."""
     error = ERRORS.get(code)
     if error is None:
-        return FINAL, "A code that Kafka 4.3.1 does not know.", ADVICE_BY_KIND[FINAL]
+        return FINAL, "A code that Kafka 4.4.0 does not know.", ADVICE_BY_KIND[FINAL]
     return error.retriable, error.meaning, error.advice

@@ -105,7 +105,7 @@ class FieldTable:
 
     name: tuple[str, ...]
     path: tuple[str, ...]
-    type: tuple[str, ...]
+    type: tuple[str, ...]  # of an integer that versions write in several widths the widest
     entity_type: tuple[str | None, ...]
     api_key: Int16s  # -1 for UNKNOWN_TAG
     is_response: Bools
@@ -191,10 +191,13 @@ class _Compiler:
         field = self.ids.setdefault(key, len(self.columns))
         if field == len(self.columns):
             self.columns.append((name, path, type_name, entity_type, layout.api_key, layout.is_response, kind))
-        elif self.columns[field][2] != type_name:
-            raise ValueError(
-                f"{layout.message.name} {path}: {type_name} in one version, {self.columns[field][2]} in another"
-            )
+            return field
+        before = self.columns[field][2]
+        if before != type_name:
+            if not KIND_INTEGER == kind == self.columns[field][6]:
+                raise ValueError(f"{layout.message.name} {path}: {type_name} in one version, {before} in another")
+            widest = max(before, type_name, key=lambda integer: FIXED_WIDTH[integer][1])
+            self.columns[field] = (name, path, widest, entity_type, layout.api_key, layout.is_response, kind)
         return field
 
     def members(self, fields: Sequence[Field], prefix: str, flexible: bool, depth: int) -> int:

@@ -63,6 +63,20 @@ _CONFIG_SOURCES = dict(
         )
     )
 )
+_TOPOLOGY_NODES = {1: "SOURCE", 2: "PROCESSOR", 3: "SINK"}
+_STREAMS_STATUSES = dict(
+    enumerate(
+        (
+            "STALE_TOPOLOGY",
+            "MISSING_SOURCE_TOPICS",
+            "INCORRECTLY_PARTITIONED_TOPICS",
+            "MISSING_INTERNAL_TOPICS",
+            "SHUTDOWN_APPLICATION",
+            "ASSIGNMENT_DELAYED",
+            "MISSING_CLIENT_TAGS",
+        )
+    )
+)
 _CONFIG_TYPES = dict(
     enumerate(("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"))
 )
@@ -78,6 +92,7 @@ _FIELDS: Mapping[tuple[int, str], Mapping[int, str]] = MappingProxyType(
             -3: "MAX_TIMESTAMP",
             -4: "EARLIEST_LOCAL",
             -5: "LATEST_TIERED",
+            -6: "EARLIEST_PENDING_UPLOAD",
         },
         (10, "keyType"): {0: "GROUP", 1: "TRANSACTION", 2: "SHARE"},
         (32, "configSource"): _CONFIG_SOURCES,
@@ -91,6 +106,10 @@ _FIELDS: Mapping[tuple[int, str], Mapping[int, str]] = MappingProxyType(
         (60, "endpointType"): {1: "BROKERS", 2: "CONTROLLERS"},
         (71, "acceptedCompressionTypes"): dict(enumerate(CODECS)),
         (72, "compressionType"): dict(enumerate(CODECS)),
+        (88, "statusCode"): _STREAMS_STATUSES,
+        (89, "nodeType"): _TOPOLOGY_NODES,
+        (89, "topologyDescriptionStatus"): dict(enumerate(("NOT_REQUESTED", "NOT_STORED", "ERROR", "AVAILABLE"))),
+        (93, "nodeType"): _TOPOLOGY_NODES,
         **{(api, "resourceType"): _CONFIG_RESOURCES for api in _CONFIG_APIS},
         (74, "resourceTypes"): _CONFIG_RESOURCES,
         **{(api, name): _ACL_RESOURCES for api in _ACL_APIS for name in ("resourceType", "resourceTypeFilter")},

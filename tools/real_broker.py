@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-RELEASE = "4.3.1"
+RELEASE = "4.4.0"
 JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kafkascope" / f"kafka-{RELEASE}"  # 100 MB
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>

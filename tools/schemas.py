@@ -1,9 +1,8 @@
 """Read Kafka's message definitions out of its jars and write the fact tables of decoders/schemas/.
 
-The tables are the union of the releases below. Where both know a version, the newest release says how it looks; a
-version that only the older release knows looks as it said. If both know a version and mean different bytes by it, the
-older reading is kept beside the newer one as an alternative. Every version of every release is compared with the result
-before anything is written, so that a definition this tool does not understand stops it.
+The tables are the union of the releases below. The newest release that knows a version says how it looks. If another
+means different bytes by it, that reading is kept beside the newer one as an alternative. Every version of every release
+is compared with the result before anything is written, so that a definition this tool does not understand stops it.
 
     python tools/schemas.py                    fetch the jars with Maven, write the tables, say what changed
     python tools/schemas.py --jars DIRECTORY   take the jars from DIRECTORY or any directory below it
@@ -20,10 +19,11 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-RELEASES = ("3.9.1", "4.3.1")  # oldest first
+RELEASES = ("3.9.1", "4.3.1", "4.4.0")  # oldest first
 TABLES = Path(__file__).resolve().parent.parent / "decoders" / "schemas"
 
 
@@ -41,15 +41,15 @@ JARS = (
     Jar("kafka-clients", "common/message/", "clients"),
     Jar("kafka-group-coordinator", "common/message/", "group_coordinator"),
     Jar("kafka-transaction-coordinator", "common/message/", "transaction_coordinator"),
-    Jar("kafka-share-coordinator", "common/message/", "share_coordinator", ("4.3.1",)),
+    Jar("kafka-share-coordinator", "common/message/", "share_coordinator", ("4.3.1", "4.4.0")),
     Jar("kafka-metadata", "common/metadata/", "metadata"),
     Jar("kafka-storage", "message/", "remote_log_metadata"),
     Jar("kafka-streams", "common/message/", "streams"),
 )
 
-SKIPPED = {"ProducerSnapshot": "a file of the log directory; never on the wire or in a topic"}
+SKIPPED = ("ProducerSnapshot", "AbortedTxn")  # files of the log directory; never on the wire or in a topic
 
-# What the older release called otherwise and wrote in the same bytes: (message, field path there) -> name of today.
+# What 3.9.1 called otherwise and wrote in the same bytes: (message, field path there) -> name of today.
 RENAMED_MESSAGES = {
     "ListClientMetricsResourcesRequest": "ListConfigResourcesRequest",
     "ListClientMetricsResourcesResponse": "ListConfigResourcesResponse",
@@ -60,6 +60,13 @@ RENAMED_FIELDS = {
     ("VoteRequest", "topics.partitions.candidateDirectoryId"): "replicaDirectoryId",
     ("ListConfigResourcesResponse", "clientMetricsResources"): "configResources",
     ("ListConfigResourcesResponse", "clientMetricsResources.name"): "resourceName",
+}
+
+# What a later release calls otherwise than these tables did, in the same bytes: (message, field path there) -> the name
+# that stays, and the last version that has it. Filters and scripts ask for fields by name.
+KEPT_NAMES = {
+    ("StreamsGroupHeartbeatResponse", "acceptableRecoveryLagLegacy"): ("acceptableRecoveryLag", 0),
+    ("TxnOffsetCommitRequest", "generationIdOrMemberEpoch"): ("generationId", 5),
 }
 
 
@@ -232,17 +239,21 @@ def as_coordinator_message(message: MessageFacts) -> MessageFacts:
 
 
 def renamed(message: MessageFacts) -> MessageFacts:
-    """The message with the field names of today."""
+    """The message with the field names of the tables."""
 
-    def rename(field: FieldFacts, path: str) -> FieldFacts:
-        path += field.name
-        return replace(
-            field,
-            name=RENAMED_FIELDS.get((message.name, path), field.name),
-            fields=tuple(rename(member, path + ".") for member in field.fields),
-        )
+    def rename(fields: tuple[FieldFacts, ...], prefix: str) -> Iterator[FieldFacts]:
+        for field in fields:
+            path = prefix + field.name
+            name = RENAMED_FIELDS.get((message.name, path), field.name)
+            new = replace(field, name=name, fields=tuple(rename(field.fields, path + ".")))
+            kept, last = KEPT_NAMES.get((message.name, path), (name, -1))
+            before = frozenset(version for version in field.versions if version <= last)
+            if before:
+                yield restricted(replace(new, name=kept), before)
+            if new.versions != before:
+                yield restricted(new, new.versions - before)
 
-    return replace(message, fields=tuple(rename(field, "") for field in message.fields))
+    return replace(message, fields=tuple(rename(message.fields, "")))
 
 
 def find_jar(root: Path, jar: Jar, release: str) -> Path:
@@ -285,7 +296,7 @@ def restricted(field: FieldFacts, versions: frozenset[int]) -> FieldFacts:
 
 
 def merged_field(old: FieldFacts, new: FieldFacts) -> FieldFacts:
-    """One field of both releases; their versions do not overlap."""
+    """One field of both; their versions do not overlap."""
     if old.type.startswith("[]") != new.type.startswith("[]"):
         raise ValueError(f"{new.name}: {old.type} became {new.type}")
     return replace(
@@ -336,12 +347,8 @@ def layout(message: MessageFacts, version: int, *, tagged: bool = True) -> Layou
     return struct(message.fields)
 
 
-def union(old: MessageFacts | None, new: MessageFacts | None) -> MessageFacts:
-    """One message of both releases."""
-    if old is None or new is None:
-        message = new or old
-        assert message is not None
-        return message
+def union(old: MessageFacts, new: MessageFacts) -> MessageFacts:
+    """One message of the older releases, which may be a union itself, and of a newer one."""
     only_old = old.versions - new.versions
     fields = merged_fields(tuple(restricted(field, only_old) for field in old.fields), new.fields)
     conflicts = [
@@ -355,7 +362,8 @@ def union(old: MessageFacts | None, new: MessageFacts | None) -> MessageFacts:
             versions=frozenset({version}),
             flexible=old.flexible & {version},
             fields=tuple(restricted(field, frozenset({version})) for field in old.fields),
-            releases=((old.releases[0][0], frozenset({version}), frozenset(old.releases[0][2] & {version})),),
+            releases=releases_of_reading(old, version),
+            alternatives=(),
         )
         for version in conflicts
     )
@@ -365,7 +373,17 @@ def union(old: MessageFacts | None, new: MessageFacts | None) -> MessageFacts:
         flexible=(old.flexible & only_old) | new.flexible,
         fields=fields,
         releases=old.releases + new.releases,
-        alternatives=alternatives,
+        alternatives=alternatives + old.alternatives,
+    )
+
+
+def releases_of_reading(message: MessageFacts, version: int) -> tuple[tuple[str, frozenset[int], frozenset[int]], ...]:
+    """The releases that read a version as the message does, and not as one of its alternatives."""
+    others = {name for other in message.alternatives if version in other.versions for name, *_ in other.releases}
+    return tuple(
+        (name, frozenset({version}), unstable & {version})
+        for name, versions, unstable in message.releases
+        if version in versions and name not in others
     )
 
 
@@ -381,9 +399,9 @@ def check(result: MessageFacts, release: MessageFacts) -> None:
 
 
 def union_of_all(releases: list[dict[str, MessageFacts]]) -> list[MessageFacts]:
-    """The messages of two releases, each once."""
-    old, new = releases
-    messages = [union(old.get(name), new.get(name)) for name in sorted(old.keys() | new.keys())]
+    """The messages of all releases (the oldest first), each once, by name."""
+    names = sorted({name for release in releases for name in release})
+    messages = [reduce(union, (release[name] for release in releases if name in release)) for name in names]
     value_keys = {message.name: message.key for message in messages if message.kind == "coordinator-key"}
     finished = []
     for message in messages:
@@ -504,7 +522,8 @@ def flattened(text: str) -> dict[str, str]:
     facts: dict[str, str] = {}
 
     def walk(node: dict[str, Any], path: str) -> None:
-        facts[path] = json.dumps({name: value for name, value in node.items() if not isinstance(value, list | dict)})
+        own = json.dumps({name: value for name, value in node.items() if not isinstance(value, list | dict)})
+        facts[path] = f"{facts[path]} and {own}" if path in facts else own  # two fields of one name, in other versions
         for name in ("releases", "unstable"):
             if name in node:
                 facts[f"{path} {name}"] = json.dumps(node[name])

@@ -32,6 +32,7 @@ _OF_ONE_GROUP = (
     "ConsumerGroupHeartbeat",
     "ShareGroupHeartbeat",
     "StreamsGroupHeartbeat",
+    "StreamsGroupTopologyDescriptionUpdate",
     "AlterShareGroupOffsets",
     "DeleteShareGroupOffsets",
 )

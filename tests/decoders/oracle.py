@@ -42,19 +42,28 @@ def differences(sample: Sample) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------ bodies and headers
 
-# What 3.9.1 called otherwise and wrote in the same bytes; the decoders use the names of today.
-FORMER_NAMES = {
-    "Vote": {
-        "candidateEpoch": "replicaEpoch",
-        "candidateId": "replicaId",
-        "candidateDirectoryId": "replicaDirectoryId",
-    },
-    "ListClientMetricsResources": {"clientMetricsResources": "configResources", "name": "resourceName"},
+# What a release calls otherwise than the decoders: 3.9.1 as it was called then, and 4.4.0 where names that it changed
+# stay for the versions that had them. By release and API, up to a version.
+OTHER_NAMES = {
+    ("3.9.1", "Vote"): (
+        99,
+        {
+            "candidateEpoch": "replicaEpoch",
+            "candidateId": "replicaId",
+            "candidateDirectoryId": "replicaDirectoryId",
+        },
+    ),
+    ("3.9.1", "ListClientMetricsResources"): (
+        99,
+        {"clientMetricsResources": "configResources", "name": "resourceName"},
+    ),
+    ("4.4.0", "TxnOffsetCommit"): (5, {"generationIdOrMemberEpoch": "generationId"}),
+    ("4.4.0", "StreamsGroupHeartbeat"): (0, {"acceptableRecoveryLagLegacy": "acceptableRecoveryLag"}),
 }
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
-    """A sample's values with the names of today."""
+    """A sample's values with the names of the decoders."""
     if isinstance(value, dict):
         return {names.get(name, name): renamed(member, names) for name, member in value.items()}
     return [renamed(element, names) for element in value] if isinstance(value, list) else value
@@ -72,11 +81,12 @@ def _exchange(sample: Sample) -> Iterator[str]:
     for reading in message.readings(sample["version"]):
         if fits(reading, sample["version"], decoded):
             message = reading
-    names = FORMER_NAMES.get(sample["api"], {}) if sample["from"] == "3.9.1" else {}
+    last, names = OTHER_NAMES.get((sample["from"], sample["api"]), (-1, {}))
+    names = names if sample["version"] <= last else {}
     body_json = renamed(sample["json"], names)
     tags = {entry["path"]: entry["tags"] for entry in sample.get("unknown_tags", ())}
-    for former, name in names.items():
-        tags = {path.replace(f"{former}[", f"{name}["): values for path, values in tags.items()}
+    for other, name in names.items():
+        tags = {path.replace(f"{other}[", f"{name}["): values for path, values in tags.items()}
     header_tags = tags.pop("$header", [])
     yield from struct_differences(message.fields, sample["version"], decoded, body_json, "", tags)
     yield from (f"{path}: unknown tags are missing" for path in tags)

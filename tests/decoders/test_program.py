@@ -26,7 +26,7 @@ def test_every_version_of_every_api_has_a_program_in_both_directions() -> None:
 
 
 def test_unknown_keys_and_versions_have_no_program() -> None:
-    keys = np.array([1, 1, 1, -1, 93, 32767, -32768, 18], np.int16)
+    keys = np.array([1, 1, 1, -1, 95, 32767, -32768, 18], np.int16)
     versions = np.array([0, 99, -1, 0, 0, 32767, -32768, 0], np.int16)
     found = programs().program_of(keys, versions, np.zeros(8, np.bool_))
     assert found.dtype == np.int32
@@ -73,10 +73,19 @@ def test_error_codes_are_the_int16_fields_that_are_called_so() -> None:
 def test_a_field_of_two_types_is_refused() -> None:
     either = message(
         field("a", "int8", versions=Versions(0, 0)),
-        field("a", "int16", versions=Versions(1, 1)),
+        field("a", "string", versions=Versions(1, 1)),
     )
-    with pytest.raises(ValueError, match="a: int16 in one version, int8 in another"):
+    with pytest.raises(ValueError, match="a: string in one version, int8 in another"):
         compile_layouts([Layout(either, 0, False)])
+
+
+@pytest.mark.parametrize("types", [("int32", "int64"), ("int64", "int32")])
+def test_an_integer_of_two_widths_is_one_field_of_the_greater(types: tuple[str, str]) -> None:
+    either = message(*(field("a", type_, versions=Versions(version, version)) for version, type_ in enumerate(types)))
+    compiled = compile_layouts([Layout(either, 0, False)])
+    assert compiled.fields.type[compiled.field_id(0, False, "a")] == "int64"
+    widths = [int(compiled.rows[compiled.entry[compiled.program_of(0, version, False)], 0]) for version in (0, 1)]
+    assert widths == [program.FIXED_WIDTH[type_][0] for type_ in types]
 
 
 def test_an_unknown_type_is_refused() -> None:

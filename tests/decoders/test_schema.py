@@ -47,8 +47,8 @@ def test_versions_are_closed_ranges() -> None:
     ]
 
 
-def test_every_api_of_both_releases_is_there() -> None:
-    assert list(schema.apis()) == list(range(93))
+def test_every_api_of_all_releases_is_there() -> None:
+    assert list(schema.apis()) == list(range(95))
     assert {name for api in schema.apis().values() for name in (api.request.kind, api.response.kind)} == {
         "request",
         "response",
@@ -63,16 +63,17 @@ def releases(key: int, version: int) -> list[str]:
 def test_versions_that_one_release_dropped_or_added_are_there() -> None:
     assert schema.apis()[1].versions == Versions(0, 18)
     assert releases(1, 3) == ["3.9.1"]
-    assert releases(1, 4) == ["3.9.1", "4.3.1"]
-    assert releases(1, 18) == ["4.3.1"]
+    assert releases(1, 4) == ["3.9.1", "4.3.1", "4.4.0"]
+    assert releases(1, 18) == ["4.3.1", "4.4.0"]
     assert schema.apis()[4].name == "LeaderAndIsr"
     assert releases(4, 0) == ["3.9.1"]
     assert schema.apis()[74].name == "ListConfigResources"
-    assert releases(88, 0) == ["4.3.1"]
+    assert releases(88, 0) == ["4.3.1", "4.4.0"]
+    assert releases(88, 1) == releases(93, 0) == ["4.4.0"]
 
 
 def test_unstable_versions_are_marked() -> None:
-    assert schema.apis()[22].unstable(6)  # InitProducerId, 4.3.1
+    assert schema.apis()[22].unstable(6)  # InitProducerId, 4.3.1 and 4.4.0
     assert schema.apis()[76].unstable(0)  # ShareGroupHeartbeat, 3.9.1
     assert not schema.apis()[76].unstable(1)
     assert not schema.apis()[83].unstable(0)  # unstable in 3.9.1, stable in 4.3.1
@@ -109,6 +110,17 @@ def test_former_names_are_those_of_today() -> None:
     partitions = at(schema.apis()[52].request, "topics.partitions")
     assert [field.name for field in partitions.fields][:3] == ["partitionIndex", "replicaEpoch", "replicaId"]
     assert str(at(schema.apis()[74].response, "configResources.resourceName").versions) == "0+"
+
+
+def test_names_that_a_later_release_changed_stay_for_the_versions_that_had_them() -> None:
+    request = schema.apis()[28].request
+    assert str(at(request, "generationId").versions) == "3-5"
+    assert str(at(request, "generationIdOrMemberEpoch").versions) == "6+"
+    lags = [field for field in schema.apis()[88].response.fields if field.name.startswith("acceptableRecoveryLag")]
+    assert sorted((field.name, field.type, str(field.versions)) for field in lags) == [
+        ("acceptableRecoveryLag", "int32", "0"),
+        ("acceptableRecoveryLag", "int64", "1+"),
+    ]
 
 
 def test_two_layouts_of_one_version_are_both_kept() -> None:

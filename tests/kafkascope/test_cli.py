@@ -442,7 +442,7 @@ def test_decode_hides_what_more_names_say(command: Command, tmp_path: Path) -> N
 
 def test_apis_lists_every_api_and_shows_one(command: Command) -> None:
     rows = command("kafkascope", "apis").stdout.splitlines()
-    assert len(rows) == 94
+    assert len(rows) == 96
     out = command("kafkascope", "apis", "fetch").stdout
     assert out.startswith("Fetch key 1, versions 0-18")
     assert "Apache Kafka 3.9: versions 0-17\n" in out

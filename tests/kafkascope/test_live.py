@@ -415,7 +415,7 @@ def test_a_port_is_filtered_by_the_kernel(host: Host) -> None:
     by_port = Counter(line["broker"].rpartition(":")[2] for line in shown)
     by_port_of_all = Counter(line["broker"].rpartition(":")[2] for line in shown_of_all)
     assert set(by_port_of_all) == ports[0] | ports[1]
-    assert by_port == {port: count for port, count in by_port_of_all.items() if port in ports[0]}
+    assert by_port == {port: count for port, count in by_port_of_all.items() if port in ports[0]}, remarks
     # What the filter leaves out does not come as far as the program.
     assert 0 < packets_captured(remarks) < packets_captured(remarks_of_all)
 

@@ -76,7 +76,7 @@ def test_readings_are_told_apart() -> None:
     table = readings()
     pairs = list(zip(table.api_key.tolist(), table.api_version.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
-    assert set(table.api_key.tolist()) == set(range(93))
+    assert set(table.api_key.tolist()) == set(range(95))
 
 
 def test_zookeeper_is_no_chain_of_responses() -> None:

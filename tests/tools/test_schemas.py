@@ -108,6 +108,31 @@ def test_two_meanings_of_one_version_are_kept_apart() -> None:
     tool.check(both, new)
 
 
+def test_the_union_of_three_releases_tells_whose_each_reading_is() -> None:
+    releases = (
+        message([field("A")], "3.9.1", validVersions="0-1"),
+        message([field("A"), field("Inserted", versions="1+")], "4.3.1", validVersions="0-2"),
+        message([field("A"), field("Other", versions="2+"), field("Inserted", versions="1+")], "4.4.0"),
+    )
+    (everything,) = tool.union_of_all([{one.name: one} for one in releases])
+    assert [name for name, *_ in everything.releases] == ["3.9.1", "4.3.1", "4.4.0"]
+    readings = [
+        ([one.name for one in other.fields if one.versions], set(other.versions), [name for name, *_ in other.releases])
+        for other in everything.alternatives
+    ]
+    assert readings == [(["a", "inserted"], {2}, ["4.3.1"]), (["a"], {1}, ["3.9.1"])]
+
+
+def test_a_name_stays_for_the_versions_that_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tool.KEPT_NAMES, ("SampleRequest", "aOrB"), ("a", 1))
+    old = message([field("A")], validVersions="0-1")
+    new = message([field("AOrB")], "4.4.0", validVersions="0-2")
+    both = tool.union(old, new)
+    tool.check(both, old)
+    tool.check(both, new)
+    assert [(one.name, sorted(one.versions)) for one in both.fields] == [("a", [0, 1]), ("aOrB", [2])]
+
+
 def test_a_union_that_does_not_read_a_release_is_refused() -> None:
     old = message([field("A"), field("B")], "3.9.1", validVersions="0")
     new = message([field("B"), field("A")], validVersions="1")
@@ -132,6 +157,10 @@ def test_drift_names_what_changed() -> None:
         "007_Sample.json: added SampleRequest.c",
     ]
     assert not list(tool.drift(before, before))
+    twice = tool.tables([message([field("A", versions="0"), field("A", "int64", "1+")]), response])
+    other = tool.tables([message([field("A", "int8", "0"), field("A", "int64", "1+")]), response])
+    (line,) = tool.drift(twice, other)
+    assert line.startswith("007_Sample.json: changed SampleRequest.a from")
     assert "Not carried over" not in "".join(before.values())
 
 

@@ -2,7 +2,7 @@
 # Write fresh samples with Kafka's own classes: make.sh SEED N OUT.ndjson.gz [JARS]
 #
 # N samples per definition and version; versions that both releases have get a third more from the older one. JARS is a
-# directory with kafka-3.9.1/ and kafka-4.3.1/ (default: build/kafka); what is missing there is fetched with Maven.
+# directory with kafka-3.9.1/ and kafka-4.4.0/ (default: build/kafka); what is missing there is fetched with Maven.
 # Needs a Java 17 JDK. Also writes the error codes of both releases beside OUT, as OUT's directory/error_codes.tsv.
 set -eu
 if [ $# -lt 3 ]; then
@@ -29,11 +29,11 @@ fetch() { # VERSION: the jars of a broker, its clients, Connect and Streams
     (cd "$work/maven" && mvn -q -B dependency:copy-dependencies -DoutputDirectory="$jars/kafka-$1")
 }
 
-for version in 4.3.1 3.9.1; do
+for version in 4.4.0 3.9.1; do
     [ -e "$jars/kafka-$version/kafka-clients-$version.jar" ] || fetch "$version"
     mkdir -p "$work/$version/source" "$work/$version/classes"
     if [ "$version" = 3.9.1 ]; then
-        grep -v 'common\.record\.internal\.\*' "$here/Oracle.java" > "$work/$version/source/Oracle.java"
+        grep -v '// not in 3\.9\.1' "$here/Oracle.java" > "$work/$version/source/Oracle.java"
         known=$work/known new=-
     else
         cp "$here/Oracle.java" "$work/$version/source/"
@@ -46,5 +46,5 @@ for version in 4.3.1 3.9.1; do
         "$jars/kafka-$version" "$version" "$seed" "$number" $(((number + 2) / 3)) "$known" "$new" "$work/$version.ndjson"
     java -XX:TieredStopAtLevel=1 -cp "$classes" ErrorCodes | sed "s/^/$version\t/" >> "$work/error_codes.tsv"
 done
-cat "$work/4.3.1.ndjson" "$work/3.9.1.ndjson" | gzip -9n > "$out"
+cat "$work/4.4.0.ndjson" "$work/3.9.1.ndjson" | gzip -9n > "$out"
 cp "$work/error_codes.tsv" "$(dirname "$out")/error_codes.tsv"

@@ -528,15 +528,22 @@ class Walk:
         if codes and not beat.quiet:
             told = "; ".join(text or str(code) for code, text in sorted(beat.statuses.items()))
             self._event(beat, EventKind.STATUS_TOLD, life, told)
-        row = self.rows.get(self.epoch or 0)
-        if row is None or row.cause is not None or row.found is not beat:
-            return
         if waited[0] and not life.missing_internal_topics:
-            text = f"{life.name} was told that internal topics are missing, and is not any more"
-            row.cause = Cause.weighed(Trigger.INTERNAL_TOPICS_CREATED, beat.at, beat.packet, text, Strength.FITS)
+            trigger, missed = Trigger.INTERNAL_TOPICS_CREATED, "internal topics are missing"
         elif waited[1] and not life.missing_source_topics:
-            text = f"{life.name} was told that source topics are missing or badly partitioned, and is not any more"
-            row.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, beat.at, beat.packet, text, Strength.FITS)
+            trigger, missed = Trigger.TOPIC_PARTITIONS_CHANGED, "source topics are missing or badly partitioned"
+        else:
+            return
+        for each in self.alive.values():  # others may be told later; the epoch was raised once
+            each.missing_internal_topics &= trigger != Trigger.INTERNAL_TOPICS_CREATED
+            each.missing_source_topics &= trigger != Trigger.TOPIC_PARTITIONS_CHANGED
+        text = f"{life.name} was told that {missed}, and is not any more"
+        cause = Cause.weighed(trigger, beat.at, beat.packet, text, Strength.FITS)
+        row = self.rows.get(self.epoch or 0)
+        if row is not None and row.cause is None and row.found is beat:
+            row.cause = cause
+        elif ASSIGNMENT_DELAYED in codes and not self.observing:  # such an answer names an earlier epoch
+            self._bump(cause, beat, sure=False)
 
     # Members
 

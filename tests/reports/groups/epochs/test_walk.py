@@ -863,6 +863,32 @@ def test_an_answer_whose_assignment_is_delayed_shows_the_next_epoch_without_nami
     assert (second.trigger, second.inferred) == ("member_joined" if sent == 0 else "unknown", True)
 
 
+def test_internal_topics_may_be_there_while_the_assignment_is_still_delayed() -> None:
+    """As Kafka 4.4 answers: the epoch raised for them is named by the heartbeat after the next."""
+    talk = Conversation()
+    streams(talk, 0, 0, 1, None, 3, 5)
+    streams(talk, 400, 1, 1, None, 5)
+    streams(talk, 1000, 1, 3, [0])
+    history = of(epochs(talk.log()))
+    assert (history[2].trigger, history[3].trigger) == ("member_joined", "internal_topics_created")
+    assert said(history[3])[0][2:] == (400, "s was told that internal topics are missing, and is not any more")
+    assert history[3].certainty == Certainty.LIKELY
+
+
+def test_internal_topics_that_two_members_waited_for_raise_the_epoch_once() -> None:
+    talk = Conversation()
+    streams(talk, 0, 0, 1, None, 3, 5)
+    request = {"memberId": "r", "memberEpoch": 0, "rebalanceTimeoutMs": 4000}
+    waits = [{"statusCode": code, "statusDetail": "…"} for code in (3, 5)]
+    talk.say(100, "StreamsGroupHeartbeat", "r", request, {"memberEpoch": 1, "status": waits}, version=0)
+    streams(talk, 400, 1, 1, None, 5)
+    request["memberEpoch"] = 1
+    talk.say(500, "StreamsGroupHeartbeat", "r", request, {"memberEpoch": 1, "status": waits[1:]}, version=0)
+    streams(talk, 1000, 1, 4, [0])
+    triggers = {number: each.trigger for number, each in of(epochs(talk.log())).items()}
+    assert triggers == {2: "member_joined", 3: "member_joined", 4: "internal_topics_created"}
+
+
 def test_a_member_that_joins_again_waited_for_nothing_in_its_life_before() -> None:
     talk = Conversation()
     streams(talk, 0, 0, 1, [0], 3)
