@@ -1,8 +1,8 @@
 """What one message says of a cluster, as facts: who is a broker, who leads, who coordinates, who is about to stop.
 
 Facts of the protocol: Kafka's message definitions; KIP-951 (leaders in answers to Fetch and Produce), KIP-631
-(heartbeats of brokers), KIP-595 (the quorum of controllers). With KRaft the controller that Metadata names is any
-broker, chosen at random (KafkaApis): it is not believed.
+(heartbeats of brokers), KIP-595 (the quorum of controllers), KIP-1242 (clients say whom they ask). With KRaft the
+controller that Metadata names is any broker, chosen at random (KafkaApis): it is not believed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import chain, pairwise
 from typing import Any
 
+from kafkascope.decoders.errors import Error
 from kafkascope.decoders.payloads import CLUSTER_METADATA_ID, CLUSTER_METADATA_TOPIC
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX, NO_ID
@@ -24,6 +25,8 @@ Json = dict[str, Any]
 _LEADER_NOT_AVAILABLE = 5
 _LEADER_DURING_DELETE = -2  # LeaderAndIsr.LEADER_DURING_DELETE: the controller deletes the topic
 _CONTROLLERS = 2  # endpoint type of DescribeCluster (KIP-919)
+ASKS_BY_NAME = 5
+"""The version of ApiVersions from which on a client may say which broker it wants."""
 
 
 class FactKind(StrEnum):
@@ -32,6 +35,8 @@ class FactKind(StrEnum):
     CLUSTER = "cluster"  # name: the cluster's id
     LISTED = "listed"  # node_id, host: one of all brokers that there are
     ADDRESS = "address"  # node_id, host: of one broker
+    ITSELF = "itself"  # node_id: of the broker that says it
+    ANOTHER = "another"  # name, node_id: the cluster and the broker that the one who says it is not
     LEADER = "leader"  # topic, partition, node_id (-1: none), epoch (None: not told), nodes: in-sync replicas, if told
     TOPIC_DELETED = "topic_deleted"  # topic: it is being deleted
     GROUP_COORDINATOR = "group_coordinator"  # name: the group; node_id, host
@@ -109,6 +114,16 @@ def said(api: str, request: Json, response: Json) -> Iterator[Said]:
     for in_request, read in _SAYS[api]:
         if facts := tuple(read(request, response)):
             yield Said(in_request, facts)
+
+
+def answer_to_a_name(request: Json, error: int | None) -> tuple[Fact, ...]:
+    """What an answer of ApiVersions to a client that said which broker it wants says of that broker."""
+    cluster, node_id = request.get("clusterId"), request.get("nodeId", -1)
+    if not cluster or node_id < 0:
+        return ()
+    if error == Error.NONE.code:
+        return Fact(FactKind.CLUSTER, name=cluster), Fact(FactKind.ITSELF, node_id)
+    return (Fact(FactKind.ANOTHER, node_id, name=cluster),) if error == Error.REBOOTSTRAP_REQUIRED.code else ()
 
 
 def _object(text: bytes) -> Json:

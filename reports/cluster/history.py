@@ -67,6 +67,9 @@ def cluster_events(rows: pa.Table, topics: Mapping[str, str]) -> list[ClusterEve
         cluster = clusters.setdefault(name, _Cluster(name, places))
         last = heard[name, answer.told_by]
         found: list[ClusterEvent] = []
+        if (before := places.cluster_before(answer)) is not None:
+            there = (fact.node_id for unit in answer.told for fact in units.get(unit, ()) if fact.host == answer.broker)
+            found.append(clusters[before].left(answer, next(there, None), f"of cluster {name}"))
         for unit in answer.told:
             if unit not in units:
                 if not left_out:
@@ -145,6 +148,7 @@ class _Cluster:
         self._listeners: dict[Listener, _Listener] = defaultdict(_Listener)
         self._hosts: dict[int, str] = {}  # the first address that was told of each node
         self._mapped: set[tuple[int, str]] = set()  # nodes and addresses of which there is an event
+        self._refused: set[tuple[int, str]] = set()  # nodes that were asked for, and addresses that are not theirs
         self._brokers: dict[int, _Broker] = defaultdict(_Broker)
         self._topics: dict[str, _Topic] = defaultdict(_Topic)
         self._coordinators: dict[tuple[FactKind, str], Words] = defaultdict(Words)
@@ -166,6 +170,24 @@ class _Cluster:
             **members,
         )
 
+    def left(self, answer: Answer, node_id: int | None, detail: str) -> ClusterEvent:
+        """The event that the broker who answers is of another cluster, and was of this one."""
+        before = next((known for known, host in self._hosts.items() if host == answer.broker), None)
+        return self._taken(answer, answer.broker, before, node_id, detail)
+
+    def _taken(
+        self, answer: Answer, host: str, before: int | None, after: int | None, detail: str | None = None
+    ) -> ClusterEvent:
+        return self.event(
+            answer,
+            ClusterEventKind.ADDRESS_TAKEN,
+            node_id=after,
+            host=host,
+            before=None if before is None else str(before),
+            after=None if after is None else str(after),
+            detail=detail,
+        )
+
     def take(self, answer: Answer, facts: list[Fact]) -> Iterator[ClusterEvent]:
         """The changes that facts of an answer tell."""
         if listed := brokers_listed(facts):
@@ -181,8 +203,25 @@ class _Cluster:
                 yield from self._controlled(answer, fact)
             elif fact.kind in (FactKind.ADDRESS, FactKind.REGISTERED):
                 yield from self._address(answer, fact)
+            elif fact.kind is FactKind.ITSELF and fact.node_id is not None:
+                yield from self._itself(answer, fact.node_id)
+            elif fact.kind is FactKind.ANOTHER and fact.node_id is not None:
+                yield from self._another(answer, fact.node_id)
             if fact.kind in _OF_PROCESSES:
                 yield from self._process(answer, fact)
+
+    def _itself(self, answer: Answer, node_id: int) -> Iterator[ClusterEvent]:
+        """A broker was asked for by its number, and answered."""
+        if (node_id, answer.broker) in self._refused:
+            self._refused.remove((node_id, answer.broker))
+            yield self.event(answer, ClusterEventKind.BROKER_BACK, node_id=node_id, host=answer.broker)
+        yield from self._map(answer, node_id, answer.broker)
+
+    def _another(self, answer: Answer, node_id: int) -> Iterator[ClusterEvent]:
+        """A broker was asked for by its number, and somebody else was there."""
+        if (node_id, answer.broker) not in self._refused:
+            self._refused.add((node_id, answer.broker))
+            yield self._taken(answer, answer.broker, node_id, None, "it is not the broker that was asked for")
 
     def _list(self, answer: Answer, brokers: list[Fact]) -> Iterator[ClusterEvent]:
         hosts = {fact.node_id: fact.host for fact in brokers if fact.node_id is not None and fact.host is not None}
@@ -194,6 +233,9 @@ class _Cluster:
                 self._hosts[node_id] = host
                 yield self.event(answer, ClusterEventKind.BROKER_MOVED, node_id=node_id, before=before, after=host)
             else:
+                gone = (known for known, place in self._hosts.items() if place == host and hosts.get(known) != host)
+                if (node_id, host) not in self._mapped and (was := next(gone, None)) is not None and was != node_id:
+                    yield self._taken(answer, host, was, node_id)
                 yield from self._map(answer, node_id, host)
             listener.hosts[node_id] = host
             if listener.listed[node_id].tell(answer.told_by, _LISTED, answer.at):

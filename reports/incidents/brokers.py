@@ -1,18 +1,20 @@
-"""Brokers that went away, were shut down, or stood still: from their silences, and what the cluster said."""
+"""Brokers that went away, were shut down, stood still, or lost their address: from silences, and what clusters said."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents import addresses
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Node, Row, Signs, between, without_port
+from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between, without_port
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -49,6 +51,7 @@ class Outage:
     ended: int | None
     gone: bool  # its connections ended, or connects failed
     orderly: list[Weighed]  # what shows that it was announced
+    taken: Takeover | None = None  # by whom, if another broker answers at its address since
 
     @property
     def host(self) -> str:
@@ -57,7 +60,9 @@ class Outage:
 
     @property
     def kind(self) -> IncidentKind:
-        """Which of the three it is."""
+        """Which of the four it is."""
+        if self.taken is not None and self.taken.is_foreign:
+            return IncidentKind.ADDRESS_TAKEN
         if not self.gone:
             return IncidentKind.BROKER_DOWN if self.is_cut_off else IncidentKind.BROKER_STALLED
         return IncidentKind.BROKER_RESTARTED if self.orderly else IncidentKind.BROKER_DOWN
@@ -74,7 +79,8 @@ class Outage:
     def until(self, end: int) -> int:
         """When what it caused is over: clients find the new leaders within some seconds."""
         after = int(threshold("outage_after") * SECOND_NS)
-        return (end if self.ended is None else self.ended) + after
+        ended = self.taken.at if self.taken is not None else self.ended
+        return (end if ended is None else ended) + after
 
 
 def outages(signs: Signs) -> list[Outage]:
@@ -96,10 +102,20 @@ def outages(signs: Signs) -> list[Outage]:
     for one in found:
         by_host[one.host].append(one)
     return [
-        one
+        _taken(signs, one, by_host[one.host])
         for one in found
         if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _follows(one, by_host))
     ]
+
+
+def _taken(signs: Signs, outage: Outage, of_host: Sequence[Outage]) -> Outage:
+    """The outage, if it was its broker's last, with who answers at the address since."""
+    soon = int(threshold("one_trouble") * SECOND_NS)
+    for takeover in signs.takeovers.get(outage.host, ()):
+        last = max((one.started for one in of_host if one.gone and one.started <= takeover.at), default=None)
+        if last == outage.started and (outage.ended is None or takeover.at <= outage.ended + soon):
+            return replace(outage, ended=takeover.until, taken=takeover)
+    return outage
 
 
 def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> bool:
@@ -137,7 +153,11 @@ def _follows(stall: Outage, by_host: Mapping[str, Sequence[Outage]]) -> bool:
 def incidents(signs: Signs) -> Iterator[Incident]:
     """An incident for each outage; those of one broker that stands still again and again are one."""
     stalls: dict[str, list[list[Outage]]] = defaultdict(list)
-    for outage in outages(signs):
+    found = outages(signs)
+    for takeover in chain.from_iterable(signs.takeovers.values()):
+        if takeover.is_foreign and all(outage.taken is not takeover for outage in found):
+            yield addresses.taken(signs, takeover)
+    for outage in found:
         if outage.kind != IncidentKind.BROKER_STALLED:
             yield _gone(signs, outage)
             continue
@@ -152,7 +172,7 @@ def incidents(signs: Signs) -> Iterator[Incident]:
 
 def _taken_off(signs: Signs, silence: Row) -> bool:
     """Whether the cluster took a broker off its list when it fell silent."""
-    node, since = signs.nodes.get(silence["host"]), silence["since"]
+    node, since = signs.node(silence["host"], silence["since"]), silence["since"]
     return node is not None and any(
         row["event"] in ("broker_unlisted", "broker_fenced") and str(row["node_id"]) == node.id
         for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
@@ -161,7 +181,7 @@ def _taken_off(signs: Signs, silence: Row) -> bool:
 
 def _missed(signs: Signs, silence: Row) -> bool:
     """Whether the cluster went on without the broker: it was taken off the list, or its partitions led elsewhere."""
-    node = signs.nodes.get(silence["host"])
+    node = signs.node(silence["host"], silence["since"])
     if node is None:
         return False
     return any(
@@ -179,7 +199,7 @@ def _ids(told: str | None) -> list[str]:
 
 def _announced(signs: Signs, silence: Row) -> list[Weighed]:
     """What shows that a broker prepared to go: it gave up its leaders while it still answered, or said so."""
-    node, since = signs.nodes.get(silence["host"]), silence["since"]
+    node, since = signs.node(silence["host"], silence["since"]), silence["since"]
     takes = int(threshold("shutdown_takes") * SECOND_NS)
     seen = []
     for row in signs.events_of(node, since - takes, since + SECOND_NS):
@@ -190,7 +210,7 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
                 Weighed(f"leaders moved from it to {row['after']} before it fell silent", row["packet"], row["at"], 0.6)
             )
     for row in between(signs.stale_leaders, since - takes, since + SECOND_NS + 1, "last"):
-        if without_port(row["broker"]) == silence["host"]:
+        if without_port(row["broker"]) == silence["host"] and not _coordinated_later(signs, row, since):
             text = (
                 f"it answered {row['client_id']} {row['error']}: it had given up its leaders while it was still there"
             )
@@ -198,10 +218,19 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
     return seen
 
 
+def _coordinated_later(signs: Signs, error: Row, until: int) -> bool:
+    """Whether a broker that said that it is not the coordinator of a group was it later, and led it to a rebalance."""
+    group = error["group_id"]
+    return group in signs.coordinated_by(without_port(error["broker"]), until) and any(
+        error["last"] < (row["stable"] or 0) < until for row in signs.rebalances_of(group, until, error["last"])
+    )
+
+
 def _gone(signs: Signs, outage: Outage) -> Incident:
     silence, host, end = outage.silence, outage.host, outage.until(signs.end)
-    name, planned = signs.broker_words(host), bool(outage.orderly)
-    told = host in signs.nodes and not planned  # else nobody would have said that it prepared to go
+    name, planned = signs.broker_words(host, outage.started), bool(outage.orderly)
+    known = signs.node(host, outage.started) is not None
+    told = known and not planned  # else nobody would have said that it prepared to go
     announced = any(seen.weight == _ANNOUNCED for seen in outage.orderly)
     evidence = [
         Weighed(
@@ -243,17 +272,25 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
     if outage.is_cut_off:
         what = f"could not be reached from {at} on"
     back = "has not come back" if still else f"was back after {duration(lasted / MILLISECOND_NS)}"
+    foreign = outage.kind == IncidentKind.ADDRESS_TAKEN
+    if outage.taken is not None:
+        back += f": {addresses.words(outage.taken)}"
+        evidence += addresses.evidence(outage.taken)
+        effects += addresses.met(signs, outage.taken, silence["until"])
+    of_plan = Severity.WARNING if still else Severity.INFO
     headline = f"{name} {what} and {back}{outcome(effects)}"
     return Incident(
         kind=outage.kind,
-        severity=Severity.INFO if planned and not still else Severity.WARNING if planned else Severity.CRITICAL,
+        severity=of_plan if planned and not foreign else Severity.CRITICAL,
         certainty=Certainty.CERTAIN if announced or (silence["refused"] and told) else Certainty.LIKELY,
-        subjects=signs.broker(host),
+        subjects=signs.broker(host, outage.started),
         started=outage.started,
         ended=outage.ended,
         headline=headline,
         evidence=tuple(evidence),
-        advice=(
+        advice=addresses.ADVICE
+        if foreign
+        else (
             "Nothing, if this was planned: give each broker time to be in sync again before the next one is stopped."
             if planned
             else "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
@@ -337,7 +374,7 @@ def _effects(
 ) -> tuple[tuple[Effect, ...], frozenset[str], frozenset[tuple[str, int]], float]:
     """What came of an outage: effects, findings and rebalances that it explains, and how long work stood still."""
     silence, host = outage.silence, outage.host
-    node = signs.nodes.get(host)
+    node = signs.node(host, outage.started)
     effects = []
     waited = silence["duration_ms"]
     if silence["waiting"]:

@@ -107,7 +107,9 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
     also = ""
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
-        also = f", after {signs.broker_words(outage.host)} had {'gone' if outage.gone else 'stood still'}"
+        also = (
+            f", after {signs.broker_words(outage.host, outage.started)} had {'gone' if outage.gone else 'stood still'}"
+        )
     return Incident(
         kind=refusal.kind,
         severity=severity,
@@ -146,12 +148,21 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
         rows = [
             row
             for row in signs.rows("exchanges", columns, from_all & late)
-            if row["requested"] is not None
-            and outage.started - SECOND_NS <= row["requested"] <= until
-            and (row["answered"] or signs.end) - row["requested"] >= threshold("replicas_late") * SECOND_NS
+            if row["requested"] is not None and outage.started - SECOND_NS <= row["requested"] <= until
         ]
-        elsewhere = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-        rows = [row for row in rows if elsewhere.get(row["connection"], {}).get("broker") not in (None, outage.host)]
+        connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+        for row in rows:
+            connection = connections.get(row["connection"], {})
+            row |= {
+                "broker": connection.get("broker"),
+                "over": row["answered"] or connection.get("closed") or signs.end,
+            }
+        rows = [
+            row
+            for row in rows
+            if row["broker"] not in (None, outage.host)
+            and row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS
+        ]
         if rows:
             yield _waiting(signs, outage, sorted(rows, key=lambda row: (row["requested"], row["request_packet"])))
 
@@ -165,8 +176,8 @@ def _waiting(signs: Signs, outage: Outage, rows: Sequence[Row]) -> Incident:
         if (row["connection"], row["number"]) in numbers
     }
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
-    since, until = rows[0]["requested"], max(row["answered"] or signs.end for row in rows)
-    longest = max((row["answered"] or signs.end) - row["requested"] for row in rows) / MILLISECOND_NS
+    since, until = rows[0]["requested"], max(row["over"] for row in rows)
+    longest = max(row["over"] - row["requested"] for row in rows) / MILLISECOND_NS
     return Incident(
         kind=IncidentKind.TOO_FEW_REPLICAS,
         severity=Severity.WARNING,  # the broker's incident is the cause, and stands before it
@@ -176,7 +187,7 @@ def _waiting(signs: Signs, outage: Outage, rows: Sequence[Row]) -> Incident:
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
         f"{f' to {listed(topics)}' if topics else ''} waited for up to {duration(longest)} from {clock(since)} on: "
-        f"their leaders were there, but replicas on {signs.broker_words(outage.host)} were not",
+        f"their leaders were there, but replicas on {signs.broker_words(outage.host, outage.started)} were not",
         evidence=tuple(
             Weighed(
                 f"Produce with acks=all of {row['client_id']} "

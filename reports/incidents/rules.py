@@ -53,6 +53,7 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.BROKER_DOWN,
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,
+        IncidentKind.ADDRESS_TAKEN,
     ),
     _rule(
         members.lost,

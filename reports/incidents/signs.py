@@ -105,6 +105,33 @@ class Node:
     id: str
 
 
+@dataclass(slots=True, eq=False)
+class Takeover:
+    """Another broker answers at an address than before."""
+
+    place: str  # address:port
+    at: int  # when that was first seen
+    cluster_id: str | None  # of the broker from before
+    before: Node | None = None  # that broker; None: nobody told which it was
+    rows: list[Row] = field(default_factory=list)  # the events that tell it
+    until: int | None = None  # when the broker from before was seen there again
+
+    @property
+    def host(self) -> str:
+        """The address."""
+        return without_port(self.place)
+
+    @property
+    def after(self) -> str | None:
+        """The node id of the one that is there now; None if nobody told it."""
+        return next((row["after"] for row in self.rows if row["after"] is not None), None)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether that is none of the same cluster, as far as is known."""
+        return any(row["detail"] is not None for row in self.rows)
+
+
 @dataclass
 class Signs:
     """The tables of one capture, as rules look at them. Times are int nanoseconds."""
@@ -173,6 +200,11 @@ class Signs:
         return sorted((row for row in self.errors if row["error"] in _STALE and row["broker"]), key=_last)
 
     @cached_property
+    def rebootstraps(self) -> list[Row]:
+        """Errors by which brokers say that they are not whom a client asked for (KIP-1242)."""
+        return [row for row in self.errors if row["error"] == "REBOOTSTRAP_REQUIRED" and row["api"] == "ApiVersions"]
+
+    @cached_property
     def used_topics(self) -> set[str]:
         """Topics that somebody read or wrote records of."""
         found = self.batches("throughput", ["topic"], pc.field("records") > 0)
@@ -193,6 +225,13 @@ class Signs:
     def failed_connects(self) -> list[Row]:
         """Connections that were refused or never answered, by number."""
         return self._connections(pc.field("connect").isin(["refused", "unanswered"]))
+
+    def connections_to(self, place: str, since: int, until: int | None) -> list[Row]:
+        """Connections of Kafka to an address:port that were opened in a time, by number."""
+        host, port = without_port(place), int(place.rpartition(":")[2])
+        where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("protocol") == "kafka")
+        end = self.end if until is None else until
+        return [row for row in self._connections(where) if since - SECOND_NS <= (row["opened"] or 0) <= end]
 
     def connections_of(self, client: str, client_id: str) -> list[Row]:
         """Connections that a client opened from one host, by number."""
@@ -298,8 +337,42 @@ class Signs:
     # --- who is who --------------------------------------------------------------------------------------------------
 
     @cached_property
+    def takeovers(self) -> dict[str, list[Takeover]]:
+        """Addresses at which another broker answers than before, by time; what clients met there is one with it."""
+        found: dict[str, list[Takeover]] = defaultdict(list)
+        for row in self.events:
+            if row["event"] not in ("address_taken", "broker_back") or row["host"] is None:
+                continue
+            of_host = found[without_port(row["host"])]
+            last = of_host[-1] if of_host and of_host[-1].until is None else None
+            if row["event"] == "broker_back":
+                if last is not None and last.before == Node(row["cluster_id"], str(row["node_id"])):
+                    last.until = row["at"]
+                continue
+            before = None if row["before"] is None else Node(row["cluster_id"], row["before"])
+            if last is None or last.cluster_id != row["cluster_id"] or (before and last.before not in (None, before)):
+                last = Takeover(row["host"], row["at"], row["cluster_id"])
+                of_host.append(last)
+            last.before = last.before or before
+            last.rows.append(row)
+        return found
+
+    def node(self, host: str, at: int) -> Node | None:
+        """The broker at an address, at a time; None if no cluster told."""
+        takeovers = self.takeovers.get(host)
+        now = self.nodes.get(host)
+        if not takeovers:
+            return now
+        if (coming := next((one for one in takeovers if at < one.at), None)) is not None:
+            return coming.before
+        last = takeovers[-1]
+        if last.until is not None and last.until <= at:
+            return last.before
+        return None if now == last.before else now
+
+    @cached_property
     def nodes(self) -> dict[str, Node]:
-        """The broker at each address that a cluster told."""
+        """The broker at each address that a cluster told, in the end."""
         return {
             without_port(row["host"]): Node(row["cluster_id"], str(row["node_id"]))
             for row in self.events
@@ -336,14 +409,14 @@ class Signs:
                     found[member["client_id"]].add(row["group_id"])
         return {name: sorted(groups) for name, groups in found.items()}
 
-    def broker(self, host: str) -> tuple[Subject, ...]:
-        """A broker as a subject."""
-        node = self.nodes.get(host)
+    def broker(self, host: str, at: int | None = None) -> tuple[Subject, ...]:
+        """A broker as a subject: the one at this address at a time, or in the end."""
+        node = self.nodes.get(host) if at is None else self.node(host, at)
         return (*((Subject(Role.BROKER, node.id),) if node else ()), Subject(Role.HOST, host))
 
-    def broker_words(self, host: str) -> str:
-        """``broker 2 (10.0.0.2)``."""
-        node = self.nodes.get(host)
+    def broker_words(self, host: str, at: int | None = None) -> str:
+        """``broker 2 (10.0.0.2)``: the one at this address at a time, or in the end."""
+        node = self.nodes.get(host) if at is None else self.node(host, at)
         return f"broker {node.id} ({host})" if node else f"broker {host}"
 
     def clients(self, client_ids: Sequence[str]) -> Iterator[Subject]:

@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.decoders.payloads import CLUSTER_METADATA_TOPIC
 from kafkascope.reports.cluster.facts import (
+    ASKS_BY_NAME,
     FACT_APIS,
     FACT_COLUMNS,
     Fact,
+    answer_to_a_name,
     metadata_brokers,
     metadata_parts,
     metadata_topic,
@@ -37,7 +39,7 @@ _MOST_ANSWERS = 200  # answers whose units are remembered by their text
 MOST_FACTS = 5_000_000
 """Facts that are given of a capture (on Spark: by each task). A partition in one state is one, however often told."""
 
-_COLUMNS = ("connection", "number", "api", "client_id", "request_packet", "response_packet")
+_COLUMNS = ("connection", "number", "api", "client_id", "request_packet", "response_packet", "error_code")
 
 
 class ClustersView:
@@ -88,6 +90,10 @@ class ClustersView:
                 brokers, topics = metadata_parts(row["response"].as_buffer().to_pybytes())
                 yield from self._of_answer(in_response, "brokers", brokers, lambda text: [text], metadata_brokers)
                 yield from self._of_answer(in_response, "topics", topics, metadata_topics, metadata_topic)
+            return
+        if row["api"] == "ApiVersions":
+            if facts := answer_to_a_name(body(row["request"].as_py()), row["error_code"]):
+                yield from self._of_facts(in_response, "ApiVersions", facts)
             return
         for one in said(row["api"], body(row["request"].as_py()), body(row["response"].as_py())):
             teller, part = (in_request, f"{row['api']} request") if one.in_request else (in_response, row["api"])
@@ -143,6 +149,8 @@ def _speaking(tables: Mapping[str, pa.Table]) -> Iterator[dict[str, Any]]:
     exchanges = tables["exchanges"]
     apis = pa.array(sorted(FACT_APIS - _WITH_LEADER | {"Metadata"}))
     which = pc.is_in(exchanges["api"], apis).to_numpy()
+    asked = pc.and_(pc.equal(exchanges["api"], "ApiVersions"), pc.greater_equal(exchanges["api_version"], ASKS_BY_NAME))
+    which |= pc.fill_null(asked, False).to_numpy()
     places = ExchangePlaces(exchanges)
     if (errors := tables.get("errors")) is not None:
         place = places.of(errors.filter(pc.is_in(errors["error"], _LEADER_TOLD)))

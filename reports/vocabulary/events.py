@@ -70,8 +70,9 @@ class ClusterEventKind(_Event):
     # brokers
     BROKER_LISTED = "broker_listed", "a broker is told of for the first time, at this address: no change, but the map"
     BROKER_UNLISTED = "broker_unlisted", "a list of all brokers is without one that was in it"
-    BROKER_BACK = "broker_back", "a broker is listed again"
+    BROKER_BACK = "broker_back", "a broker is listed again, or has its address again"
     BROKER_MOVED = "broker_moved", "a broker is listed at another address"
+    ADDRESS_TAKEN = "address_taken", "another broker answers at the address of a broker of this cluster"
     BROKER_REGISTERED = "broker_registered", "a broker process has started and told the controller (KRaft)"
     BROKER_FENCED = "broker_fenced", "the controller has taken a broker out of service (KRaft)"
     BROKER_UNFENCED = "broker_unfenced", "the controller has put a broker into service (KRaft)"

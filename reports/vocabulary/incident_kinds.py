@@ -11,6 +11,7 @@ class IncidentKind(StrEnum):
     BROKER_DOWN = "broker_down"
     BROKER_RESTARTED = "broker_restarted"
     BROKER_STALLED = "broker_stalled"
+    ADDRESS_TAKEN = "address_taken"
     CLIENT_DIED = "client_died"
     CLIENT_FROZEN = "client_frozen"
     CLIENT_UNREACHABLE = "client_unreachable"
@@ -52,6 +53,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     "host is off",
     IncidentKind.BROKER_RESTARTED: "a broker was shut down in an orderly way, after its leaders had moved",
     IncidentKind.BROKER_STALLED: "a broker answered nobody for a while, though its host acknowledged what it was sent",
+    IncidentKind.ADDRESS_TAKEN: "another broker, of another cluster as far as is known, answers at a broker's address",
     IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
     IncidentKind.CLIENT_UNREACHABLE: "a member's host was cut off: nothing came of it, not even acknowledgements",

@@ -199,7 +199,7 @@ def test_a_fault_in_a_rule_of_incidents_is_an_issue(monkeypatch: pytest.MonkeyPa
     with pytest.warns(UserWarning, match="a fault of kafkascope"):
         assert list(capture.incidents.kind) == ["client_died"]
     (told,) = capture.issues[capture.issues.kind == INTERNAL_ERROR].detail
-    assert told.startswith("incidents broker_down, broker_restarted, broker_stalled: ZeroDivisionError")
+    assert told.startswith("incidents address_taken, broker_down, broker_restarted, broker_stalled: ZeroDivisionError")
 
 
 def test_rows_that_rules_do_not_look_at_are_an_issue_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,16 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
         ("coordinator_moved", "shop"),
         ("leader_changed", "broker-1-fetcher-0"),
     },
+    "address-taken": {
+        ("coordinator_moved", "shop"),
+        ("error_loop", "c1"),
+        ("idle_polling", "c1"),
+        ("member_lost", "shop"),
+        ("partition_unowned", "shop"),
+        ("sent_again", "p1"),
+        ("unanswered", "p1"),
+    },
+    "wrong-cluster": {("coordinator_moved", "shop")},
     "broker-paused": {("heartbeat_held_up", "shop")},
     "client-cut": {("commit_refused", "shop"), ("member_lost", "shop"), ("partition_unowned", "shop")},
     "connection-storm": {
@@ -100,6 +110,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "static-members": {("instance_id_shared", "static"), ("member_lost", "static")},
     "streams-classic": {("member_lost", "wordcount")},
     "streams-kip1071": {("member_lost", "wordcount")},
+    "streams-4.4": {("member_lost", "wordcount")},
     # Much is wrong.
     "rebalance-storm": {
         ("rebalance_storm", "storm"),

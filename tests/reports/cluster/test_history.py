@@ -9,6 +9,7 @@ from tests.reports.cluster.written_clusters import (
     BROKERS,
     CLUSTER,
     KEYS,
+    asked_by_name,
     coordinator,
     ends,
     events,
@@ -80,6 +81,56 @@ def test_two_clusters_do_not_mix() -> None:
     moved = metadata(2, {"orders": [partition(0, 1, 8, [2])]}, other, clusterId="other")
     found = events(*said, moved, of=of)
     assert told(found, "event", "cluster_id", "before", "after") == [("leader_changed", "other", "2", "1")]
+
+
+def test_a_broker_of_another_cluster_has_the_address_of_one_that_is_gone() -> None:
+    """Answers that do not tell their cluster are of the one that had the address then."""
+    of = ends("10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2")
+    other = metadata(2, brokers={7: "10.0.0.1"}, clusterId="other")
+    said = [coordinator(3, "shop", 1), metadata(1), other, coordinator(3, "shop", 7), coordinator(4, "shop", 2)]
+    found = events(*said, of=of)
+    columns = ("event", "cluster_id", "node_id", "host", "before", "after", "detail", "second")
+    assert told(found, *columns) == [
+        ("address_taken", CLUSTER, 7, "10.0.0.1:9092", "1", "7", "of cluster other", 2),
+        ("coordinator_moved", CLUSTER, 2, "10.0.0.2:9092", "1", "2", "of a group", 4),
+    ]
+
+
+def test_who_is_behind_one_address_at_once_took_it_from_nobody() -> None:
+    """As behind a proxy that tells clusters apart by the name that a client asks for."""
+    of = ends("10.0.0.1", "10.0.0.1", "10.0.0.1")
+    said = [metadata(1), metadata(2, brokers={7: "10.0.0.1"}, clusterId="other"), metadata(3)]
+    assert events(*said, of=of) == []
+
+
+def test_a_broker_has_the_address_of_another_one_of_its_cluster() -> None:
+    (found,) = events(metadata(1), metadata(1, brokers={1: "10.0.0.1", 4: "10.0.0.2", 3: "10.0.0.3"}))[:1]
+    assert told([found], "event", "node_id", "host", "before", "after", "detail") == [
+        ("address_taken", 4, "10.0.0.2:9092", "2", "4", None)
+    ]
+    at_one_place = dict.fromkeys((1, 2), "10.0.0.1")
+    assert events(metadata(1, brokers={1: "10.0.0.1"}), metadata(1, brokers=at_one_place)) == []
+
+
+def test_clients_that_ask_by_name_learn_who_answers() -> None:
+    """KIP-1242: the map; who is not the one that was asked for, once; and that it is again."""
+    said = [asked_by_name(1), asked_by_name(2, 2, 129), asked_by_name(2, 2, 129), asked_by_name(2, 2)]
+    found = events(*said, asked_by_name(2, 2, 129), mapped=True)
+    columns = ("event", "cluster_id", "node_id", "host", "before", "after", "second")
+    assert told(found, *columns) == [
+        ("broker_listed", CLUSTER, 1, "10.0.0.1:9092", None, None, 0),
+        ("address_taken", CLUSTER, None, "10.0.0.2:9092", "2", None, 1),
+        ("broker_back", CLUSTER, 2, "10.0.0.2:9092", None, None, 3),
+        ("broker_listed", CLUSTER, 2, "10.0.0.2:9092", None, None, 3),
+        ("address_taken", CLUSTER, None, "10.0.0.2:9092", "2", None, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    "said", [asked_by_name(1, cluster=None), asked_by_name(1, -1), asked_by_name(1, error=35), asked_by_name(1, 1, 29)]
+)
+def test_who_does_not_ask_by_name_or_is_not_answered_learns_nothing(said: Written) -> None:
+    assert events(said, mapped=True) == []
 
 
 def test_partitions_that_move_together_are_one_event() -> None:

@@ -65,6 +65,12 @@ def heartbeat(epoch: int = 5, *, stop: bool = False, fenced: bool = False, node_
     return Written(KEYS["BrokerHeartbeat"], 0, asked, {"isFenced": fenced}, connection=9, client_id=str(node_id))
 
 
+def asked_by_name(connection: int, node_id: int = 1, error: int = 0, cluster: str | None = CLUSTER) -> Written:
+    """A request of ApiVersions that says which broker it wants, and the answer."""
+    asked = {"clientSoftwareName": "s", "clientSoftwareVersion": "1", "clusterId": cluster, "nodeId": node_id}
+    return Written(KEYS["ApiVersions"], 5, asked, {"errorCode": error, "apiKeys": []}, connection=connection)
+
+
 def coordinator(connection: int, key: str, node_id: int, version: int = 3, key_type: int = 0) -> Written:
     """An answer to FindCoordinator."""
     found = {"key": key, "nodeId": node_id, "host": BROKERS.get(node_id, ""), "port": 9092}

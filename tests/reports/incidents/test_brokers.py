@@ -15,6 +15,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     H2,
     Row,
+    at,
     connection,
     error,
     event,
@@ -291,3 +292,122 @@ def test_groups_are_a_brokers_by_the_last_word_before(words: tuple[str, float], 
     moved = group_event("coordinator_moved", 6, detail=f"from {place} (node 2) to {B1}:9092 (node 1)")
     (one,) = told(silence(B2, 10, 40, refused=5, **GONE), **tables | {"group_events": [*events, moved]})
     assert one.rebalances == set()
+
+
+# --- an address that another broker has -------------------------------------------------------------------------------
+
+PLACE = f"{B2}:9092"
+REFUSES = "it is not the broker that was asked for"
+
+
+def taken(time: float, after: str | None = None, detail: str | None = "of cluster other", **given: Any) -> Row:
+    known = {"before": "2", "after": after, "detail": detail, "host": PLACE, "client_id": "c1"} | given
+    return event("address_taken", time, **known)
+
+
+def at_the_place(number: int, opened: float, client_id: str = "c1", **given: Any) -> Row:
+    return connection(number, broker=B2, client_id=client_id, opened=opened, **given)
+
+
+def test_a_broker_of_another_cluster_answers_where_one_died() -> None:
+    connections = [
+        at_the_place(1, 5),
+        at_the_place(2, 40),
+        at_the_place(3, 41, "c2"),
+        at_the_place(4, 42, broker_port=1),
+    ]
+    dead = silence(B2, 10, 40, refused=5, **GONE)
+    later = silence(B2, 60, 90, refused=5, **GONE)
+    events = [*BROKERS, taken(41, "7"), listed(7, B2, cluster_id="other") | {"at": at(41)}]
+    one, next_one = sorted(
+        told(dead, later, cluster_events=events, connections=connections), key=lambda each: each.started
+    )
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("address_taken", "critical", "certain", None)
+    assert names(one) == ["2", B2]
+    assert "broker 2 (10.0.0.2) went away without notice at " in one.headline
+    assert ": broker 7 of another cluster answers at 10.0.0.2:9092 from " in one.headline
+    assert one.headline.endswith(" on; c1, c2 connected to that 2 times")
+    assert f"{PLACE} told c1: it is broker 7 of cluster other" in [seen.text for seen in one.evidence]
+    assert "DNS" in one.advice
+    assert (next_one.kind, names(next_one)) == ("broker_down", ["7", B2])
+
+
+def test_clients_that_are_sent_back_know_only_that_another_broker_is_there() -> None:
+    refused = [error("REBOOTSTRAP_REQUIRED", "ApiVersions", 41, 50, 3, broker=PLACE, client_id="c1")]
+    elsewhere = error("REBOOTSTRAP_REQUIRED", "Metadata", 41, 50, 9, broker=PLACE)
+    dead, later = silence(B2, 10, 40, refused=5, **GONE), silence(B2, 60, 90, refused=5, **GONE)
+    events = [*BROKERS, taken(41, detail=REFUSES), taken(45, "7", packet=10)]
+    tables = {"connections": [at_the_place(2, 41)], "error_histogram": [*refused, elsewhere]}
+    one, next_one = sorted(
+        told(dead, later, cluster_events=[*BROKERS, taken(41, detail=REFUSES)], **tables), key=lambda each: each.started
+    )
+    assert (next_one.kind, names(next_one)) == ("broker_down", [B2])
+    assert (one.kind, one.ended) == ("address_taken", None)
+    assert one.headline.endswith("; c1 connected to that 1 time; c1 was sent back to bootstrap.servers 3 times")
+    assert ": another broker answers at " in one.headline
+    (one,) = told(dead, cluster_events=events, **tables)
+    assert ": broker 7 of another cluster answers at " in one.headline
+    assert [seen.packet for seen in one.evidence if seen.text.startswith(PLACE)] == [9, 10]
+
+
+def test_the_broker_from_before_may_have_its_address_again() -> None:
+    back = event("broker_back", 50, node_id=2, host=PLACE)
+    dead, later = silence(B2, 10, 40, refused=5, **GONE), silence(B2, 60, 90, refused=5, **GONE)
+    events = [*BROKERS, taken(41, detail=REFUSES), back]
+    one, next_one = sorted(told(dead, later, cluster_events=events), key=lambda each: each.started)
+    assert (one.kind, seconds(one.ended), next_one.kind, names(next_one)) == (
+        "address_taken",
+        50,
+        "broker_down",
+        ["2", B2],
+    )
+    assert "was back after 40.0 s: another broker answers at 10.0.0.2:9092 from " in one.headline
+
+
+def test_a_broker_of_the_same_cluster_in_the_place_of_another_is_no_wrong_address() -> None:
+    events = [*BROKERS, taken(41, "3", None), listed(3, B2) | {"at": at(41)}]
+    (one,) = told(silence(B2, 10, 40, refused=5, **GONE), cluster_events=events)
+    assert (one.kind, one.ended, names(one)) == ("broker_down", None, ["2", B2])
+    assert "has not come back: broker 3 answers at 10.0.0.2:9092 from " in one.headline
+    assert told(cluster_events=events) == []
+
+
+def test_an_address_is_taken_though_nobody_saw_its_broker_go() -> None:
+    (one,) = told(cluster_events=[*BROKERS, taken(41, detail=REFUSES)], connections=[at_the_place(1, 41)])
+    assert (one.kind, one.certainty, seconds(one.started), names(one)) == ("address_taken", "certain", 41, ["2", B2])
+    assert one.headline.startswith(
+        "broker 2 (10.0.0.2) is not whom clients find at its address: another broker answers at 10.0.0.2:9092 from "
+    )
+    long_before = silence(B2, 10, 40, refused=5, **GONE)
+    kinds = [each.kind for each in told(long_before, cluster_events=[*BROKERS, taken(141, detail=REFUSES)])]
+    assert sorted(kinds) == ["address_taken", "broker_down"]
+
+
+def test_brokers_that_are_listed_by_name_are_known_by_address_alone() -> None:
+    """Clusters tell names, packets have addresses; a client that asks by number tells which it was."""
+    by_name = listed(2, "kafka-2")
+    events = [by_name, taken(41, before=None), taken(42, detail=REFUSES)]
+    (one,) = told(silence(B2, 10, 40, refused=5, **GONE), cluster_events=[by_name, taken(41, before=None)])
+    assert (one.kind, names(one)) == ("address_taken", [B2])
+    assert "broker 10.0.0.2 went away without notice at " in one.headline
+    (one,) = told(silence(B2, 10, 40, refused=5, **GONE), cluster_events=events)
+    assert (one.kind, names(one)) == ("address_taken", ["2", B2])
+
+
+def test_an_address_may_change_hands_again() -> None:
+    events = [*BROKERS, taken(41, "7"), taken(90, "8", cluster_id="other", before="7", detail="of cluster third")]
+    first, second = sorted(told(cluster_events=events), key=lambda each: each.started)
+    assert [(names(each), seconds(each.started)) for each in (first, second)] == [(["2", B2], 41), (["7", B2], 90)]
+
+
+def test_who_coordinated_a_group_later_had_not_given_it_up() -> None:
+    """NOT_COORDINATOR comes as well while a coordinator is still loading what it has to know."""
+    early = error("NOT_COORDINATOR", "JoinGroup", 2, 2, broker=PLACE, group_id="shop")
+    tables: dict[str, Any] = {
+        "error_histogram": [early],
+        "group_events": [group_event("coordinator_found", 1, detail=f"{PLACE} (node 2)", client_id="c1")],
+    }
+    dead = silence(B2, 10, 40, refused=5, **GONE)
+    assert [one.kind for one in told(dead, **tables)] == ["broker_restarted"]
+    (one,) = told(dead, **tables, rebalances=[rebalance("member_joined", 1, 3, members=[member("c1")])])
+    assert one.kind == "broker_down"

@@ -120,11 +120,14 @@ def write(lasts: float | None, requested: float = 20, acks: int = -1, **given: A
         ([write(12, requested=60.1)], False),
         ([write(12) | {"connection": 2}], False),  # to the broker that is gone
         ([write(12) | {"connection": 3}], False),  # it is not known to which
+        ([write(None) | {"connection": 4}], False),  # the client gave up in time
+        ([write(None) | {"connection": 5}], True),
     ],
 )
 def test_writes_that_wait_for_replicas_on_a_broker_that_is_gone(rows: list[Row], told: bool) -> None:
-    tables = {"silences": [GONE], "cluster_events": BROKERS, "partitions": [partition("Produce", 20)]}
-    connections = [connection(1), connection(2, broker=B2)]
+    written = [partition("Produce", 20, connection=number) for number in (1, 5)]
+    tables = {"silences": [GONE], "cluster_events": BROKERS, "partitions": written}
+    connections = [connection(1), connection(2, broker=B2), connection(4, closed=31), connection(5, closed=32)]
     incidents = found(exchanges=rows, connections=connections, **tables)
     assert [one.kind for one in incidents] == ["broker_down", *["too_few_replicas"] * told]
     if told:

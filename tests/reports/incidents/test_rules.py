@@ -116,7 +116,9 @@ def test_a_fault_costs_one_rule_and_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert made["incidents"]["kind"].to_pylist() == ["authentication_failed"]
     (issue,) = made["issues"].to_pylist()
     assert issue["kind"] == "internal_error"
-    assert issue["detail"].startswith("incidents broker_down, broker_restarted, broker_stalled: RecursionError")
+    assert issue["detail"].startswith(
+        "incidents address_taken, broker_down, broker_restarted, broker_stalled: RecursionError"
+    )
 
 
 def test_what_is_too_much_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
