@@ -11,7 +11,7 @@ from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog
 from kafkascope.reports.groups.leaving import NOT_HERE
 from kafkascope.reports.groups.messages import LEFT_OUT, Json, Message
 from kafkascope.reports.vocabulary.events import EventKind
-from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
+from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS, settings_given
 
 _MOST_REFUSALS = 1_000
 """Refused commits of one client and error that are told one by one."""
@@ -103,6 +103,14 @@ class _Writer:
                 state = message.error if group.get("errorCode") else group.get("groupState")
                 yield self._event(EventKind.DESCRIBED, message, f"{state}, {members} members")
 
+    def configure(self, message: Message) -> Iterator[Event]:
+        refused = f" refused: {message.error}" if message.error else ""
+        given = settings_given(message.request, self._group)
+        detail = ", ".join(
+            f"{name}={value}" if value is not None else f"{name} by default" for name, value in given.items()
+        )
+        yield self._event(EventKind.CONFIGURED, message, f"{detail}{refused}")
+
     def delete(self, message: Message) -> Iterator[Event]:
         for result in rows(message.response.get("results")):
             if result.get("groupId") == self._group:
@@ -132,6 +140,7 @@ _WRITERS: dict[str, Callable[[_Writer, Message], Iterator[Event]]] = {
     "ConsumerGroupDescribe": _Writer.describe,
     "ShareGroupDescribe": _Writer.describe,
     "StreamsGroupDescribe": _Writer.describe,
+    "IncrementalAlterConfigs": _Writer.configure,
     "DeleteGroups": _Writer.delete,
     "OffsetDelete": _Writer.delete_offsets,
     "AlterShareGroupOffsets": _Writer.alter_offsets,

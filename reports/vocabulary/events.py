@@ -58,6 +58,7 @@ class EventKind(_Event):
     COORDINATOR_UNAVAILABLE = "coordinator_unavailable", "no broker was coordinator, or the one asked was not"
     # administration
     DESCRIBED = "described", "somebody asked for a description of the group; the state it was in, in detail"
+    CONFIGURED = "configured", "somebody changed settings of the group; which, in detail"
     DELETED = "deleted", "somebody deleted the group"
     MEMBER_REMOVED = "member_removed", "somebody other than the member took it out of the group"
     OFFSETS_ALTERED = "offsets_altered", "somebody who is no member committed offsets for the group"

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+_GROUP = 32  # ConfigResource.Type
+
+
+def _configured_groups(request: dict[str, Any]) -> list[Any]:
+    resources = request.get("resources") or []
+    return [one.get("resourceName") for one in resources if one.get("resourceType") == _GROUP]
+
+
 # APIs whose messages name one group, or several: where the ids of the groups are in the request.
 LISTED_GROUPS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
     "FindCoordinator": lambda request: (
@@ -16,6 +24,7 @@ LISTED_GROUPS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
     "ConsumerGroupDescribe": lambda request: request.get("groupIds") or [],
     "ShareGroupDescribe": lambda request: request.get("groupIds") or [],
     "StreamsGroupDescribe": lambda request: request.get("groupIds") or [],
+    "IncrementalAlterConfigs": _configured_groups,
 }
 
 
@@ -39,6 +48,15 @@ _OF_ONE_GROUP = (
 
 
 GROUP_APIS = frozenset({*_OF_ONE_GROUP, *LISTED_GROUPS})
+
+
+def settings_given(request: dict[str, Any], group: str) -> dict[str, Any]:
+    """Settings of a group that a request of IncrementalAlterConfigs changes, with their values; None: the default."""
+    found: dict[str, Any] = {}
+    for one in request.get("resources") or []:
+        if one.get("resourceType") == _GROUP and one.get("resourceName") == group:
+            found |= {config.get("name"): config.get("value") for config in one.get("configs") or []}
+    return found
 
 
 MEMBER_APIS = frozenset(

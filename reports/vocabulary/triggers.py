@@ -99,6 +99,12 @@ class Trigger(StrEnum):
         "internal topics made",
         "Streams made the topics that its state needs",
     )
+    GROUP_CONFIG_CHANGED = (
+        "group_config_changed",
+        "C",
+        "group's settings changed",
+        "an administrator changed a setting of the group that its assignment hangs on",
+    )
     STREAMS_FOLLOWUP = (
         "streams_followup",
         "2",

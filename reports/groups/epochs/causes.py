@@ -28,6 +28,7 @@ _GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
 _CAUSE_COMES_NS = 5 * SECOND_NS
 """What raised an epoch may be answered after others were told of it: until then it is not without a cause."""
 _AFTER_LEAVING_NS = 2 * SECOND_NS  # brokers raise the epoch within a second of a member's leaving
+_SETTINGS_TAKE_NS = 10 * SECOND_NS  # they reach the coordinator through the metadata log, and count from a heartbeat on
 _USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
 
@@ -209,7 +210,8 @@ class _Search:
         if self.row.early:
             self._say(Trigger.UNKNOWN, "it was raised before the capture began", Strength.SAID)
             return self.verdict
-        found = self._taken_out(certain=True) or self._new_partitions() or self._taken_out(certain=False)
+        found = self._taken_out(certain=True) or self._configured() or self._new_partitions()
+        found = found or self._taken_out(certain=False)
         if not found and not self._pattern():
             self._nothing()
         return self.verdict
@@ -309,6 +311,17 @@ class _Search:
             if end is not None and end.closed is not None and life.heard <= end.closed <= self.at + SECOND_NS:
                 text = f"its connection had ended ({end.how_closed.upper()})"
                 self._say(trigger, text, Strength.WITHOUT_CHANGE, None, end.closed)
+
+    # Somebody else wanted it
+
+    def _configured(self) -> bool:
+        """Whether the group's settings were changed shortly before: the next heartbeat raises the epoch."""
+        earlier = self.walk.rows.get(self.row.number - 1)
+        since = self.row.before - _SETTINGS_TAKE_NS
+        if earlier is not None and earlier.found is not None:
+            since = max(since, earlier.found.at)
+        self.verdict.cause = next((each for each in self.walk.configured if since <= each.at <= self.at), None)
+        return self.verdict.cause is not None
 
     # Partitions are new, or gone
 

@@ -21,7 +21,9 @@ from kafkascope.reports.groups.messages import Message
 
 _LOG = logging.getLogger(__name__)
 
-_DESCRIPTIONS = frozenset({"ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe"})
+_OF_OTHERS = frozenset(
+    {"ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe", "IncrementalAlterConfigs"}
+)
 
 
 def history_of(walks: list[Walk], log: GroupLog) -> GroupHistory:
@@ -49,6 +51,9 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
     for at, step in _steps(log, reader):
         if walk.observing and begin is not None and at >= begin:
             walk.take_over(begin)
+        if isinstance(step, Message) and step.api == "IncrementalAlterConfigs":
+            walk.configure(step)
+            continue
         if isinstance(step, Message):
             for group in step.response.get("groups") or []:
                 if group.get("groupId") == log.group_id:
@@ -63,13 +68,13 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
 
 
 def _steps(log: GroupLog, reader: BeatReader) -> Iterator[tuple[int, Beat | Message]]:
-    """Beats and descriptions in order of their answers: the coordinator does one after the other."""
+    """Beats, and what administrators ask, in order of their answers: the coordinator does one after the other."""
     waiting: list[tuple[int, int, int, Beat | Message]] = []
     for place, message in enumerate(log.messages):
         while waiting and waiting[0][0] < message.at:
             at, _, _, step = heappop(waiting)
             yield at, step
-        if message.api not in _DESCRIPTIONS:
+        if message.api not in _OF_OTHERS:
             for order, beat in enumerate(reader.beats(message)):
                 heappush(waiting, (beat.done, place, order, beat))
         elif message.answered is not None:

@@ -40,8 +40,11 @@ from kafkascope.reports.groups.leaving import (
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.group_apis import settings_given
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 
+# Settings of a group that its epoch is raised for (GroupMetadataManager.streamsGroupAssignmentConfigs of Kafka 4.4).
+_FOR_ASSIGNMENTS = frozenset({"streams.num.standby.replicas", "streams.rack.aware.assignment.tags"})
 A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
 _MOST_INFERRED = 100
@@ -66,6 +69,7 @@ class Walk:
         self.began = 0  # the first word of anybody (ns)
         self.last = 0  # the last answer of any member (ns)
         self.unseen = 0  # epochs that were raised by members whose traffic the capture lacks
+        self.configured: list[Cause] = []  # settings of the group that were changed, and may raise its epoch
         self.lost: dict[str, list[tuple[int, int]]] = {}  # topics that ceased to be: between which moments (ns)
         self._members: dict[str, Life] = {}  # by id, those too that are gone
 
@@ -546,6 +550,14 @@ class Walk:
             self._bump(cause, beat, sure=False)
 
     # Members
+
+    def configure(self, message: Message) -> None:
+        """An administrator changed settings of the group."""
+        given = settings_given(message.request, self.group_id).keys() & _FOR_ASSIGNMENTS
+        if message.answered is not None and message.error is None and given and not self.observing:
+            text = f"{message.client_id or 'somebody'} ({message.client}) changed {', '.join(sorted(given))}"
+            cause = Cause.weighed(Trigger.GROUP_CONFIG_CHANGED, message.answered, message.packet, text, Strength.FITS)
+            self.configured.append(cause)
 
     def describe(self, message: Message, reader: BeatReader, described: Json) -> None:
         """A description of the group by its coordinator: its epoch, and members that the capture may not have."""

@@ -166,6 +166,13 @@ def test_administration_says_what_it_was_about_and_whether_it_was_refused() -> N
     said.say(40, "DeleteGroups", "x", {}, {"results": [{"groupId": group, "errorCode": 0} for group in ("h", "g")]})
     said.say(50, "DeleteGroups", "x", {}, {"results": [{"groupId": "g", "errorCode": 68}]}, error="NON_EMPTY_GROUP")
     said.say(60, "DeleteGroups", "x", {}, {"results": [{"groupId": "g", "errorCode": 68}]})
+    settings = [
+        {"name": "streams.num.standby.replicas", "value": "1"},
+        {"name": "share.auto.offset.reset", "value": None},
+    ]
+    resources = {"resources": [{"resourceType": 32, "resourceName": "g", "configs": settings}]}
+    said.say(70, "IncrementalAlterConfigs", "x", resources, {})
+    said.say(80, "IncrementalAlterConfigs", "x", resources, {}, error="INVALID_CONFIG")
     assert told(said) == [
         (1, "offsets_altered", "x", "t and 3 more"),
         (11, "offsets_altered", "x", "t and 3 more refused: NON_EMPTY_GROUP"),
@@ -174,6 +181,13 @@ def test_administration_says_what_it_was_about_and_whether_it_was_refused() -> N
         (41, "deleted", "x", None),
         (51, "deleted", "x", "refused: NON_EMPTY_GROUP"),
         (61, "deleted", "x", "refused: 68"),
+        (71, "configured", "x", "streams.num.standby.replicas=1, share.auto.offset.reset by default"),
+        (
+            81,
+            "configured",
+            "x",
+            "streams.num.standby.replicas=1, share.auto.offset.reset by default refused: INVALID_CONFIG",
+        ),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -873,6 +874,42 @@ def test_internal_topics_may_be_there_while_the_assignment_is_still_delayed() ->
     assert (history[2].trigger, history[3].trigger) == ("member_joined", "internal_topics_created")
     assert said(history[3])[0][2:] == (400, "s was told that internal topics are missing, and is not any more")
     assert history[3].certainty == Certainty.LIKELY
+
+
+def configured(
+    talk: Conversation, at: float, name: str, value: str | None, group: str = "g", error: str | None = None
+) -> None:
+    resource = {"resourceType": 32, "resourceName": group, "configs": [{"name": name, "value": value}]}
+    other = {"resourceType": 2, "resourceName": "g", "configs": [{"name": "retention.ms", "value": "1"}]}
+    talk.say(at, "IncrementalAlterConfigs", "admin", {"resources": [other, resource]}, {"responses": []}, error=error)
+
+
+STANDBY = "streams.num.standby.replicas"
+
+
+@pytest.mark.parametrize(
+    ("at", "settings", "trigger"),
+    [
+        (500, {"name": STANDBY, "value": "1"}, "group_config_changed"),
+        (500, {"name": "streams.rack.aware.assignment.tags", "value": None}, "group_config_changed"),
+        (500, {"name": "streams.session.timeout.ms", "value": "9000"}, "unknown"),
+        (500, {"name": STANDBY, "value": "1", "group": "other"}, "unknown"),
+        (500, {"name": STANDBY, "value": "1", "error": "INVALID_CONFIG"}, "unknown"),
+        (1500, {"name": STANDBY, "value": "1"}, "unknown"),
+        (-10_500, {"name": STANDBY, "value": "1"}, "unknown"),
+    ],
+)
+def test_settings_of_a_group_may_raise_its_epoch(at: float, settings: dict[str, Any], trigger: str) -> None:
+    talk = Conversation()
+    configured(talk, at, **settings)
+    streams(talk, 0, 0, 1, [0])
+    streams(talk, 1000, 1, 2, [0])
+    streams(talk, 2000, 2, 3, [0])
+    history = of(epochs(talk.log()))
+    assert (history[2].trigger, history[3].trigger) == (trigger, "group_config_changed" if at == 1500 else "unknown")
+    if trigger == "group_config_changed":
+        assert re.fullmatch(rf"admin \(.*\) changed {settings['name']}", said(history[2])[0][3])
+        assert history[2].certainty == Certainty.LIKELY
 
 
 def test_internal_topics_that_two_members_waited_for_raise_the_epoch_once() -> None:
