@@ -115,7 +115,8 @@ class _Writer:
         for result in rows(message.response.get("results")):
             if result.get("groupId") == self._group:
                 code = result.get("errorCode")
-                yield self._event(EventKind.DELETED, message, f"refused: {message.error or code}" if code else None)
+                said = result.get("errorMessage") or message.error or code
+                yield self._event(EventKind.DELETED, message, f"refused: {said}" if code else None)
 
     def delete_offsets(self, message: Message) -> Iterator[Event]:
         refused = f" refused: {message.error}" if message.error else ""

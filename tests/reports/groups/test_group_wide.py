@@ -166,6 +166,8 @@ def test_administration_says_what_it_was_about_and_whether_it_was_refused() -> N
     said.say(40, "DeleteGroups", "x", {}, {"results": [{"groupId": group, "errorCode": 0} for group in ("h", "g")]})
     said.say(50, "DeleteGroups", "x", {}, {"results": [{"groupId": "g", "errorCode": 68}]}, error="NON_EMPTY_GROUP")
     said.say(60, "DeleteGroups", "x", {}, {"results": [{"groupId": "g", "errorCode": 68}]})
+    failed = {"groupId": "g", "errorCode": 134, "errorMessage": "the plugin is away"}
+    said.say(65, "DeleteGroups", "x", {}, {"results": [failed]}, error="GROUP_DELETION_FAILED")
     settings = [
         {"name": "streams.num.standby.replicas", "value": "1"},
         {"name": "share.auto.offset.reset", "value": None},
@@ -181,6 +183,7 @@ def test_administration_says_what_it_was_about_and_whether_it_was_refused() -> N
         (41, "deleted", "x", None),
         (51, "deleted", "x", "refused: NON_EMPTY_GROUP"),
         (61, "deleted", "x", "refused: 68"),
+        (66, "deleted", "x", "refused: the plugin is away"),
         (71, "configured", "x", "streams.num.standby.replicas=1, share.auto.offset.reset by default"),
         (
             81,
