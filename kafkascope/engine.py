@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafkascope.reports.columns.remarks import TlsTalk
 from kafkascope.reports.columns.topics import TopicNames
-from kafkascope.reports.columns.views import View
+from kafkascope.reports.columns.views import TellsClusters, View
 from kafkascope.reports.rows.builder import AHEAD, TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
@@ -304,6 +304,8 @@ class Engine:
                 self._faults_of_views.add(issue)
             if rows:
                 found[view.name] = pa.concat_tables(rows)
+            if isinstance(view, TellsClusters):
+                self.topic_names.learn_clusters(view.take_clusters().items())
         return found
 
     def _completed(self, exchanges: Exchanges) -> Completed:

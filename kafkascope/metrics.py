@@ -27,11 +27,13 @@ from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
 from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.views.clusters import ClustersView
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64
@@ -45,7 +47,7 @@ _COLUMNS = frozenset(
     {"connection", "number", "api", "outcome", "latency_ms", "request_bytes", "response_bytes", "group_id"}
 )
 _TABLES = frozenset({"exchanges", "errors", "partitions", "issues"})
-_VIEWS = frozenset({GroupsView.name, ProgressView.name})
+_VIEWS = frozenset({GroupsView.name, ProgressView.name, ClustersView.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ class Metrics(Collector):
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now())
+        clusters = Clusters(source.topic_names.clusters)
+        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), clusters)
         source.note(self._groups.take_issues())
         with self._lock:
             self._sums[PACKETS.name][()] = source.packets

@@ -259,9 +259,9 @@ def _shown(options: SniffOptions) -> EngineOptions:
             raise WrongUse(
                 "--groups shows groups, not exchanges: of other options only --group, --json and -c go with it"
             )
-        from kafkascope.watching import ROWS
+        from kafkascope.watching import VIEWS
 
-        return replace(least, views=frozenset({ROWS}))
+        return replace(least, views=VIEWS)
     if display.stats_s is not None:
         if display.style not in (LINES, JSON) or display.records:
             raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")

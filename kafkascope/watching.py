@@ -9,14 +9,18 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reading import Batch, BatchSource
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.history import GroupHistory
 from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.show import group_lines
-from kafkascope.reports.views import groups as view
+from kafkascope.reports.views.clusters import ClustersView
+from kafkascope.reports.views.groups import GroupsView
 
-ROWS = view.GroupsView.name
+ROWS = GroupsView.name
 """The rows of a batch that are looked at."""
+VIEWS = frozenset({ROWS, ClustersView.name})
+"""The views that make them, and that learn what is needed to understand them."""
 
 
 def histories(source: BatchSource, wanted: frozenset[str], limits: Limits = DEFAULT) -> Iterator[GroupHistory]:
@@ -24,10 +28,10 @@ def histories(source: BatchSource, wanted: frozenset[str], limits: Limits = DEFA
     groups = LiveGroups(hurry=source.is_stream, limits=limits)
     names = Names(source)
     for batch in source.batches():
-        history = groups.feed(_of(wanted, batch), names, source.now())
+        history = groups.feed(_of(wanted, batch), names, source.now(), Clusters(source.topic_names.clusters))
         source.note(groups.take_issues())
         yield history
-    history = groups.finish(names)
+    history = groups.finish(names, Clusters(source.topic_names.clusters))
     source.note(groups.take_issues())
     yield history
 

@@ -23,12 +23,14 @@ from kafkascope.lags import Lags
 from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.arrow import one_array
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.measures.latency.histogram import buckets_of, percentiles
+from kafkascope.reports.views.clusters import ClustersView
 from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64, Bool
@@ -52,7 +54,7 @@ BROKERS, CLIENTS, TOPICS, GROUPS, APIS = KINDS = ("brokers", "clients", "topics"
 
 _TIMES = ("response_done", "answered", "request_done", "requested")
 _TABLES = frozenset({"exchanges", "errors", "partitions"})
-_VIEWS = frozenset({GroupsView.name, ProgressView.name})
+_VIEWS = frozenset({GroupsView.name, ProgressView.name, ClustersView.name})
 _COLUMNS = frozenset(
     {
         "connection",
@@ -284,7 +286,8 @@ class Counts:
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now())
+        clusters = Clusters(source.topic_names.clusters)
+        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), clusters)
         source.note(self._groups.take_issues())
         with self._lock:
             self.packets, self.incidents = source.packets, source.incidents

@@ -22,11 +22,17 @@ _BY_ID = re.compile(rf"{ID_PREFIX}[\w-]{{22}}", re.ASCII)
 RESERVED = {ID_PREFIX + CLUSTER_METADATA_ID: CLUSTER_METADATA_TOPIC}
 
 
+_CLUSTER_OF = "cluster of "  # a broker's address:port, as `learned` has it
+_SEVERAL = ""  # clusters that an address belonged to: which, hangs on the time
+
+
 class TopicNames:
-    """Names of topics by id, as any connection of the capture told them."""
+    """What connections tell that others need: names of topics by id, and the clusters of brokers."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self._names: dict[str, str] = RESERVED | dict(names or {})
+        self._names: dict[str, str] = dict(RESERVED)
+        self._clusters: dict[str, str] = {}
+        self.merge(names or {})
 
     def learn(self, topics_by_id: Iterable[tuple[str, str]]) -> None:
         """Take in pairs of a topic written by id, and its name."""
@@ -36,18 +42,34 @@ class TopicNames:
             if known is None or name < known:
                 self._names[by_id] = name
 
+    def learn_clusters(self, by_broker: Iterable[tuple[str, str]]) -> None:
+        """Take in pairs of a broker's address:port and its cluster's id."""
+        for broker, cluster in by_broker:
+            known = self._clusters.setdefault(broker, cluster)
+            if known != cluster:
+                self._clusters[broker] = _SEVERAL
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """Ids of clusters by a broker's address:port; without those of which several were told."""
+        return {broker: cluster for broker, cluster in self._clusters.items() if cluster != _SEVERAL}
+
     def name(self, identity: str) -> str | None:
         """The name of a topic by its id as Kafka prints it; None if no message told it."""
         return self._names.get(ID_PREFIX + identity)
 
     def learned(self) -> dict[str, str]:
-        """All names by topic as written by id: what `merge` and the constructor take."""
-        return dict(self._names)
+        """All names by topic as written by id, and clusters: what `merge` and the constructor take."""
+        return self._names | {_CLUSTER_OF + broker: cluster for broker, cluster in self._clusters.items()}
 
     def merge(self, other: TopicNames | Mapping[str, str]) -> None:
         """Take in what another part of the capture knew."""
         names = other.learned() if isinstance(other, TopicNames) else other
-        self.learn(names.items())
+        for key, name in names.items():
+            if key.startswith(_CLUSTER_OF):
+                self.learn_clusters([(key.removeprefix(_CLUSTER_OF), name)])
+            else:
+                self.learn([(key, name)])
 
     def in_text(self, text: str) -> str:
         """A text with names for those ids in it that are known by now."""

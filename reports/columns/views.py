@@ -11,15 +11,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
+from kafkascope.reports.columns.clusters import ONE_CLUSTER, Clusters
 from kafkascope.reports.columns.parties import Ends
-from kafkascope.reports.columns.topics import ID_PREFIX
+from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.sniffer.columns import I64
 
 _ROWS_AT_ONCE = 65_536
@@ -30,11 +31,15 @@ class Known:
     """What is known of the whole capture when results are made."""
 
     topics: Mapping[str, str] = field(default_factory=dict)  # names by id, as bodies write ids (without ``id:``)
+    clusters: Clusters = ONE_CLUSTER
 
     @classmethod
-    def of(cls, topic_names: Mapping[str, str]) -> Known:
-        """With names by topic as tables write those that are known by id (`TopicNames.learned`)."""
-        return cls({by_id.removeprefix(ID_PREFIX): name for by_id, name in topic_names.items()})
+    def of(cls, learned: Mapping[str, str]) -> Known:
+        """What `TopicNames.learned` has."""
+        names = TopicNames(learned)
+        by_id = names.learned().items()
+        topics = {one.removeprefix(ID_PREFIX): name for one, name in by_id if one.startswith(ID_PREFIX)}
+        return cls(topics, Clusters(names.clusters))
 
 
 class View(Protocol):
@@ -55,6 +60,14 @@ class View(Protocol):
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """The tables of all rows of some keys; tables without rows are absent."""
+
+
+@runtime_checkable
+class TellsClusters(Protocol):
+    """A view that learns which brokers belong to which cluster, for `Known`."""
+
+    def take_clusters(self) -> Mapping[str, str]:
+        """Ids of clusters by a broker's address:port that were told since this was asked last."""
 
 
 def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reports.columns import circles
+from kafkascope.reports.columns.clusters import ONE_CLUSTER, Clusters
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.views import by_key
+from kafkascope.reports.groups.by_cluster import analyze_groups
 from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import ConnectionEnd, Message, in_order, messages_of
-from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.units import SECOND_NS
@@ -107,10 +108,13 @@ class LiveGroups:
         self._clock = clock
         self._rest = 0.0  # until when, by the clock in seconds, no group is analyzed
         self._issues = IssueLog()
+        self._clusters = ONE_CLUSTER  # as it was told last
 
-    def feed(self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0) -> GroupHistory:
+    def feed(
+        self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0, clusters: Clusters = ONE_CLUSTER
+    ) -> GroupHistory:
         """What became settled with these rows. now: the time, where more is known of it than the rows say."""
-        self._now = max(self._now, now)
+        self._now, self._clusters = max(self._now, now), clusters
         for name, of_group in by_key(rows, "group_id") if rows is not None else ():
             try:
                 messages, ended = messages_of(of_group)
@@ -172,8 +176,9 @@ class LiveGroups:
             self._tell(name, topics, told, None)
             count -= len(self._groups.pop(name).messages)
 
-    def finish(self, topics: Mapping[str, str]) -> GroupHistory:
+    def finish(self, topics: Mapping[str, str], clusters: Clusters = ONE_CLUSTER) -> GroupHistory:
         """All that was not told yet."""
+        self._clusters = clusters
         told = GroupHistory()
         for name in sorted(self._groups):
             self._tell(name, topics, told, None)
@@ -190,7 +195,10 @@ class LiveGroups:
         group = self._groups[name]
         try:
             with circles.none_made():
-                history = analyze_group(GroupLog(name, group.messages, group.ended, topics))
+                history = GroupHistory()
+                for _, found in analyze_groups(GroupLog(name, group.messages, group.ended, topics), self._clusters):
+                    history.events += found.events
+                    history.rebalances += found.rebalances
         except Exception as error:
             said = fault(error)
             if not group.failed:
@@ -209,7 +217,7 @@ class LiveGroups:
                     waiting.append(event.at)
         for place, rebalance in enumerate(history.rebalances):
             at = _over(rebalance)
-            generation = (rebalance.protocol, rebalance.to_generation)
+            generation = (rebalance.group_id, rebalance.protocol, rebalance.to_generation)
             known = group.generations.get(generation)
             if at < group.thinned or (known is not None and _begun(rebalance) <= known):
                 continue
@@ -230,7 +238,8 @@ def _said(message: Message) -> tuple[_Key, _Key]:
 
 
 def _settled(rebalance: Rebalance, later: list[Rebalance], now: int) -> bool:
-    if any(other.stable is not None or other.joined is not None for other in later):
+    of_group = [other for other in later if other.group_id == rebalance.group_id]
+    if any(other.stable is not None or other.joined is not None for other in of_group):
         return True
     return rebalance.stable is not None and _over(rebalance) + REBALANCE_SETTLES <= now
 
@@ -244,4 +253,13 @@ def _begun(rebalance: Rebalance) -> int:
 
 
 def _key(event: Event) -> _Key:
-    return (event.at, event.event, event.member_id, event.client_id, event.generation, event.connection, event.number)
+    return (
+        event.group_id,
+        event.at,
+        event.event,
+        event.member_id,
+        event.client_id,
+        event.generation,
+        event.connection,
+        event.number,
+    )

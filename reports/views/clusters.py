@@ -16,6 +16,7 @@ from kafkascope.reports.cluster.facts import (
     FACT_APIS,
     FACT_COLUMNS,
     Fact,
+    FactKind,
     answer_to_a_name,
     metadata_brokers,
     metadata_parts,
@@ -24,6 +25,7 @@ from kafkascope.reports.cluster.facts import (
     said,
 )
 from kafkascope.reports.cluster.history import cluster_events
+from kafkascope.reports.cluster.places import brokers_listed
 from kafkascope.reports.columns.arrow import table_of
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.text import address
@@ -62,6 +64,13 @@ class ClustersView:
         self._given: dict[int, bool] = {}  # units, and whether they have facts
         self._answers: dict[int, list[int]] = {}  # units of texts
         self._facts = 0
+        self._cluster_of: dict[int, str] = {}  # by unit that tells one
+        self._clusters: dict[str, str] = {}
+
+    def take_clusters(self) -> dict[str, str]:
+        """Ids of clusters by a broker's address:port that were told since this was asked last."""
+        found, self._clusters = self._clusters, {}
+        return found
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Rows of CLUSTER_FACTS that a batch gives; None without any."""
@@ -128,11 +137,18 @@ class ClustersView:
             if len(self._answers) >= _MOST_ANSWERS:
                 self._answers = {}
             self._answers[number] = told
+        cluster = next((self._cluster_of[one] for one in told if one in self._cluster_of), None)
+        if cluster is not None and teller["told_by"] == teller["broker"]:
+            self._clusters[teller["broker"]] = cluster
         yield teller | {"shard": 0, "part": part, "told": told}
 
     def _give(self, unit: int, facts: tuple[Fact, ...]) -> Iterator[dict[str, Any]]:
         if len(self._given) >= _MOST_GIVEN:
             self._given = {}
+        cluster = next((fact.name for fact in facts if fact.kind is FactKind.CLUSTER), None)
+        if cluster is not None and len(self._cluster_of) < _MOST_GIVEN:
+            self._cluster_of[unit] = cluster
+            self._clusters |= {fact.host: cluster for fact in brokers_listed(facts) if fact.host is not None}
         self._given[unit] = bool(facts)
         self._facts += len(facts)
         for place, fact in enumerate(facts):

@@ -14,10 +14,10 @@ from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import Finding, finding_table
 from kafkascope.reports.findings.group_rules import group_findings
+from kafkascope.reports.groups.by_cluster import analyze_groups
 from kafkascope.reports.groups.folding import folded
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
 from kafkascope.reports.groups.messages import body, group_messages, group_rows
-from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 from kafkascope.reports.vocabulary.tables import GROUP_CONNECTIONS, GROUP_ROWS
 
@@ -116,5 +116,4 @@ def histories(rows: pa.Table, known: Known) -> Iterator[tuple[GroupLog, GroupHis
     """What the rows say of each group, and what became of it; groups in order of their names."""
     for of_groups, groups in keys_together(rows, GroupsView.key, _ROWS_AT_ONCE):
         for group, messages, ended in folded(of_groups, groups):
-            log = GroupLog(group, messages, ended, known.topics)
-            yield log, analyze_group(log)
+            yield from analyze_groups(GroupLog(group, messages, ended, known.topics), known.clusters)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import finding_table
@@ -46,15 +47,38 @@ class ProgressView:
         return pa.concat_tables(parts) if parts else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
-        """Rows of lag, rereads and findings, topics in order of their names; known is not needed."""
+        """Rows of lag, rereads and findings, topics in order of their names; of one cluster after the other."""
         lags, again, findings = [], [], []
-        for of_topics, _ in keys_together(_joined(rows), self.key):
-            lag, reread = _of_topics(of_topics)
-            lags.append(lag)
-            again.append(reread)
-            findings += lag_findings(lag, reread)
+        for cluster, of_cluster in _by_cluster(rows, known.clusters):
+            for of_topics, _ in keys_together(_joined(of_cluster), self.key):
+                lag, reread = (_called(table, known.clusters, cluster) for table in _of_topics(of_topics))
+                lags.append(lag)
+                again.append(reread)
+                findings += lag_findings(lag, reread)
         tables = {"lag": lags, "rereads": again, "findings": [finding_table(findings)]}
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
+
+
+def _by_cluster(rows: pa.Table, clusters: Clusters) -> Iterator[tuple[str | None, pa.Table]]:
+    """Rows of each cluster: of a broker whose cluster nobody told it is taken to be the one at home."""
+    if clusters.home is None:
+        yield None, rows
+        return
+    codes, brokers = dictionary_codes(rows["broker"])
+    of_broker = [clusters.of_broker.get(broker, clusters.home) for broker in brokers.to_pylist()]
+    of_row = np.array([*of_broker, clusters.home])[codes]  # code -1: not known
+    for cluster in sorted(set(of_row.tolist())):
+        yield cluster, rows.filter(pa.array(of_row == cluster))
+
+
+def _called(table: pa.Table, clusters: Clusters, cluster: str | None) -> pa.Table:
+    """A table with its groups as those of a cluster are called."""
+    if cluster in (None, clusters.home):
+        return table
+    codes, names = dictionary_codes(table["group_id"])
+    called = pa.array([clusters.group(name, cluster) for name in names.to_pylist()], pa.string())
+    place = table.schema.get_field_index("group_id")
+    return table.set_column(place, table.schema.field(place), called.take(pa.array(codes, mask=codes < 0)))
 
 
 def _joined(rows: pa.Table) -> pa.Table:

@@ -737,6 +737,7 @@ POSITIONS = pa.schema(
         ("topic", pa.string()),
         ("kind", pa.string()),  # end, commit (sent), committed (told), fetch, share
         ("partition", pa.int32()),
+        ("broker", pa.string()),  # address:port
         ("connection", pa.int64()),  # null for ends, which are those of all connections
         ("span", pa.int64()),  # nanoseconds, begin
         ("client", pa.string()),

@@ -16,9 +16,14 @@ Record = tuple[int, int, bytes]  # time in nanoseconds, bytes on the wire, bytes
 
 
 def records(name: str) -> tuple[bytes, list[Record]]:
-    """Header and records of a little-endian pcap file with microseconds, in the folder of the story."""
-    data = (ROLLING / name).read_bytes()
-    if name.endswith(".gz"):
+    """Header and records of a file in the folder of the story."""
+    return records_of(ROLLING / name)
+
+
+def records_of(path: Path) -> tuple[bytes, list[Record]]:
+    """Header and records of a little-endian pcap file with microseconds."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
         data = gzip.decompress(data)
     return data[:24], list(_records(data))
 

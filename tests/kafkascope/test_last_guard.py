@@ -29,7 +29,7 @@ from kafkascope.reports.answers import answers
 from kafkascope.reports.answers.progress import lag
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.columns.views import Known
-from kafkascope.reports.groups import live
+from kafkascope.reports.groups import by_cluster
 from kafkascope.reports.groups.one_group import analyze_group
 from kafkascope.reports.rows import bodies_as_text, builder
 from kafkascope.reports.show.answers_terminal import show
@@ -291,7 +291,7 @@ def test_an_exchange_that_cannot_be_shown_is_one_line(guarded: None, command: Co
 
 def test_of_groups_that_are_watched_the_others_are_told(guarded: None, command: Command) -> None:
     healthy = command("sniff", "-r", str(CAPTURE), "--groups").stdout.splitlines()
-    with patch.object(live, "analyze_group", raising(analyze_group, lambda log: log.group_id == "adm")):
+    with patch.object(by_cluster, "analyze_group", raising(analyze_group, lambda log: log.group_id == "adm")):
         done = command("sniff", "-r", str(CAPTURE), "--groups")
     assert done.stdout.splitlines() == [line for line in healthy if line.split()[1] != "adm"]
     (told,) = done.stderr.splitlines()

@@ -21,7 +21,7 @@ import kafkascope
 from kafkascope import sniff_options, watching
 from kafkascope.reading import Reading
 from kafkascope.reports.columns.views import Known
-from kafkascope.reports.groups import live
+from kafkascope.reports.groups import by_cluster, live
 from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog, Rebalance, event_table, rebalance_table
 from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.groups.one_group import analyze_group
@@ -118,7 +118,7 @@ def test_at_most_half_of_the_time_goes_into_analyses(monkeypatch: pytest.MonkeyP
         now += 10
         return analyze_group(log)
 
-    monkeypatch.setattr(live, "analyze_group", slow)
+    monkeypatch.setattr(by_cluster, "analyze_group", slow)
     groups = LiveGroups(clock=lambda: now)
     for fed in range(0, len(rows), 10):
         groups.feed(rows.slice(fed, 10), topics)
@@ -178,7 +178,7 @@ def test_a_group_in_which_nothing_new_happens_is_not_analyzed_again(monkeypatch:
         analyzed.append(len(log.messages))
         return analyze_group(log)
 
-    monkeypatch.setattr(live, "analyze_group", counted)
+    monkeypatch.setattr(by_cluster, "analyze_group", counted)
     groups = LiveGroups(clock=lambda: 0.0)
     for fed in range(len(rows)):
         groups.feed(rows.slice(fed, 1), topics)

@@ -50,7 +50,7 @@ def positions(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Itera
         yield from _of_partitions(partitions, batches, clients)
     if batches is not None and batches.num_rows:
         produced = _with_offsets(batches, "produce")
-        yield _ends(produced, integers(pc.add(produced["last_offset"], 1)))
+        yield _ends(produced, integers(pc.add(produced["last_offset"], 1)), clients)
     if told is not None and told.num_rows:
         yield from _of_told_offsets(told, clients)
 
@@ -155,21 +155,22 @@ class _Clients:
         self._places = None if exchanges is None else ExchangePlaces(exchanges)
         self._ends = ends
 
-    def of(self, rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """Client id, address, and the group that each row's exchange names."""
+    def of(self, rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+        """Client id, client and broker, and the group that each row's exchange names."""
         if self._exchanges is None or self._places is None:
-            return (pa.nulls(rows.num_rows, pa.string()), self.addresses(rows), pa.nulls(rows.num_rows, pa.string()))
+            nothing = pa.nulls(rows.num_rows, pa.string())
+            return (nothing, *self.addresses(rows), nothing)
         place = self._places.of(rows)
         found = pa.array(place, mask=place < 0)
         return (
             self._exchanges["client_id"].take(found),
-            self.addresses(rows),
+            *self.addresses(rows),
             self._exchanges["group_id"].take(found),
         )
 
-    def addresses(self, rows: pa.Table) -> pa.Array:
-        """The address of the client of each row's connection."""
-        return clients_and_brokers(integers(rows["connection"]), self._ends)[0]
+    def addresses(self, rows: pa.Table) -> tuple[pa.Array, pa.Array]:
+        """The address of the client of each row's connection, and that of the broker with its port."""
+        return clients_and_brokers(integers(rows["connection"]), self._ends)
 
 
 def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Clients) -> Iterator[pa.Table]:
@@ -179,10 +180,10 @@ def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Cli
         return
     brought = _brought(partitions, batches)
     high = integers(partitions["high_watermark"])
-    yield _ends(partitions.filter(pa.array(high >= 0)), high[high >= 0])
-    client_id, client, group = clients.of(partitions)
+    yield _ends(partitions.filter(pa.array(high >= 0)), high[high >= 0], clients)
+    client_id, client, broker, group = clients.of(partitions)
     named = partitions
-    for name, column in (("client_id", client_id), ("client", client), ("group_id", group)):
+    for name, column in (("client_id", client_id), ("client", client), ("broker", broker), ("group_id", group)):
         named = named.append_column(name, column)
     asked = integers(partitions["fetch_offset"])
     code, names = dictionary_codes(client_id)
@@ -211,7 +212,7 @@ def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Cli
 def _fetched(kind: str, rows: pa.Table, **columns: I64 | pa.Array | pa.ChunkedArray) -> pa.Table:
     """Rows of a fetch each, by who asked."""
     number = rows["number"]
-    who = {name: rows[name] for name in ("connection", "client_id", "client")}
+    who = {name: rows[name] for name in ("connection", "client_id", "client", "broker")}
     return _rows(kind, rows, first_number=number, last_number=number, **who, **columns)
 
 
@@ -239,19 +240,24 @@ def _brought(partitions: pa.Table, batches: pa.Table | None) -> I64:
     return furthest[code[: len(result)]]
 
 
-def _ends(source: pa.Table, end_offset: I64) -> pa.Table:
-    """What each row of source says of the end of its partition, as `joined_ends` has it."""
+def _ends(source: pa.Table, end_offset: I64, clients: _Clients) -> pa.Table:
+    """What each row of source says of the end of its partition, by broker; else as `joined_ends` has it."""
     named = pc.and_(pc.is_valid(source["topic"]), pc.is_valid(source["partition"]))
-    source, end_offset = source.select(["topic", "partition", "at"]).filter(named), end_offset[named.to_numpy()]
+    source = source.select(["connection", "topic", "partition", "at"]).filter(named)
+    end_offset = end_offset[named.to_numpy()]
+    broker = pa.chunked_array([clients.addresses(source)[1]])
     at = integers(source["at"])
-    keys = np.stack([dictionary_codes(source["topic"])[0], integers(source["partition"]), at - at % np.int64(SPAN)])
+    codes = [dictionary_codes(column)[0] for column in (broker, source["topic"])]
+    keys = np.stack([*codes, integers(source["partition"]), at - at % np.int64(SPAN)])
     group = equal_columns(keys)
     one = one_of_each(group)
     first, last, count, highest = at[one], at[one], np.bincount(group, minlength=len(one)), end_offset[one]
     np.minimum.at(first, group, at)
     np.maximum.at(last, group, at)
     np.maximum.at(highest, group, end_offset)
-    return _rows(END, source.take(pa.array(one)), first_at=first, last_at=last, count=count, end_offset=highest)
+    which = pa.array(one)
+    of_broker = {"broker": broker.take(which)}
+    return _rows(END, source.take(which), first_at=first, last_at=last, count=count, end_offset=highest, **of_broker)
 
 
 def _with_offsets(batches: pa.Table, direction: str) -> pa.Table:
@@ -265,16 +271,18 @@ def _of_told_offsets(told: pa.Table, clients: _Clients) -> Iterator[pa.Table]:
     told = told.filter(fine)
     is_end = pc.equal(told["api"], "ListOffsets")
     ends = told.filter(pc.and_(is_end, pc.is_valid(told["offset"])))
-    yield _ends(ends, integers(ends["offset"]))
+    yield _ends(ends, integers(ends["offset"]), clients)
     of_group = told.filter(pc.and_(pc.invert(is_end), pc.is_valid(told["group_id"])))
     asked = pc.equal(of_group["api"], "OffsetFetch")
     of_group = of_group.filter(pc.invert(pc.and_(asked, pc.is_null(of_group["error"]))))
     asked = pc.equal(of_group["api"], "OffsetFetch")
+    client, broker = clients.addresses(of_group)
     rows = _rows(
         pc.if_else(asked, COMMITTED, COMMIT),
         of_group,
         connection=of_group["connection"],
-        client=clients.addresses(of_group),
+        client=client,
+        broker=broker,
         client_id=of_group["client_id"],
         group_id=of_group["group_id"],
         first_number=of_group["number"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkascope.reports.cluster import history
+from kafkascope.reports.views.clusters import ClustersView
 from tests.reports.cluster.written_clusters import (
     BROKERS,
     CLUSTER,
@@ -13,6 +14,7 @@ from tests.reports.cluster.written_clusters import (
     coordinator,
     ends,
     events,
+    facts,
     heartbeat,
     metadata,
     partition,
@@ -131,6 +133,20 @@ def test_clients_that_ask_by_name_learn_who_answers() -> None:
 )
 def test_who_does_not_ask_by_name_or_is_not_answered_learns_nothing(said: Written) -> None:
     assert events(said, mapped=True) == []
+
+
+def test_the_view_learns_which_broker_is_of_which_cluster() -> None:
+    view = ClustersView()
+    of = ends("10.0.0.1", "10.0.0.2:19092", "10.9.0.1", "10.0.0.5", "10.0.0.6")
+    other = metadata(3, brokers={1: "10.9.0.1", 2: "10.9.0.2"}, clusterId="other")
+    facts([metadata(1), metadata(2), other, asked_by_name(4, 5), asked_by_name(5, 6, 129)], of, view)
+    assert view.take_clusters() == {
+        **dict.fromkeys([f"10.0.0.{number}:9092" for number in (1, 2, 3, 5)], CLUSTER),
+        "10.0.0.2:19092": CLUSTER,  # by another address than it is listed at
+        "10.9.0.1:9092": "other",
+        "10.9.0.2:9092": "other",
+    }
+    assert view.take_clusters() == {}
 
 
 def test_partitions_that_move_together_are_one_event() -> None:

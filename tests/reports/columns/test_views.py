@@ -29,7 +29,7 @@ def test_every_key_comes_once_with_all_its_rows_in_order(keys: list[str | None],
 
 
 def test_names_are_known_as_bodies_write_ids() -> None:
-    assert Known.of({"id:abc": "orders"}).topics == {"abc": "orders"}
+    assert Known.of({"id:abc": "orders"}).topics["abc"] == "orders"
 
 
 def test_views_have_names_of_their_own_and_make_tables_with_a_schema() -> None:

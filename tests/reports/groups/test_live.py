@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafkascope.decoders.limits import Limits
-from kafkascope.reports.groups import live
+from kafkascope.reports.groups import by_cluster, live
 from kafkascope.reports.groups.history import GroupHistory, GroupLog
 from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.groups.messages import Message, group_rows, messages_of
@@ -54,7 +54,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
-        monkeypatch.setattr(live, "analyze_group", self._analyze)
+        monkeypatch.setattr(by_cluster, "analyze_group", self._analyze)
 
     def _analyze(self, log: GroupLog) -> GroupHistory:
         self.sizes.append(len(log.messages))
@@ -210,7 +210,7 @@ def test_groups_are_analyzed_in_turn_and_no_longer_than_they_may(monkeypatch: py
         analyzed.append(log.group_id)
         return GroupHistory()
 
-    monkeypatch.setattr(live, "analyze_group", slow)
+    monkeypatch.setattr(by_cluster, "analyze_group", slow)
     groups = LiveGroups(clock=lambda: now)
     for place, name in enumerate(("c", "b", "a")):
         talk = Conversation(name)
@@ -360,7 +360,7 @@ def test_a_fault_of_ours_is_told_once_and_stops_nothing(monkeypatch: pytest.Monk
             raise ValueError("no")
         return analyze_group(log)
 
-    monkeypatch.setattr(live, "analyze_group", broken)
+    monkeypatch.setattr(by_cluster, "analyze_group", broken)
     groups = LiveGroups(clock=lambda: 0.0)
     talk = two()
     for name in ("bad", "good"):

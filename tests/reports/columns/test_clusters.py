@@ -1,0 +1,49 @@
+"""Which broker is of which cluster, and what groups of several are called."""
+
+from __future__ import annotations
+
+from kafkascope.reports.columns.clusters import ONE_CLUSTER, Clusters
+from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.columns.views import Known
+
+A, B, C = "10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"
+
+
+def test_groups_of_the_largest_cluster_have_their_names() -> None:
+    clusters = Clusters({A: "y", B: "x", C: "y"})
+    assert (clusters.home, clusters.group("shop", "y"), clusters.group("shop", "x")) == ("y", "shop", "shop@x")
+    assert Clusters({A: "y", B: "x"}).home == "x"
+
+
+def test_of_one_cluster_or_none_nothing_is_told_apart() -> None:
+    for clusters in (ONE_CLUSTER, Clusters({}), Clusters({A: "x", B: "x"})):
+        assert clusters.home is None
+        assert clusters.group("shop", None) == "shop"
+
+
+def test_what_connections_told_of_clusters_is_handed_on_with_names() -> None:
+    names = TopicNames({"id:abc": "orders"})
+    names.learn_clusters([(A, "x"), (B, "y")])
+    other = TopicNames()
+    other.learn_clusters([(B, "z"), (C, "z")])
+    other.merge(names)
+    other.learn_clusters([(B, "y")])
+    assert other.clusters == {A: "x", C: "z"}  # an address that belonged to two says nothing
+    again = TopicNames(other.learned())
+    assert (again.clusters, again.name("abc")) == (other.clusters, "orders")
+    known = Known.of(other.learned())
+    assert (known.clusters.of_broker, known.clusters.home, known.topics["abc"]) == (other.clusters, "x", "orders")
+    assert all(not name.startswith("cluster") for name in known.topics)
+
+
+def test_merging_does_not_hang_on_the_order() -> None:
+    told = [[(A, "x")], [(A, "y")], [(A, "x"), (B, "z")]]
+    found = []
+    for order in (told, told[::-1]):
+        names = TopicNames()
+        for one in order:
+            part = TopicNames()
+            part.learn_clusters(one)
+            names.merge(part)
+        found.append(names.learned())
+    assert found[0] == found[1]
