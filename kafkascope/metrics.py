@@ -27,7 +27,6 @@ from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
 from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
-from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import address
@@ -128,8 +127,8 @@ class Metrics(Collector):
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        clusters = Clusters(source.topic_names.clusters)
-        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), clusters)
+        brokers = source.topic_names.clusters
+        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), brokers)
         source.note(self._groups.take_issues())
         with self._lock:
             self._sums[PACKETS.name][()] = source.packets

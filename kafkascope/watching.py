@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.reading import Batch, BatchSource
-from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.history import GroupHistory
 from kafkascope.reports.groups.live import LiveGroups
@@ -28,10 +27,10 @@ def histories(source: BatchSource, wanted: frozenset[str], limits: Limits = DEFA
     groups = LiveGroups(hurry=source.is_stream, limits=limits)
     names = Names(source)
     for batch in source.batches():
-        history = groups.feed(_of(wanted, batch), names, source.now(), Clusters(source.topic_names.clusters))
+        history = groups.feed(_of(wanted, batch), names, source.now(), source.topic_names.clusters)
         source.note(groups.take_issues())
         yield history
-    history = groups.finish(names, Clusters(source.topic_names.clusters))
+    history = groups.finish(names)
     source.note(groups.take_issues())
     yield history
 

@@ -23,7 +23,6 @@ from kafkascope.lags import Lags
 from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.arrow import one_array
-from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.history import Rebalance
@@ -286,8 +285,8 @@ class Counts:
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        clusters = Clusters(source.topic_names.clusters)
-        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), clusters)
+        brokers = source.topic_names.clusters
+        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), brokers)
         source.note(self._groups.take_issues())
         with self._lock:
             self.packets, self.incidents = source.packets, source.incidents

@@ -16,13 +16,16 @@ class Clusters:
     """
 
     of_broker: Mapping[str, str] = field(default_factory=dict)
-    home: str | None = field(init=False)  # whose groups have their names; None: there are not several clusters
+    home: str | None = None  # whose groups have their names; None: there are not several clusters
 
-    def __post_init__(self) -> None:
-        """Find out which one is at home."""
-        brokers = Counter(self.of_broker.values())
-        first = min(brokers, key=lambda cluster: (-brokers[cluster], cluster)) if len(brokers) > 1 else None
-        object.__setattr__(self, "home", first)
+    @classmethod
+    def of(cls, of_broker: Mapping[str, str], before: Clusters | None = None) -> Clusters:
+        """Those of these brokers; which one is at home stays as it was before, so that no group gets another name."""
+        brokers = Counter(of_broker.values())
+        home = before.home if before is not None else None
+        if home is None and len(brokers) > 1:
+            home = min(brokers, key=lambda cluster: (-brokers[cluster], cluster))
+        return cls(of_broker, home)
 
     def group(self, name: str, cluster: str | None) -> str:
         """What a group of a cluster is called."""

@@ -39,7 +39,7 @@ class Known:
         names = TopicNames(learned)
         by_id = names.learned().items()
         topics = {one.removeprefix(ID_PREFIX): name for one, name in by_id if one.startswith(ID_PREFIX)}
-        return cls(topics, Clusters(names.clusters))
+        return cls(topics, Clusters.of(names.clusters))
 
 
 class View(Protocol):

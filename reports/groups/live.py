@@ -108,13 +108,18 @@ class LiveGroups:
         self._clock = clock
         self._rest = 0.0  # until when, by the clock in seconds, no group is analyzed
         self._issues = IssueLog()
-        self._clusters = ONE_CLUSTER  # as it was told last
+        self._clusters = ONE_CLUSTER
 
     def feed(
-        self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0, clusters: Clusters = ONE_CLUSTER
+        self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0, brokers: Mapping[str, str] | None = None
     ) -> GroupHistory:
-        """What became settled with these rows. now: the time, where more is known of it than the rows say."""
-        self._now, self._clusters = max(self._now, now), clusters
+        """What became settled with these rows.
+
+        now: the time, where more is known of it than the rows say; brokers: clusters by broker, as far as is known.
+        """
+        self._now = max(self._now, now)
+        if brokers is not None:
+            self._clusters = Clusters.of(brokers, self._clusters)
         for name, of_group in by_key(rows, "group_id") if rows is not None else ():
             try:
                 messages, ended = messages_of(of_group)
@@ -176,9 +181,8 @@ class LiveGroups:
             self._tell(name, topics, told, None)
             count -= len(self._groups.pop(name).messages)
 
-    def finish(self, topics: Mapping[str, str], clusters: Clusters = ONE_CLUSTER) -> GroupHistory:
+    def finish(self, topics: Mapping[str, str]) -> GroupHistory:
         """All that was not told yet."""
-        self._clusters = clusters
         told = GroupHistory()
         for name in sorted(self._groups):
             self._tell(name, topics, told, None)

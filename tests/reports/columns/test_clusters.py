@@ -10,13 +10,18 @@ A, B, C = "10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"
 
 
 def test_groups_of_the_largest_cluster_have_their_names() -> None:
-    clusters = Clusters({A: "y", B: "x", C: "y"})
+    clusters = Clusters.of({A: "y", B: "x", C: "y"})
     assert (clusters.home, clusters.group("shop", "y"), clusters.group("shop", "x")) == ("y", "shop", "shop@x")
-    assert Clusters({A: "y", B: "x"}).home == "x"
+    assert Clusters.of({A: "y", B: "x"}).home == "x"
+
+
+def test_who_is_at_home_stays_as_more_is_heard_of() -> None:
+    before = Clusters.of({A: "y", B: "x"}, ONE_CLUSTER)
+    assert (before.home, Clusters.of({A: "y", B: "x", C: "y"}, before).home) == ("x", "x")
 
 
 def test_of_one_cluster_or_none_nothing_is_told_apart() -> None:
-    for clusters in (ONE_CLUSTER, Clusters({}), Clusters({A: "x", B: "x"})):
+    for clusters in (ONE_CLUSTER, Clusters.of({}), Clusters.of({A: "x", B: "x"})):
         assert clusters.home is None
         assert clusters.group("shop", None) == "shop"
 

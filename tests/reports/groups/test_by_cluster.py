@@ -23,13 +23,13 @@ def told(*brokers: str, clusters: Clusters) -> list[tuple[str, list[str], int]]:
 
 
 def test_each_cluster_has_a_group_of_its_own() -> None:
-    clusters = Clusters({ONE: "x", OTHER: "y", "10.0.0.9:9092": "x"})
+    clusters = Clusters.of({ONE: "x", OTHER: "y", "10.0.0.9:9092": "x"})
     assert told(OTHER, ONE, OTHER, clusters=clusters) == [("g@y", [OTHER, OTHER], 2), ("g", [ONE], 1)]
     assert told(OTHER, clusters=clusters) == [("g@y", [OTHER], 1)]
 
 
 def test_brokers_of_whom_nobody_told_the_cluster_are_of_the_first() -> None:
-    clusters = Clusters({ONE: "x", OTHER: "y"})
+    clusters = Clusters.of({ONE: "x", OTHER: "y"})
     assert told(UNTOLD, OTHER, ONE, clusters=clusters) == [("g@y", [UNTOLD, OTHER], 2), ("g", [ONE], 1)]
     assert told(UNTOLD, clusters=clusters) == [("g", [UNTOLD], 1)]
 
