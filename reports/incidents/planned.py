@@ -34,6 +34,8 @@ _CHANGES = (
     "ElectLeaders",
     "DeleteGroups",
     "OffsetDelete",
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
     "CreateAcls",
     "DeleteAcls",
     "AlterClientQuotas",
@@ -41,6 +43,7 @@ _CHANGES = (
     "AlterReplicaLogDirs",
     "UpdateFeatures",
     "UnregisterBroker",
+    "UnregisterController",
     "AddRaftVoter",
     "RemoveRaftVoter",
 )
