@@ -38,8 +38,13 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def both(paths: dict[str, str]) -> Capture:
-    return kafkascope.read(paths["both"])
+def captures(paths: dict[str, str]) -> dict[str, Capture]:
+    return {name: kafkascope.read(path) for name, path in paths.items()}
+
+
+@pytest.fixture(scope="module")
+def both(captures: dict[str, Capture]) -> Capture:
+    return captures["both"]
 
 
 def rows(capture: Capture, table: str, group: str) -> list[dict[str, Any]]:
@@ -57,9 +62,9 @@ def kept(value: Any) -> Any:
 @pytest.mark.parametrize("table", ["rebalances", "group_events", "lag", "rereads"])
 @pytest.mark.parametrize(("name", "group"), [("one", "shop"), ("other", OTHER)])
 def test_a_group_is_told_as_if_its_cluster_were_alone(
-    paths: dict[str, str], both: Capture, table: str, name: str, group: str
+    captures: dict[str, Capture], both: Capture, table: str, name: str, group: str
 ) -> None:
-    alone = rows(kafkascope.read(paths[name]), table, "shop")
+    alone = rows(captures[name], table, "shop")
     assert rows(both, table, group) == alone
     assert alone or table == "rereads"
 
