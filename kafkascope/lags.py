@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafkascope.reports.columns.clusters import ONE_CLUSTER, Clusters
 from kafkascope.reports.measures.progress.positions import COMMIT, COMMITTED, END
 
 MOST_POSITIONS = 100_000
@@ -17,27 +18,35 @@ class Lags:
     """Rows of the view of progress in, records that groups have not committed yet out."""
 
     def __init__(self) -> None:
-        self._ends: dict[tuple[str, int], tuple[int, int]] = {}  # when it was told, and the offset
-        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
+        # By cluster; when it was told, and the offset.
+        self._ends: dict[tuple[str | None, str, int], tuple[int, int]] = {}
+        self._committed: dict[tuple[str | None, str, str, int], tuple[int, int]] = {}
+        self._clusters = ONE_CLUSTER
 
-    def observe(self, positions: pa.Table) -> None:
+    def observe(self, positions: pa.Table, clusters: Clusters = ONE_CLUSTER) -> None:
         """Take in positions, with names of topics in the place of ids."""
-        names = ["kind", "topic", "partition", "group_id", "last_at", "last_offset", "end_offset"]
+        if clusters.home != self._clusters.home:  # until now they were taken for one
+            self._ends.clear()
+            self._committed.clear()
+        self._clusters = clusters
+        names = ["kind", "topic", "partition", "broker", "group_id", "last_at", "last_offset", "end_offset"]
         for row in positions.select(names).to_pylist():
             topic, partition, kind = row["topic"], row["partition"], row["kind"]
             if topic is None or partition is None:
                 continue
+            cluster = None if clusters.home is None else clusters.of_broker.get(row["broker"], clusters.home)
             if kind == END and row["end_offset"] is not None:
-                _remember(self._ends, (topic, partition), row["last_at"], row["end_offset"])
+                _remember(self._ends, (cluster, topic, partition), row["last_at"], row["end_offset"])
             elif kind in (COMMIT, COMMITTED) and row["group_id"] is not None and row["last_offset"] is not None:
-                _remember(self._committed, (row["group_id"], topic, partition), row["last_at"], row["last_offset"])
+                key = (cluster, row["group_id"], topic, partition)
+                _remember(self._committed, key, row["last_at"], row["last_offset"])
 
     def by_group_and_topic(self) -> Counter[tuple[str, str]]:
-        """Records, of the partitions whose end and committed offset were heard."""
+        """Records, of the partitions whose end and committed offset were heard; groups as their clusters call them."""
         lags: Counter[tuple[str, str]] = Counter()
-        for (group, topic, partition), (_, offset) in self._committed.items():
-            if (end := self._ends.get((topic, partition))) is not None:
-                lags[group, topic] += max(0, end[1] - offset)
+        for (cluster, group, topic, partition), (_, offset) in self._committed.items():
+            if (end := self._ends.get((cluster, topic, partition))) is not None:
+                lags[self._clusters.group(group, cluster), topic] += max(0, end[1] - offset)
         return lags
 
 

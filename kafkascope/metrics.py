@@ -142,7 +142,7 @@ class Metrics(Collector):
             if (issues := tables.get("issues")) is not None:
                 self._sum(ISSUES, issues, ["kind"], "count")
             if (positions := tables.get(ProgressView.name)) is not None:
-                self._lags.observe(positions)
+                self._lags.observe(positions, self._groups.clusters)
             for rebalance in history.rebalances:
                 group = shown_text(rebalance.group_id)
                 self._add(REBALANCES, (group, rebalance.trigger), 1)

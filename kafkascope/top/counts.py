@@ -298,7 +298,7 @@ class Counts:
             if (partitions := tables.get("partitions")) is not None and len(partitions):
                 self._partitions(partitions, source.now())
             if (positions := tables.get(ProgressView.name)) is not None:
-                self._lags.observe(positions)
+                self._lags.observe(positions, self._groups.clusters)
             for rebalance in history.rebalances:
                 self._rebalance(rebalance)
             others = sum(kind.others for kind in self._kinds.values())

@@ -108,7 +108,7 @@ class LiveGroups:
         self._clock = clock
         self._rest = 0.0  # until when, by the clock in seconds, no group is analyzed
         self._issues = IssueLog()
-        self._clusters = ONE_CLUSTER
+        self.clusters = ONE_CLUSTER  # as they were told last
 
     def feed(
         self, rows: pa.Table | None, topics: Mapping[str, str], now: int = 0, brokers: Mapping[str, str] | None = None
@@ -119,7 +119,7 @@ class LiveGroups:
         """
         self._now = max(self._now, now)
         if brokers is not None:
-            self._clusters = Clusters.of(brokers, self._clusters)
+            self.clusters = Clusters.of(brokers, self.clusters)
         for name, of_group in by_key(rows, "group_id") if rows is not None else ():
             try:
                 messages, ended = messages_of(of_group)
@@ -200,7 +200,7 @@ class LiveGroups:
         try:
             with circles.none_made():
                 history = GroupHistory()
-                for _, found in analyze_groups(GroupLog(name, group.messages, group.ended, topics), self._clusters):
+                for _, found in analyze_groups(GroupLog(name, group.messages, group.ended, topics), self.clusters):
                     history.events += found.events
                     history.rebalances += found.rebalances
         except Exception as error:
