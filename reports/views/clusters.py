@@ -65,11 +65,11 @@ class ClustersView:
         self._answers: dict[int, list[int]] = {}  # units of texts
         self._facts = 0
         self._cluster_of: dict[int, str] = {}  # by unit that tells one
-        self._clusters: dict[str, str] = {}
+        self._clusters: dict[tuple[str, str], None] = {}  # a broker's address:port, and the id of a cluster
 
-    def take_clusters(self) -> dict[str, str]:
-        """Ids of clusters by a broker's address:port that were told since this was asked last."""
-        found, self._clusters = self._clusters, {}
+    def take_clusters(self) -> list[tuple[str, str]]:
+        """Pairs of a broker's address:port and its cluster's id that were told since this was asked last."""
+        found, self._clusters = list(self._clusters), {}
         return found
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
@@ -139,7 +139,7 @@ class ClustersView:
             self._answers[number] = told
         cluster = next((self._cluster_of[one] for one in told if one in self._cluster_of), None)
         if cluster is not None and teller["told_by"] == teller["broker"]:
-            self._clusters[teller["broker"]] = cluster
+            self._clusters[teller["broker"], cluster] = None
         yield teller | {"shard": 0, "part": part, "told": told}
 
     def _give(self, unit: int, facts: tuple[Fact, ...]) -> Iterator[dict[str, Any]]:
@@ -148,7 +148,7 @@ class ClustersView:
         cluster = next((fact.name for fact in facts if fact.kind is FactKind.CLUSTER), None)
         if cluster is not None and len(self._cluster_of) < _MOST_GIVEN:
             self._cluster_of[unit] = cluster
-            self._clusters |= {fact.host: cluster for fact in brokers_listed(facts) if fact.host is not None}
+            self._clusters |= dict.fromkeys((fact.host, cluster) for fact in brokers_listed(facts) if fact.host)
         self._given[unit] = bool(facts)
         self._facts += len(facts)
         for place, fact in enumerate(facts):

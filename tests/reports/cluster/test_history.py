@@ -140,13 +140,16 @@ def test_the_view_learns_which_broker_is_of_which_cluster() -> None:
     of = ends("10.0.0.1", "10.0.0.2:19092", "10.9.0.1", "10.0.0.5", "10.0.0.6")
     other = metadata(3, brokers={1: "10.9.0.1", 2: "10.9.0.2"}, clusterId="other")
     facts([metadata(1), metadata(2), other, asked_by_name(4, 5), asked_by_name(5, 6, 129)], of, view)
-    assert view.take_clusters() == {
+    assert dict(view.take_clusters()) == {
         **dict.fromkeys([f"10.0.0.{number}:9092" for number in (1, 2, 3, 5)], CLUSTER),
         "10.0.0.2:19092": CLUSTER,  # by another address than it is listed at
         "10.9.0.1:9092": "other",
         "10.9.0.2:9092": "other",
     }
-    assert view.take_clusters() == {}
+    assert view.take_clusters() == []
+    taken = metadata(2, brokers={7: "10.0.0.1"}, clusterId="other")
+    facts([metadata(1, brokers={1: "10.0.0.1"}), taken], ends("10.0.0.1", "10.0.0.1"), view)
+    assert view.take_clusters() == [("10.0.0.1:9092", CLUSTER), ("10.0.0.1:9092", "other")]
 
 
 def test_partitions_that_move_together_are_one_event() -> None:
