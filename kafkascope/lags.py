@@ -34,7 +34,7 @@ class Lags:
             topic, partition, kind = row["topic"], row["partition"], row["kind"]
             if topic is None or partition is None:
                 continue
-            cluster = None if clusters.home is None else clusters.of_broker.get(row["broker"], clusters.home)
+            cluster = clusters.cluster_of(row["broker"])
             if kind == END and row["end_offset"] is not None:
                 _remember(self._ends, (cluster, topic, partition), row["last_at"], row["end_offset"])
             elif kind in (COMMIT, COMMITTED) and row["group_id"] is not None and row["last_offset"] is not None:

@@ -27,6 +27,10 @@ class Clusters:
             home = min(brokers, key=lambda cluster: (-brokers[cluster], cluster))
         return cls(of_broker, home)
 
+    def cluster_of(self, broker: str | None) -> str | None:
+        """The cluster of a broker: if nobody told it, the one at home; None where there are not several."""
+        return None if self.home is None else self.of_broker.get(broker or "", self.home)
+
     def group(self, name: str, cluster: str | None) -> str:
         """What a group of a cluster is called."""
         return name if cluster in (None, self.home) else f"{name}@{cluster}"

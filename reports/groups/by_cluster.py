@@ -11,7 +11,11 @@ from kafkascope.reports.groups.one_group import analyze_group
 
 
 def analyze_groups(log: GroupLog, clusters: Clusters) -> Iterator[tuple[GroupLog, GroupHistory]]:
-    """What became of the group in each cluster. A broker whose cluster nobody told is taken to be of the first one."""
+    """What became of the group in each cluster.
+
+    A broker whose cluster nobody told is of the first one in which the group was heard of: mostly that of the broker
+    that a client asked for its coordinator.
+    """
     if clusters.home is None:
         yield log, analyze_group(log)
         return

@@ -54,7 +54,7 @@ def met(signs: Signs, takeover: Takeover, since: int) -> tuple[Effect, ...]:
     refused = [row for row in signs.rebootstraps if row["broker"] == takeover.place and row["last"] >= takeover.at]
     effects = []
     if names := sorted({row["client_id"] for row in connections if row["client_id"]}):
-        text = f"{listed(names)} connected to that {counted(len(connections), 'time')}"
+        text = f"{listed(names)} connected to the other one {counted(len(connections), 'time')}"
         effects.append(Effect("connects", text, len(connections)))
     if refused:
         count = sum(row["count"] for row in refused)

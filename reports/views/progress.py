@@ -65,8 +65,7 @@ def _by_cluster(rows: pa.Table, clusters: Clusters) -> Iterator[tuple[str | None
         yield None, rows
         return
     codes, brokers = dictionary_codes(rows["broker"])
-    of_broker = [clusters.of_broker.get(broker, clusters.home) for broker in brokers.to_pylist()]
-    of_row = np.array([*of_broker, clusters.home])[codes]  # code -1: not known
+    of_row = np.array([clusters.cluster_of(broker) for broker in [*brokers.to_pylist(), None]])[codes]  # code -1: null
     for cluster in sorted(set(of_row.tolist())):
         yield cluster, rows.filter(pa.array(of_row == cluster))
 

@@ -8,9 +8,8 @@ from typing import Any
 _GROUP = 32  # ConfigResource.Type
 
 
-def _configured_groups(request: dict[str, Any]) -> list[Any]:
-    resources = request.get("resources") or []
-    return [one.get("resourceName") for one in resources if one.get("resourceType") == _GROUP]
+def _configured(request: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in request.get("resources") or [] if one.get("resourceType") == _GROUP]
 
 
 # APIs whose messages name one group, or several: where the ids of the groups are in the request.
@@ -24,7 +23,7 @@ LISTED_GROUPS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
     "ConsumerGroupDescribe": lambda request: request.get("groupIds") or [],
     "ShareGroupDescribe": lambda request: request.get("groupIds") or [],
     "StreamsGroupDescribe": lambda request: request.get("groupIds") or [],
-    "IncrementalAlterConfigs": _configured_groups,
+    "IncrementalAlterConfigs": lambda request: [one.get("resourceName") for one in _configured(request)],
 }
 
 
@@ -52,11 +51,8 @@ GROUP_APIS = frozenset({*_OF_ONE_GROUP, *LISTED_GROUPS})
 
 def settings_given(request: dict[str, Any], group: str) -> dict[str, Any]:
     """Settings of a group that a request of IncrementalAlterConfigs changes, with their values; None: the default."""
-    found: dict[str, Any] = {}
-    for one in request.get("resources") or []:
-        if one.get("resourceType") == _GROUP and one.get("resourceName") == group:
-            found |= {config.get("name"): config.get("value") for config in one.get("configs") or []}
-    return found
+    mine = [one for one in _configured(request) if one.get("resourceName") == group]
+    return {config.get("name"): config.get("value") for one in mine for config in one.get("configs") or []}
 
 
 MEMBER_APIS = frozenset(

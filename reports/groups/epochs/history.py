@@ -51,10 +51,9 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
     for at, step in _steps(log, reader):
         if walk.observing and begin is not None and at >= begin:
             walk.take_over(begin)
-        if isinstance(step, Message) and step.api == "IncrementalAlterConfigs":
-            walk.configure(step)
-            continue
         if isinstance(step, Message):
+            if step.api == "IncrementalAlterConfigs":
+                walk.configure(step)
             for group in step.response.get("groups") or []:
                 if group.get("groupId") == log.group_id:
                     walk.describe(step, reader, group)

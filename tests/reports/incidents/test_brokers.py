@@ -326,7 +326,7 @@ def test_a_broker_of_another_cluster_answers_where_one_died() -> None:
     assert names(one) == ["2", B2]
     assert "broker 2 (10.0.0.2) went away without notice at " in one.headline
     assert ": broker 7 of another cluster answers at 10.0.0.2:9092 from " in one.headline
-    assert one.headline.endswith(" on; c1, c2 connected to that 2 times")
+    assert one.headline.endswith(" on; c1, c2 connected to the other one 2 times")
     assert f"{PLACE} told c1: it is broker 7 of cluster other" in [seen.text for seen in one.evidence]
     assert "DNS" in one.advice
     assert (next_one.kind, names(next_one)) == ("broker_down", ["7", B2])
@@ -343,7 +343,9 @@ def test_clients_that_are_sent_back_know_only_that_another_broker_is_there() -> 
     )
     assert (next_one.kind, names(next_one)) == ("broker_down", [B2])
     assert (one.kind, one.ended) == ("address_taken", None)
-    assert one.headline.endswith("; c1 connected to that 1 time; c1 was sent back to bootstrap.servers 3 times")
+    assert one.headline.endswith(
+        "; c1 connected to the other one 1 time; c1 was sent back to bootstrap.servers 3 times"
+    )
     assert ": another broker answers at " in one.headline
     (one,) = told(dead, cluster_events=events, **tables)
     assert ": broker 7 of another cluster answers at " in one.headline
