@@ -305,7 +305,7 @@ class Engine:
             if rows:
                 found[view.name] = pa.concat_tables(rows)
             if isinstance(view, TellsClusters):
-                self.topic_names.learn_clusters(view.take_clusters())
+                view.tell_clusters(self.topic_names)
         return found
 
     def _completed(self, exchanges: Exchanges) -> Completed:

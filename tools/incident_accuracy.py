@@ -101,7 +101,12 @@ def stories() -> list[Path]:
 def score(story: Path) -> Score:
     """One story."""
     truth = truth_of(story)
-    rows = numbered(kafkascope.read(files_of(story, truth)).arrow("incidents")).to_pylist()
+    return scored(kafkascope.read(files_of(story, truth)), truth)
+
+
+def scored(capture: kafkascope.Capture, truth: Truth) -> Score:
+    """What a capture tells against what was done."""
+    rows = numbered(capture.arrow("incidents")).to_pylist()
     found = [incident_of(row) for row in sorted(rows, key=lambda row: int(row["rank"]))]
     return compared(found, truth["incidents"])
 

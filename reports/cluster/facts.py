@@ -38,6 +38,8 @@ class FactKind(StrEnum):
     ITSELF = "itself"  # node_id: of the broker that says it
     ANOTHER = "another"  # name, node_id: the cluster and the broker that the one who says it is not
     LEADER = "leader"  # topic, partition, node_id (-1: none), epoch (None: not told), nodes: in-sync replicas, if told
+    LEADS = "leads"  # topic, partition: of the broker that answers, it has done what only the leader does
+    COORDINATES = "coordinates"  # name: of the group for which it has done what only the coordinator does
     TOPIC_DELETED = "topic_deleted"  # topic: it is being deleted
     GROUP_COORDINATOR = "group_coordinator"  # name: the group; node_id, host
     TRANSACTION_COORDINATOR = "transaction_coordinator"  # name: the transactional id; node_id, host

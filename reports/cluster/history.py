@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafkascope.reports.cluster.facts import COORDINATORS, Fact, FactKind
+from kafkascope.reports.cluster.found import Found, found_brokers
 from kafkascope.reports.cluster.places import Listener, Places, brokers_listed
 from kafkascope.reports.cluster.told import Answer, answers_of, units_of
 from kafkascope.reports.cluster.words import CACHE_LAG_NS, Words
@@ -53,10 +54,14 @@ class ClusterEvent:
     detail: str | None = None
 
 
-def cluster_events(rows: pa.Table, topics: Mapping[str, str]) -> list[ClusterEvent]:
-    """The events that rows of ``CLUSTER_FACTS`` tell of, in order of time; topics are names by id."""
+def cluster_events(rows: pa.Table, topics: Mapping[str, str], of_broker: Mapping[str, str]) -> list[ClusterEvent]:
+    """The events that rows of ``CLUSTER_FACTS`` tell of, in order of time.
+
+    topics are names by id; of_broker has clusters by a broker's address:port, as far as they were learned.
+    """
     units, answers = units_of(rows, topics), list(answers_of(rows))
-    places = Places(answers, units)
+    places = Places(answers, units, of_broker)
+    brokers = found_brokers(answers, units, places)
     about = {unit: {fact.topic for fact in facts} for unit, facts in units.items()}
     clusters: dict[str, _Cluster] = {}
     heard: dict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)  # the units that each told last, by topic
@@ -70,6 +75,8 @@ def cluster_events(rows: pa.Table, topics: Mapping[str, str]) -> list[ClusterEve
         if (before := places.cluster_before(answer)) is not None:
             there = (fact.node_id for unit in answer.told for fact in units.get(unit, ()) if fact.host == answer.broker)
             found.append(clusters[before].left(answer, next(there, None), f"of cluster {name}"))
+        if answer in brokers:
+            found.append(cluster.found(answer, brokers[answer]))
         for unit in answer.told:
             if unit not in units:
                 if not left_out:
@@ -168,6 +175,12 @@ class _Cluster:
             number=answer.number,
             packet=answer.packet,
             **members,
+        )
+
+    def found(self, answer: Answer, broker: Found) -> ClusterEvent:
+        """The event that a broker answers where nobody lists it."""
+        return self.event(
+            answer, ClusterEventKind.BROKER_FOUND, node_id=broker.node_id, host=answer.broker, detail=broker.does
         )
 
     def left(self, answer: Answer, node_id: int | None, detail: str) -> ClusterEvent:

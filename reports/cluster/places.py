@@ -33,7 +33,9 @@ class _Span:
 class Places:
     """What all answers together tell of clusters and listeners."""
 
-    def __init__(self, answers: Iterable[Answer], units: Units) -> None:
+    def __init__(self, answers: Iterable[Answer], units: Units, of_broker: Mapping[str, str]) -> None:
+        """of_broker: clusters by a broker's address, as far as they are known otherwise."""
+        self._known = of_broker
         self._ids: set[str] = set()
         self._of_connection: dict[int, str] = {}
         self._of_broker: dict[str, set[str]] = defaultdict(set)
@@ -61,7 +63,7 @@ class Places:
         for ids in (self._of_broker.get(answer.broker, set()), self._ids):
             if len(ids) == 1:
                 return next(iter(ids))
-        return answer.broker if self._ids else ""
+        return self._known.get(answer.broker, answer.broker) if self._ids else ""
 
     def cluster_id(self, cluster: str) -> str | None:
         """The id that was told of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,25 @@ def counted(count: int, noun: str) -> str:
 def address(host: str | None, port: int | None) -> str:
     """``10.0.0.1:9092``, ``[fd77::1]:9092``."""
     return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
+
+
+def without_port(place: str) -> str:
+    """The address, or name, of ``address:port``."""
+    return place.rpartition(":")[0].strip("[]")
+
+
+def is_name(host: str) -> bool:
+    """Whether a host is written as a name, not as an address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return True
+    return False
+
+
+def address_alone(where: str) -> str:
+    """The address, or name, of what is one with its port or without."""
+    return without_port(where) if ":" in where and is_name(where) else where
 
 
 def iso_times(times: Any) -> Any:

@@ -9,7 +9,7 @@ wait in a spool; on Spark they are shuffled once more by key. Rows of different 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -39,7 +39,7 @@ class Known:
         names = TopicNames(learned)
         by_id = names.learned().items()
         topics = {one.removeprefix(ID_PREFIX): name for one, name in by_id if one.startswith(ID_PREFIX)}
-        return cls(topics, Clusters.of(names.clusters))
+        return cls(topics, Clusters.of(names.clusters, nodes=names.nodes))
 
 
 class View(Protocol):
@@ -66,8 +66,8 @@ class View(Protocol):
 class TellsClusters(Protocol):
     """A view that learns which brokers belong to which cluster, for `Known`."""
 
-    def take_clusters(self) -> Iterable[tuple[str, str]]:
-        """Pairs of a broker's address:port and its cluster's id that were told since this was asked last."""
+    def tell_clusters(self, names: TopicNames) -> None:
+        """Hand on what was learned of brokers and clusters since this was asked last."""
 
 
 def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:

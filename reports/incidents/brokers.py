@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between, without_port
+from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -22,8 +22,15 @@ from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _LEADER_MOVES = frozenset({"leader_changed", "leader_lost", "leader_elected"})
+_IS_BACK = {
+    "broker_back": "it is listed again",
+    "broker_registered": "a process of it has told the controller that it is there",
+    "broker_unfenced": "the controller has put it into service",
+    "broker_found": "it answers at another address",
+}
 _ANNOUNCED = 0.9  # weight of what says by itself that a broker was shut down on request
 _FOLLOWS_NS = 15 * SECOND_NS  # behind the end of another broker: until it is out of the sets of replicas in sync
+_LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off: it is in no set of replicas in sync then
 _EXPLAINED = frozenset(
     {
         "unanswered",
@@ -51,12 +58,18 @@ class Outage:
     ended: int | None
     gone: bool  # its connections ended, or connects failed
     orderly: list[Weighed]  # what shows that it was announced
+    back: Row | None = None  # the event that tells it, where nothing came from its address again
     taken: Takeover | None = None  # by whom, if another broker answers at its address since
 
     @property
     def host(self) -> str:
-        """Its address."""
+        """Its address; with its port where several brokers are at one."""
         return str(self.silence["host"])
+
+    @property
+    def address(self) -> str:
+        """Its address without port."""
+        return address_alone(self.host)
 
     @property
     def kind(self) -> IncidentKind:
@@ -97,14 +110,16 @@ def outages(signs: Signs) -> list[Outage]:
         if not gone and (silence["ended"] > silence["kept"] or not silence["waiting"]):
             continue  # connections that are closed because nobody needs them any more
         orderly = _announced(signs, silence) if gone else []
-        found.append(Outage(silence, silence["since"], silence["until"], gone, orderly))
+        back = _back(signs, silence) if gone and silence["until"] is None else None
+        ended = silence["until"] if back is None else back["at"]
+        found.append(Outage(silence, silence["since"], ended, gone, orderly, back))
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
     return [
         _taken(signs, one, by_host[one.host])
         for one in found
-        if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _follows(one, by_host))
+        if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _follows(signs, one, by_host))
     ]
 
 
@@ -123,7 +138,7 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
     silence = stall.silence
     if stall.is_cut_off:
         return bool(silence["waiting_connections"] > 1)
-    if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and len(signs.nodes) != 1):
+    if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and len({*signs.nodes.values()}) != 1):
         return False  # what it sent was lost on the way, or it may have waited for other brokers
     long = threshold("stall" if silence["waiting_connections"] > 1 else "stall_of_one")
     if silence["duration_ms"] >= long * 1000:
@@ -137,7 +152,7 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
     return again >= threshold("stalls")
 
 
-def _follows(stall: Outage, by_host: Mapping[str, Sequence[Outage]]) -> bool:
+def _follows(signs: Signs, stall: Outage, by_host: Mapping[str, Sequence[Outage]]) -> bool:
     """Whether a broker stands still because another one is gone, or stands still for longer: it waits for replicas."""
     least = max(stall.silence["duration_ms"], threshold("stall") * 1000)
     for host, of_host in by_host.items():
@@ -145,9 +160,24 @@ def _follows(stall: Outage, by_host: Mapping[str, Sequence[Outage]]) -> bool:
         for one in map(of_host.__getitem__, reversed(range(before if host != stall.host else 0))):
             if one.ended is not None and one.ended + _FOLLOWS_NS < stall.started:
                 break  # and so had those before it: silences of one broker come one after the other
+            left_out = _left_out(signs, one) if one.ended is None else None
+            if left_out is not None and left_out < stall.started:
+                break
             if one.gone or one.silence["duration_ms"] > least:
                 return True
     return False
+
+
+def _left_out(signs: Signs, outage: Outage) -> int | None:
+    """When nobody waited any more for a broker that did not come back; None if nothing tells."""
+    node = signs.node(outage.host, outage.started)
+    events = signs.events_of(node, outage.started, signs.end + 1)
+    off = next((row["at"] for row in events if node is not None and _is_off(row, node)), None)
+    return None if off is None else off + _LEFT_OUT_NS
+
+
+def _is_off(event: Row, node: Node) -> bool:
+    return event["event"] in ("broker_unlisted", "broker_fenced") and str(event["node_id"]) == node.id
 
 
 def incidents(signs: Signs) -> Iterator[Incident]:
@@ -174,8 +204,7 @@ def _taken_off(signs: Signs, silence: Row) -> bool:
     """Whether the cluster took a broker off its list when it fell silent."""
     node, since = signs.node(silence["host"], silence["since"]), silence["since"]
     return node is not None and any(
-        row["event"] in ("broker_unlisted", "broker_fenced") and str(row["node_id"]) == node.id
-        for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
+        _is_off(row, node) for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
     )
 
 
@@ -185,10 +214,23 @@ def _missed(signs: Signs, silence: Row) -> bool:
     if node is None:
         return False
     return any(
-        (row["event"] in ("broker_unlisted", "broker_fenced") and str(row["node_id"]) == node.id)
+        _is_off(row, node)
         or (row["event"] in _LEADER_MOVES and row["before"] == node.id)
         or (row["event"] == "isr_shrunk" and node.id in {*_ids(row["before"])} - {*_ids(row["after"])})
         for row in signs.events_of(node, silence["since"] - 10 * SECOND_NS, silence["since"] + 60 * SECOND_NS)
+    )
+
+
+def _back(signs: Signs, silence: Row) -> Row | None:
+    """What tells that a broker is back, maybe at another address: with names, that changes with each start."""
+    node = signs.node(silence["host"], silence["since"])
+    return next(
+        (
+            row
+            for row in signs.events_of(node, silence["since"], signs.end + 1)
+            if row["event"] in _IS_BACK and node is not None and str(row["node_id"]) == node.id
+        ),
+        None,
     )
 
 
@@ -210,7 +252,7 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
                 Weighed(f"leaders moved from it to {row['after']} before it fell silent", row["packet"], row["at"], 0.6)
             )
     for row in between(signs.stale_leaders, since - takes, since + SECOND_NS + 1, "last"):
-        if without_port(row["broker"]) == silence["host"] and not _coordinated_later(signs, row, since):
+        if signs.where(row["broker"]) == silence["host"] and not _coordinated_later(signs, row, since):
             text = (
                 f"it answered {row['client_id']} {row['error']}: it had given up its leaders while it was still there"
             )
@@ -221,7 +263,7 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
 def _coordinated_later(signs: Signs, error: Row, until: int) -> bool:
     """Whether a broker that said that it is not the coordinator of a group was it later, and led it to a rebalance."""
     group = error["group_id"]
-    return group in signs.coordinated_by(without_port(error["broker"]), until) and any(
+    return group in signs.coordinated_by(signs.where(error["broker"]), until) and any(
         error["last"] < (row["stable"] or 0) < until for row in signs.rebalances_of(group, until, error["last"])
     )
 
@@ -272,6 +314,8 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
     if outage.is_cut_off:
         what = f"could not be reached from {at} on"
     back = "has not come back" if still else f"was back after {duration(lasted / MILLISECOND_NS)}"
+    if outage.back is not None and (moved := signs.moved_to(host, outage.started)) is not None:
+        back += f" at another address ({moved})"
     foreign = outage.kind == IncidentKind.ADDRESS_TAKEN
     if outage.taken is not None:
         back += f": {addresses.words(outage.taken)}"
@@ -363,6 +407,8 @@ _BACK_WORDS = {
 def _came_back(outage: Outage) -> list[Weighed]:
     """What came of a broker first when its silence was over."""
     by, connection = outage.silence["back_by"], outage.silence["back_connection"]
+    if (row := outage.back) is not None:
+        return [Weighed(f"{_IS_BACK[row['event']]} (told by {row['told_by']})", row["packet"], row["at"], 0.6)]
     if by is None or outage.ended is None:
         return []
     text = f"what came of it first again: {_BACK_WORDS[by]} (connection {connection})"
@@ -423,7 +469,8 @@ def _effects(
 
 def _spoke_with(signs: Signs, host: str) -> set[str]:
     """Clients that spoke with a broker, and their groups, as findings name them."""
-    clients = {(client_id, client) for client, broker, client_id, _ in signs.parties if broker == host and client_id}
+    at = address_alone(host)
+    clients = {(client_id, client) for client, broker, client_id, _ in signs.parties if broker == at and client_id}
     groups = {group for client_id, _ in clients for group in signs.groups_of.get(client_id, ())}
     return {f"client {client_id} ({client})" for client_id, client in clients} | {f"group {group}" for group in groups}
 

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.text import address, counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import PLACING, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS
+
+_ASKING = frozenset(
+    {
+        "ApiVersions",
+        "SaslHandshake",
+        "SaslAuthenticate",
+        "Metadata",
+        "DescribeCluster",
+        "FindCoordinator",
+        "InitProducerId",
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
+    }
+)
+"""What a client asks any broker, before it knows where those are that it needs."""
 
 
 def listeners(signs: Signs) -> Iterator[Incident]:
@@ -24,10 +41,12 @@ def listeners(signs: Signs) -> Iterator[Incident]:
     failed: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in signs.failed_connects:
         failed[row["broker"], row["broker_port"]].append(row)
-    advertised = {row["host"] for row in signs.events if row["event"] in ("broker_listed", "broker_moved")}
     for (host, port), rows in sorted(failed.items()):
         place = address(host, port)
-        if len(rows) < threshold("failed_connects") or place not in advertised or _reached(signs, host, port):
+        if len(rows) < threshold("failed_connects") or _reached(signs, host, port):
+            continue
+        listed_at = _advertised(signs, place, {row["client"] for row in rows})
+        if listed_at is None:
             continue
         rows.sort(key=lambda row: row["opened"] or 0)
         since, until = rows[0]["opened"], rows[-1]["opened"]
@@ -35,20 +54,23 @@ def listeners(signs: Signs) -> Iterator[Incident]:
         names = sorted({client_id for client, _, client_id, _ in signs.parties if client in hosts and client_id})
         hows = sorted({row["connect"] for row in rows})
         how = " or ".join("not answered" if one == "unanswered" else one for one in hows)
-        listed_at = next(row for row in signs.events if row["host"] == place)
+        by_name = listed_at["host"] != place
+        broker = signs.where(listed_at["host"])
         yield Incident(
             kind=IncidentKind.UNREACHABLE_LISTENER,
             severity=Severity.CRITICAL,
-            certainty=Certainty.CERTAIN,
+            certainty=Certainty.LIKELY if by_name else Certainty.CERTAIN,
             subjects=(
-                *signs.broker(host),
+                *signs.broker(broker),
+                *((Subject(Role.HOST, listed_at["host"]), Subject(Role.HOST, host)) if by_name else ()),
                 Subject(Role.HOST, place),
                 *(Subject(Role.CLIENT, name) for name in names),
                 *(Subject(Role.HOST, client) for client in hosts),
             ),
             started=since,
             ended=None,
-            headline=f"{signs.broker_words(host)} advertises {place}, at which no connect succeeded: "
+            headline=f"{signs.broker_words(broker)} advertises {listed_at['host']}, at which no connect succeeded"
+            f"{f' ({place})' if by_name else ''}: "
             f"{counted(len(rows), 'connect')} of {listed(hosts)} {how} from {clock(since)} to {clock(until)}",
             evidence=(
                 Weighed(
@@ -67,11 +89,148 @@ def listeners(signs: Signs) -> Iterator[Incident]:
         )
 
 
+def _advertised(signs: Signs, place: str, clients: Collection[str]) -> Row | None:
+    """The event that lists a broker at a place; None if it is not listed.
+
+    Or at a name: if just one broker with this port was not seen at any address, and all these clients speak with others
+    of its cluster, as who is told of it does.
+    """
+    placing = [row for row in signs.events if row["event"] in PLACING and row["host"] and row["node_id"] is not None]
+    if (there := next((row for row in placing if row["host"] == place), None)) is not None:
+        return there
+    seen = {(row["cluster_id"], row["node_id"]) for row in placing if not is_name(without_port(row["host"]))}
+    port = place.rpartition(":")[2]
+    unseen = {
+        (row["cluster_id"], row["node_id"]): row
+        for row in placing
+        if row["host"].endswith(f":{port}") and (row["cluster_id"], row["node_id"]) not in seen
+    }
+    told = {client for client, _, _, is_kafka in signs.parties if is_kafka}
+    return next(iter(unseen.values())) if len(unseen) == 1 and told.issuperset(clients) else None
+
+
 def _reached(signs: Signs, host: str, port: int) -> bool:
     """Whether any connect to a place succeeded, or a connection to it was there before."""
     there = (pc.field("broker") == host) & (pc.field("broker_port") == port)
     rows = (row for batch in signs.batches("connections", ["connect"], there) for row in batch.to_pylist())
     return any(row["connect"] not in ("refused", "unanswered") for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A client that does nothing but ask where brokers are, and is told, again and again."""
+
+    client: str
+    client_id: str
+    brokers: frozenset[str]  # address:port of those that it asks
+    asked: int
+    row: Row  # its first connection
+    until: int
+
+
+def unresolved(signs: Signs) -> Iterator[Incident]:
+    """Names that brokers advertise, and to which clients never connect, though they ask for them again and again.
+
+    A client that cannot resolve a name sends nothing to it: what shows is that it never goes on from the broker that
+    it began with. It may have gone where the capture does not see it, unless brokers that it was told of are in sight.
+    """
+    clusters: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in signs.events:
+        if row["event"] in PLACING and row["host"] and row["node_id"] is not None:
+            clusters[row["cluster_id"]][str(row["node_id"])].append(row)
+    named = {
+        cluster: nodes
+        for cluster, nodes in clusters.items()
+        if all(any(is_name(without_port(row["host"])) for row in rows) for rows in nodes.values())
+        and len({any(row["event"] == "broker_found" for row in rows) for rows in nodes.values()}) == 1
+    }
+    asking = _asking_in_vain(signs) if named else []
+    for nodes in named.values():
+        tellers = {row["told_by"] for rows in nodes.values() for row in rows}
+        mine = [one for one in asking if len(clusters) == 1 or not tellers.isdisjoint(one.brokers)]
+        if mine:
+            yield _unresolved(signs, nodes, mine)
+
+
+def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequence[_Asking]) -> Incident:
+    told = [row for rows in nodes.values() for row in rows if is_name(without_port(row["host"]))]
+    places = sorted({row["host"] for row in told})
+    since, until = min(one.row["opened"] for one in asking), max(one.until for one in asking)
+    who = listed([f"{one.client_id} ({one.client})" for one in asking])
+    asked = sum(one.asked for one in asking)
+    found = any(row["event"] == "broker_found" for rows in nodes.values() for row in rows)
+    names = sorted({one.client_id for one in asking})
+    seen = "others in this capture do" if found else "nobody in this capture does"
+    return Incident(
+        kind=IncidentKind.UNREACHABLE_LISTENER,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.LIKELY,
+        subjects=(
+            *(Subject(Role.BROKER, node_id) for node_id in sorted(nodes)),
+            *(Subject(Role.HOST, place) for place in [*places, *sorted({without_port(place) for place in places})]),
+            *(
+                Subject(Role.HOST, without_port(broker))
+                for broker in sorted({*chain(*(one.brokers for one in asking))})
+            ),
+            *(Subject(Role.CLIENT, name) for name in names),
+            *(Subject(Role.HOST, host) for host in sorted({one.client for one in asking})),
+        ),
+        started=since,
+        ended=None,
+        headline=f"{who} never connected to {listed(places)}, which brokers advertise, though asking for brokers "
+        f"{counted(asked, 'time')} from {clock(since)} to {clock(until)}: the "
+        f"{'name does' if len(places) == 1 else 'names do'} not seem to resolve there",
+        evidence=(
+            *(
+                Weighed(f"told as a broker's address by {row['told_by']}", row["packet"], row["at"], 0.6)
+                for row in told[:5]
+            ),
+            *(
+                Weighed(
+                    f"{one.client_id} asked {counted(one.asked, 'time')}, and sent nothing else",
+                    one.row["connection"],
+                    one.row["opened"],
+                    0.8,
+                )
+                for one in asking[:5]
+            ),
+            Weighed(f"connects to these names: {seen}", None, None, 0.5),
+        ),
+        advice="Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
+        "UnknownHostException). Set advertised.listeners to a name that all clients know, or add it to their DNS; "
+        "clients inside and outside of a container network need a listener each.",
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=(Effect("clients", f"{counted(len(asking), 'client')} did no work", len(asking)),),
+        findings=signs.explained(("metadata_storm",), since, until, clients=names),
+    )
+
+
+def _asking_in_vain(signs: Signs) -> list[_Asking]:
+    """Clients that got no further than to ask for brokers and coordinators, whose answers had no error."""
+    where = (pc.field("part") == "total") & pc.field("topic").is_null()
+    counts: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    brokers: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for batch in signs.batches("latency", ("client", "client_id", "broker", "api", "count"), where):
+        sums = batch.group_by(["client", "client_id", "broker", "api"]).aggregate([("count", "sum")])
+        for row in sums.to_pylist():
+            who = row["client"], row["client_id"]
+            counts[who][row["api"]] += row["count_sum"]
+            brokers[who].add(row["broker"])
+    for row in signs.errors:
+        for client in signs.hosts_of.get(row["client_id"] or "", ()):
+            counts[client, row["client_id"]][row["api"]] -= row["count"]
+    found = []
+    for (client, client_id), by_api in counts.items():
+        located, begun = by_api.get("FindCoordinator", 0), by_api.get("InitProducerId", 0)
+        asked = by_api.get("Metadata", 0) + located
+        wants = located >= threshold("coordinator_asked") or begun > 0
+        if not client_id or not by_api.keys() <= _ASKING or asked < threshold("asked_in_vain") or not wants:
+            continue
+        rows = [row for row in signs.connections_of(client, client_id) if row["opened"] is not None]
+        if rows and not any(row["client"] == client for row in signs.failed_connects):
+            until = max(signs.end if row["closed"] is None else row["closed"] for row in rows)
+            found.append(_Asking(client, client_id, frozenset(brokers[client, client_id]), asked, rows[0], until))
+    return sorted(found, key=lambda one: (one.client_id, one.client))
 
 
 def mismatched(signs: Signs) -> Iterator[Incident]:

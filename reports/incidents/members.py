@@ -189,7 +189,7 @@ def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: 
         if row["closed"] is not None
         and loss.since - SECOND_NS <= row["closed"] < loss.expelled
         and (row["how_closed"] == "fin" or row["reset_by"] == "client")
-        and not any(one.host == row["broker"] and out_at([one], row["closed"], end) for one in of_brokers)
+        and not any(one.address == row["broker"] and out_at([one], row["closed"], end) for one in of_brokers)
     ]
     lived_on = any(
         row["exchanges"] and (row["opened"] or 0) < loss.since and (row["closed"] or loss.expelled) >= loss.expelled

@@ -97,6 +97,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(lag.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
     _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
+    _rule(
+        connects.unresolved,
+        "latency error_histogram connections cluster_events findings",
+        IncidentKind.UNREACHABLE_LISTENER,
+    ),
     _rule(connects.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
     _rule(planned.changes, "exchanges errors connections cluster_events", IncidentKind.ADMIN_ACTION),
     _rule(planned.removals, "rebalances connections", IncidentKind.ADMIN_ACTION),

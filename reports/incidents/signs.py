@@ -19,6 +19,8 @@ from pyarrow import dataset as ds
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import dictionary_codes, labels, numbered
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import address_alone, is_name, without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject
 from kafkascope.reports.vocabulary.incident_kinds import Role
@@ -45,6 +47,8 @@ _CONNECTION = (
     "reset_by",
     "exchanges",
 )
+PLACING = ("broker_listed", "broker_moved", "broker_found")
+"""Events of clusters that say where a broker is."""
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
 _COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
@@ -301,17 +305,18 @@ class Signs:
 
     @cached_property
     def _coordinators(self) -> dict[str, list[tuple[int, str]]]:
-        """Coordinators of each group with the time when each was told, by time."""
+        """Coordinators of each group, by address or name, with the time when each was told, by time."""
         found: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for row in self.group_events:
             if row["event"].startswith("coordinator_") and (place := _COORDINATOR.search(row["detail"] or "")):
-                found[row["group_id"]].append((row["at"], without_port(place[1])))
+                found[row["group_id"]].append((row["at"], self.where(place[1])))
         return found
 
     def coordinated_by(self, host: str, at: int) -> set[str]:
-        """Groups whose coordinator was at this address, as far as was told by then."""
+        """Groups whose coordinator was there, as far as was told by then."""
         known = {group: told[: bisect_left(told, (at, ""))] for group, told in self._coordinators.items()}
-        return {group for group, told in known.items() if told and told[-1][1] == host}
+        places = {host, *map(self.where, self.listed_as(self.node(host, at)))}
+        return {group for group, told in known.items() if told and told[-1][1] in places}
 
     def health(self, host: str, since: int, until: int) -> list[Life]:
         """What a host sent in the spans that overlap a time."""
@@ -343,7 +348,7 @@ class Signs:
         for row in self.events:
             if row["event"] not in ("address_taken", "broker_back") or row["host"] is None:
                 continue
-            of_host = found[without_port(row["host"])]
+            of_host = found[self.where(row["host"])]
             last = of_host[-1] if of_host and of_host[-1].until is None else None
             if row["event"] == "broker_back":
                 if last is not None and last.before == Node(row["cluster_id"], str(row["node_id"])):
@@ -372,12 +377,41 @@ class Signs:
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """The broker at each address that a cluster told, in the end."""
+        """The broker at each host that a cluster told, in the end; by address:port at hosts that have several."""
+        return {where: next(iter(nodes)) for where, nodes in self._at.items() if len(nodes) == 1}
+
+    @cached_property
+    def _at(self) -> dict[str, set[Node]]:
+        """All brokers at each host, in the end; and where it has several, also the one at each address:port."""
+        found: dict[str, set[Node]] = defaultdict(set)
+        for place, node in self._places.items():
+            found[without_port(place)].add(node)
+        several = {host for host, nodes in found.items() if len(nodes) > 1}
+        return found | {place: {node} for place, node in self._places.items() if without_port(place) in several}
+
+    def where(self, place: str) -> str:
+        """What a broker at an address:port goes by: the address, unless other brokers are there as well."""
+        return place if place in self._at else without_port(place)
+
+    @cached_property
+    def _places(self) -> dict[str, Node]:
+        """The broker at each address:port, or name:port, in the end."""
         return {
-            without_port(row["host"]): Node(row["cluster_id"], str(row["node_id"]))
+            row["host"]: Node(row["cluster_id"], str(row["node_id"]))
             for row in self.events
-            if row["event"] in ("broker_listed", "broker_moved") and row["host"] and row["node_id"] is not None
+            if row["event"] in PLACING and row["host"] and row["node_id"] is not None
         }
+
+    def moved_to(self, host: str, at: int) -> str | None:
+        """At which other address the broker of a host was first found after a time; None if nothing tells."""
+        node = self.node(host, at)
+        later = (row for row in self.events_of(node, at, self.end + 1) if row["event"] == "broker_found")
+        found = (without_port(row["host"]) for row in later if node is not None and str(row["node_id"]) == node.id)
+        return next((other for other in found if other != host), None)
+
+    def listed_as(self, node: Node | None) -> list[str]:
+        """What address:port, or name:port, a broker has on lists."""
+        return [place for place, there in self._places.items() if there == node]
 
     def events_of(self, node: Node | None, since: int, until: int) -> Sequence[Row]:
         """Events of a broker's cluster in a time; none of a broker that no cluster told of."""
@@ -388,7 +422,7 @@ class Signs:
     @cached_property
     def brokers(self) -> set[str]:
         """Addresses of brokers."""
-        return self.nodes.keys() | {broker for _, broker, _, is_kafka in self.parties if is_kafka}
+        return {*map(without_port, self._places)} | {broker for _, broker, _, is_kafka in self.parties if is_kafka}
 
     @cached_property
     def hosts_of(self) -> dict[str, list[str]]:
@@ -410,14 +444,23 @@ class Signs:
         return {name: sorted(groups) for name, groups in found.items()}
 
     def broker(self, host: str, at: int | None = None) -> tuple[Subject, ...]:
-        """A broker as a subject: the one at this address at a time, or in the end."""
-        node = self.nodes.get(host) if at is None else self.node(host, at)
-        return (*((Subject(Role.BROKER, node.id),) if node else ()), Subject(Role.HOST, host))
+        """A broker as a subject: the one at this address at a time, or in the end; if there are several, all."""
+        nodes = (Subject(Role.BROKER, node.id) for node in self._nodes_at(host, at))
+        return (*nodes, *(Subject(Role.HOST, one) for one in dict.fromkeys([host, address_alone(host)])))
 
     def broker_words(self, host: str, at: int | None = None) -> str:
-        """``broker 2 (10.0.0.2)``: the one at this address at a time, or in the end."""
+        """``broker 2 (10.0.0.2)``: the one at this address at a time, or in the end; with its name if it has one."""
+        nodes = self._nodes_at(host, at)
+        if not nodes:
+            return f"broker {host}"
+        names = [without_port(place) for node in nodes[:1] for place in self.listed_as(node)] if len(nodes) == 1 else []
+        known = ", ".join(dict.fromkeys([*(name for name in names if is_name(name)), host]))
+        return f"{'broker' if len(nodes) == 1 else 'brokers'} {listed([node.id for node in nodes])} ({known})"
+
+    def _nodes_at(self, host: str, at: int | None) -> list[Node]:
         node = self.nodes.get(host) if at is None else self.node(host, at)
-        return f"broker {node.id} ({host})" if node else f"broker {host}"
+        several = self._at.get(host, set()) if host not in self.nodes and host not in self.takeovers else set()
+        return [node] if node is not None else sorted(several, key=lambda one: (one.cluster_id or "", one.id))
 
     def clients(self, client_ids: Sequence[str]) -> Iterator[Subject]:
         """Clients as subjects, with their hosts."""
@@ -436,11 +479,6 @@ def _summed(rows: pa.Table) -> pa.Table:
 
 def _last(row: Row) -> int:
     return int(row["last"])
-
-
-def without_port(place: str) -> str:
-    """The address of ``address:port``."""
-    return place.rpartition(":")[0].strip("[]")
 
 
 def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Sequence[Row]:

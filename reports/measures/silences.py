@@ -42,16 +42,17 @@ def of_health(health: pa.Table) -> pa.Table:
     """
     health = health.filter(pc.is_valid(health["at"]))
     is_broker = pc.equal(health["sender"], "broker")
-    of_brokers = _of_spans(health, _hosts(health["broker"]), pc.if_else(is_broker, "sent", "received"))
+    of_brokers = _of_spans(health, *_ends(health["broker"]), pc.if_else(is_broker, "sent", "received"))
     of_clients = health.filter(pc.invert(is_broker))
     kind = pa.array(["sent_as_client"] * of_clients.num_rows, pa.string())
-    return pa.concat_tables([of_brokers, _of_spans(of_clients, of_clients["host"], kind)])
+    return pa.concat_tables([of_brokers, _of_spans(of_clients, of_clients["host"], pa.nulls(len(kind)), kind)])
 
 
-def _of_spans(health: pa.Table, host: Any, kind: Any) -> pa.Table:
+def _of_spans(health: pa.Table, host: Any, port: Any, kind: Any) -> pa.Table:
     return _table(
         health.num_rows,
         host=host,
+        port=port,
         kind=kind,
         at=pc.cast(health["at"], pa.int64()),
         connection=health["connection"],
@@ -68,6 +69,7 @@ def of_connections(connections: pa.Table) -> pa.Table:
     return _table(
         connections.num_rows,
         host=connections["broker"],
+        port=connections["broker_port"],
         kind=pa.array(["connection"] * connections.num_rows, pa.string()),
         at=pc.cast(connections["opened"], pa.int64()),
         until=pc.cast(connections["closed"], pa.int64()),
@@ -91,9 +93,11 @@ def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
     answered = _numbers(rows["answered"])
     delay = (rows["throttle_ms"].to_numpy() * MILLISECOND_NS).astype(np.int64)
     _, brokers = clients_and_brokers(_numbers(rows["connection"]), ends)
+    host, port = _ends(brokers)
     return _table(
         rows.num_rows,
-        host=_hosts(brokers),
+        host=host,
+        port=port,
         kind=pa.array(["throttled"] * rows.num_rows, pa.string()),
         at=pa.array(answered),
         until=pa.array(answered + delay),
@@ -121,9 +125,11 @@ def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]
     chosen = known & (asked != _NONE) & ~np.isin(api, _PATIENT) & (late | unanswered)
     rows = exchanges.filter(pa.array(chosen))
     _, brokers = clients_and_brokers(_numbers(rows["connection"]), ends)
+    host, port = _ends(brokers)
     return _table(
         rows.num_rows,
-        host=_hosts(brokers),
+        host=host,
+        port=port,
         kind=pa.array(["asked"] * rows.num_rows, pa.string()),
         at=pa.array(due[chosen]),
         until=pa.array(answered[chosen], mask=answered[chosen] == _NONE),
@@ -307,11 +313,12 @@ def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
     return first, last
 
 
-def _hosts(places: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Addresses of ``address:port``."""
+def _ends(places: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+    """Addresses and ports of ``address:port``."""
     codes, distinct = dictionary_codes(places)
-    addresses = pc.replace_substring_regex(distinct, r"^\[?(.*?)\]?:[0-9]+$", r"\1")
-    return addresses.take(pa.array(codes, mask=codes < 0))
+    parts = pc.extract_regex(distinct, r"^\[?(?P<host>.*?)\]?:(?P<port>[0-9]+)$")
+    of_row = pa.array(codes, mask=codes < 0)
+    return parts.field("host").take(of_row), parts.field("port").cast(pa.int32()).take(of_row)
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> I64:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from ipaddress import ip_address
 
-from kafkascope.reports.incidents.signs import Signs, without_port
+from kafkascope.reports.columns.text import is_name, without_port
+from kafkascope.reports.incidents.signs import PLACING, Signs
 
 _LONGEST = 63  # characters; Wireshark shows no more
 _NAMES = 3  # of one host
@@ -18,7 +17,7 @@ def host_names(signs: Signs) -> dict[str, str]:
     """Names by address: ``broker-2``, client ids, or both, in letters that names of hosts may have."""
     brokers: dict[str, set[str]] = {host: set() for host in signs.brokers}
     for row in signs.events:
-        if row["event"] in ("broker_listed", "broker_moved") and row["host"] and row["node_id"] is not None:
+        if row["event"] in PLACING and row["host"] and row["node_id"] is not None:
             brokers.setdefault(without_port(row["host"]), set()).add(f"broker-{row['node_id']}")
     clients: dict[str, set[str]] = {}
     for client_id, hosts in signs.hosts_of.items():
@@ -28,10 +27,8 @@ def host_names(signs: Signs) -> dict[str, str]:
     found = {}
     for host in sorted({*brokers, *clients}):
         of_broker = sorted(brokers.get(host, ())) or ["broker"] * (host in brokers)
-        name = _host_name([*of_broker, *sorted(clients.get(host, ()))])
-        with suppress(ValueError):  # brokers are told by names too
-            ip_address(host)
-            found[host] = name
+        if not is_name(host):  # brokers are told by names too
+            found[host] = _host_name([*of_broker, *sorted(clients.get(host, ()))])
     return found
 
 

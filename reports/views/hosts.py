@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.views import Known, by_key
 from kafkascope.reports.measures.silences import of_connections, of_exchanges, of_health, silence_table, silences
 from kafkascope.reports.vocabulary.tables import ACTIVITY
@@ -35,5 +39,30 @@ class HostsView:
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """The table ``silences``."""
-        found = [silence for _, of_host in by_key(rows, self.key) for silence in silences(of_host)]
+        found = [
+            silence
+            for host, of_host in by_key(rows, self.key)
+            for of_broker in _brokers(host, of_host, known.clusters)
+            for silence in silences(of_broker)
+        ]
         return {"silences": silence_table(found)} if found else {}
+
+
+def _brokers(host: str, rows: pa.Table, clusters: Clusters) -> Iterator[pa.Table]:
+    """The rows of each broker of a host: of one alone all that the host has, of several those of their ports.
+
+    What the host sends as a client may be of any of these, and so may ports that nobody lists.
+    """
+    at = {port: clusters.node_at(host, port) for port in rows["port"].unique().drop_null().to_pylist()}
+    ports: dict[str, list[int]] = defaultdict(list)
+    for port, node in sorted(at.items()):
+        if node is not None:
+            ports[node].append(port)
+    if len(ports.keys() | clusters.nodes_at(host)) < 2:
+        yield rows
+        return
+    place = rows.schema.get_field_index("host")
+    for mine in ports.values():
+        of_broker = rows.filter(pc.is_in(rows["port"], pa.array(mine, pa.int32())))
+        named = pa.array([address(host, mine[0])] * of_broker.num_rows, pa.string())
+        yield of_broker.set_column(place, "host", named)

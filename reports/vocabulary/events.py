@@ -73,6 +73,7 @@ class ClusterEventKind(_Event):
     BROKER_UNLISTED = "broker_unlisted", "a list of all brokers is without one that was in it"
     BROKER_BACK = "broker_back", "a broker is listed again, or has its address again"
     BROKER_MOVED = "broker_moved", "a broker is listed at another address"
+    BROKER_FOUND = "broker_found", "a broker answers at an address that nobody lists: by what it does, in detail"
     ADDRESS_TAKEN = "address_taken", "another broker answers at the address of a broker of this cluster"
     BROKER_REGISTERED = "broker_registered", "a broker process has started and told the controller (KRaft)"
     BROKER_FENCED = "broker_fenced", "the controller has taken a broker out of service (KRaft)"

@@ -553,7 +553,7 @@ INCIDENTS = described(
 SILENCES = described(
     "When a broker said nothing on any connection though answers were due, or could not be connected to",
     [
-        ("host", pa.string(), "address of the broker"),
+        ("host", pa.string(), "address of the broker; with its port where several brokers are at one"),
         ("since", TIME, "end of the last tenth of a second in which it sent data"),
         ("until", TIME, "begin of the first tenth of a second in which it sent data again; null: it never did"),
         ("duration_ms", pa.float64(), "milliseconds from since to until, or to the last packet of its connections"),
@@ -907,6 +907,7 @@ THROUGHPUT = described(
 ACTIVITY = pa.schema(
     [
         ("host", pa.string()),  # of the broker
+        ("port", pa.int32()),  # ... on the connection; null: what the host sent as a client
         (
             "kind",
             pa.string(),

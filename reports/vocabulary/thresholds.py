@@ -81,6 +81,10 @@ THRESHOLDS: dict[str, Threshold] = {
     "unknown_topic_for": Threshold(5, "s", "a topic that is made on demand is there within a second or two"),
     "refused_records": Threshold(1, "errors", "each is a batch that was refused"),
     "failed_connects": Threshold(3, "connects", "one or two fail while a broker starts"),
+    "asked_in_vain": Threshold(
+        10, "requests", "who finds the brokers asks for them once or twice, and then every 5 min"
+    ),
+    "coordinator_asked": Threshold(3, "requests", "once when a consumer starts, and again when the coordinator moves"),
     "lost_packets": Threshold(20, "packets", "some are sent again on any network"),
     "lost_in_span": Threshold(3, "packets in 10 s", "one or two in ten seconds disturb nobody"),
     "loss_share": Threshold(1, "% of the packets", "TCP slows down from about one per cent of loss on"),

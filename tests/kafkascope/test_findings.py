@@ -43,6 +43,10 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
         ("unanswered", "p1"),
     },
     "wrong-cluster": {("coordinator_moved", "shop")},
+    "named-brokers": {("heartbeat_held_up", "shop")},
+    "two-named": {("coordinator_moved", "shop@QkJCQkJCQkJCQkJCQkJCQg")},
+    "same-host": {("heartbeat_held_up", "shop"), ("unanswered", "c1"), ("unanswered", "c2")},
+    "unresolved-listener": {("metadata_storm", "c1")},
     "broker-paused": {("heartbeat_held_up", "shop")},
     "client-cut": {("commit_refused", "shop"), ("member_lost", "shop"), ("partition_unowned", "shop")},
     "connection-storm": {

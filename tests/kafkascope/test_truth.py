@@ -13,6 +13,7 @@ import pytest
 import kafkascope
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
+from tools.incident_accuracy import scored
 
 NAMES = sorted(p.parent.name for p in PCAPS.glob("*/truth.json"))
 
@@ -106,6 +107,12 @@ def test_errors_are_exact(name: str) -> None:
         assert have[key] >= count, key
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if truth_of(n).get("incidents") is not None])
+def test_incidents_are_what_was_done(name: str) -> None:
+    score = scored(read(name), truth_of(name))
+    assert (score.missed, score.alarms, score.first) == ([], [], True)
+
+
 # Connections between brokers that were open before the recording: their first answers are without requests.
 BEGUN_BEFORE = frozenset(
     {
@@ -114,11 +121,13 @@ BEGUN_BEFORE = frozenset(
         "broker-killed",
         "broker-paused",
         "clients_admin",
+        "named-brokers",
         "net_capture_drops",
         "rolling-restart",
         "too-few-replicas",
         "troubles",
         "two-at-once",
+        "two-named",
         "zk-2.8.2",
     }
 )

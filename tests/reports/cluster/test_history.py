@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafkascope.reports.cluster import history
+from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.views.clusters import ClustersView
 from tests.reports.cluster.written_clusters import (
     BROKERS,
@@ -15,6 +18,7 @@ from tests.reports.cluster.written_clusters import (
     ends,
     events,
     facts,
+    heard,
     heartbeat,
     metadata,
     partition,
@@ -136,20 +140,46 @@ def test_who_does_not_ask_by_name_or_is_not_answered_learns_nothing(said: Writte
 
 
 def test_the_view_learns_which_broker_is_of_which_cluster() -> None:
-    view = ClustersView()
+    view, names = ClustersView(), TopicNames()
     of = ends("10.0.0.1", "10.0.0.2:19092", "10.9.0.1", "10.0.0.5", "10.0.0.6")
     other = metadata(3, brokers={1: "10.9.0.1", 2: "10.9.0.2"}, clusterId="other")
     facts([metadata(1), metadata(2), other, asked_by_name(4, 5), asked_by_name(5, 6, 129)], of, view)
-    assert dict(view.take_clusters()) == {
+    view.tell_clusters(names)
+    assert names.clusters == {
         **dict.fromkeys([f"10.0.0.{number}:9092" for number in (1, 2, 3, 5)], CLUSTER),
         "10.0.0.2:19092": CLUSTER,  # by another address than it is listed at
         "10.9.0.1:9092": "other",
         "10.9.0.2:9092": "other",
     }
-    assert view.take_clusters() == []
     taken = metadata(2, brokers={7: "10.0.0.1"}, clusterId="other")
     facts([metadata(1, brokers={1: "10.0.0.1"}), taken], ends("10.0.0.1", "10.0.0.1"), view)
-    assert view.take_clusters() == [("10.0.0.1:9092", CLUSTER), ("10.0.0.1:9092", "other")]
+    view.tell_clusters(names)
+    assert "10.0.0.1:9092" not in names.clusters
+
+
+def test_brokers_that_are_listed_by_name_are_of_the_cluster_that_their_clients_know() -> None:
+    view, names = ClustersView(), TopicNames()
+    told = [
+        metadata(1, brokers={1: "k1.example"}),
+        metadata(2, brokers={1: "k1.other"}, clusterId="other"),
+        heard(3, "shop"),
+        heard(4, "shop"),
+        heard(5, "shop"),
+    ]
+    clients = ("10.0.1.1", "10.0.1.2", "10.0.1.1", "10.0.1.2", "10.0.1.3")
+    of = {place: replace(end, client=clients[place - 1]) for place, end in list(ends().items())[:5]}
+    facts(told, of, view)
+    view.tell_clusters(names)
+    assert {broker: cluster for broker, cluster in names.clusters.items() if broker.startswith("10.")} == {
+        "10.0.0.1:9092": CLUSTER,
+        "10.0.0.2:9092": "other",
+        "10.0.0.3:9092": CLUSTER,
+        "10.0.0.4:9092": "other",
+    }
+    assert TopicNames(names.learned()).clusters == names.clusters
+    facts([heard(6, "shop")], {6: replace(ends()[4], client="10.0.1.1")}, view)  # of both clusters one after the other
+    view.tell_clusters(names)
+    assert "10.0.0.4:9092" not in names.clusters
 
 
 def test_partitions_that_move_together_are_one_event() -> None:

@@ -22,10 +22,12 @@ NODES = {"k1": 1, "k2": 2, "k3": 3}
 @cache
 def history(capture: str) -> list[dict[str, Any]]:
     """The events of a recording; at is milliseconds."""
-    rows = observed(ClustersView(), capture)
+    view = ClustersView()
+    rows = observed(view, capture)
     tables, _ = captured(capture, ClustersView().needs)
     names = dict(zip(tables["partitions"]["topic"].to_pylist(), tables["partitions"]["topic"].to_pylist(), strict=True))
-    found = ClustersView().result(TopicNames(names).resolve(rows), Known())["cluster_events"]
+    view.tell_clusters(known := TopicNames(names))
+    found = ClustersView().result(known.resolve(rows), Known.of(known.learned()))["cluster_events"]
     place = found.schema.get_field_index("at")
     events: list[dict[str, Any]] = found.set_column(place, "at", found["at"].cast(pa.int64())).to_pylist()
     return [event | {"at": event["at"] / MILLISECOND} for event in events]
@@ -109,3 +111,12 @@ def test_in_zookeeper_mode_the_controller_tells_it() -> None:
 def test_where_nothing_happened_to_brokers_there_is_only_the_map(capture: str) -> None:
     assert {event["event"] for event in history(capture)} == {"broker_listed"}
     assert all(event["cluster_id"] for event in history(capture))
+
+
+@pytest.mark.parametrize("capture", ["named-brokers", "two-named"])
+def test_brokers_that_are_listed_by_name_are_found_at_their_addresses(capture: str) -> None:
+    brokers = json.loads((PCAPS / capture / "truth.json").read_text())["brokers"]
+    found = {event["node_id"]: event["host"] for event in of_kind(capture, "broker_found")}
+    assert found == {broker["node_id"]: f"{broker['ip']}:9092" for broker in brokers}
+    listed = {event["node_id"]: event["host"] for event in of_kind(capture, "broker_listed")}
+    assert listed == {broker["node_id"]: f"{broker['name']}.kafka.test:9092" for broker in brokers}

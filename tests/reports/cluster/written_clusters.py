@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -71,9 +72,16 @@ def asked_by_name(connection: int, node_id: int = 1, error: int = 0, cluster: st
     return Written(KEYS["ApiVersions"], 5, asked, {"errorCode": error, "apiKeys": []}, connection=connection)
 
 
-def coordinator(connection: int, key: str, node_id: int, version: int = 3, key_type: int = 0) -> Written:
+def coordinator(
+    connection: int,
+    key: str,
+    node_id: int,
+    version: int = 3,
+    key_type: int = 0,
+    brokers: Mapping[int, str] = MappingProxyType(BROKERS),
+) -> Written:
     """An answer to FindCoordinator."""
-    found = {"key": key, "nodeId": node_id, "host": BROKERS.get(node_id, ""), "port": 9092}
+    found = {"key": key, "nodeId": node_id, "host": brokers.get(node_id, ""), "port": 9092}
     asked: dict[str, Any] = {"keyType": key_type}
     if version < 4:
         return Written(KEYS["FindCoordinator"], version, asked | {"key": key}, found, connection=connection)
@@ -84,6 +92,12 @@ def coordinator(connection: int, key: str, node_id: int, version: int = 3, key_t
         {"coordinators": [found]},
         connection=connection,
     )
+
+
+def heard(connection: int, group: str, error: int = 0) -> Written:
+    """A heartbeat of a group's member, and the answer."""
+    asked = {"groupId": group, "generationId": 1, "memberId": "m"}
+    return Written(KEYS["Heartbeat"], 4, asked, {"errorCode": error}, connection=connection)
 
 
 def quiet(seconds: int) -> list[Written]:

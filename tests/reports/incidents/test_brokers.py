@@ -294,6 +294,63 @@ def test_groups_are_a_brokers_by_the_last_word_before(words: tuple[str, float], 
     assert one.rebalances == set()
 
 
+# --- by name, and several at one address ------------------------------------------------------------------------------
+
+NAMED = [
+    *(event("broker_listed", 0, node_id=number, host=f"k{number}.example:9092") for number in (1, 2)),
+    *(event("broker_found", 1, node_id=number, host=f"{host}:9092") for number, host in ((1, B1), (2, B2))),
+]
+OFF = event("broker_unlisted", 20, node_id=2, host=f"{B2}:9092")
+
+
+def test_a_broker_that_is_listed_by_name_is_known_by_where_it_was_found() -> None:
+    moved = event("leader_changed", 12, node_id=1, before="2", after="1", count=3)
+    coordinator = group_event("coordinator_found", 2, detail="k2.example:9092 (node 2)")
+    rebalanced = rebalance("member_rejoined", 2, 15)
+    dead = silence(B2, 10, None, refused=5, **GONE)
+    (one,) = told(dead, cluster_events=[*NAMED, moved], group_events=[coordinator], rebalances=[rebalanced])
+    assert (one.kind, one.certainty, names(one)) == ("broker_down", "certain", ["2", B2])
+    assert one.headline.startswith(f"broker 2 (k2.example, {B2}) went away without notice at ")
+    assert [effect.what for effect in one.effects] == ["leaders", "rebalances"]
+
+
+@pytest.mark.parametrize(
+    ("back", "text"),
+    [
+        (event("broker_back", 30, node_id=2, host="k2.example:9092", told_by="b"), "it is listed again (told by b)"),
+        (event("broker_registered", 30, node_id=2, told_by="b"), "a process of it has told the controller"),
+        (event("broker_found", 30, node_id=2, host="10.0.0.9:9092", told_by="b"), "it answers at another address"),
+    ],
+)
+def test_a_broker_with_a_name_may_come_back_at_another_address(back: Row, text: str) -> None:
+    dead = silence(B2, 10, None, refused=5, **GONE)
+    (one,) = told(dead, cluster_events=[*NAMED, back])
+    assert (seconds(one.ended), one.severity) == (30, "critical")
+    assert "and was back after 20.0 s" in one.headline
+    assert ("at another address (10.0.0.9)" in one.headline) == (back["host"] == "10.0.0.9:9092")
+    assert any(seen.text.startswith(text) for seen in one.evidence)
+    other = back | {"node_id": 1}
+    (one,) = told(dead, cluster_events=[*NAMED, other])
+    assert one.ended is None
+
+
+def test_brokers_at_one_address_are_told_apart_by_their_ports() -> None:
+    events = [listed(1, B1), event("broker_listed", 0, node_id=2, host=f"{B1}:9192"), listed(3, B2)]
+    (one,) = told(silence(f"{B1}:9192", 10, 40, refused=5, **GONE), cluster_events=events)
+    assert names(one) == ["2", f"{B1}:9192", B1]
+    assert one.headline.startswith(f"broker 2 ({B1}:9192) went away without notice at ")
+    (both,) = told(silence(B1, 10, 40, refused=5, **GONE), cluster_events=events)
+    assert names(both) == ["1", "2", B1]
+    assert both.headline.startswith(f"brokers 1, 2 ({B1}) went away without notice at ")
+
+
+@pytest.mark.parametrize(("stalled_at", "kinds"), [(24, ["broker_down"]), (26, ["broker_down", "broker_stalled"])])
+def test_nobody_waits_for_a_broker_that_the_cluster_took_off(stalled_at: float, kinds: list[str]) -> None:
+    dead = silence(B2, 10, None, refused=5, **GONE)
+    stall = silence(B1, stalled_at, stalled_at + 4, **HELD)
+    assert [one.kind for one in told(dead, stall, cluster_events=[*BROKERS, OFF])] == kinds
+
+
 # --- an address that another broker has -------------------------------------------------------------------------------
 
 PLACE = f"{B2}:9092"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafkascope.decoders import apis
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.silences import of_connections, of_exchanges, of_health
 from kafkascope.reports.views.hosts import HostsView
@@ -204,11 +205,40 @@ def test_packets_without_a_time_are_passed_over() -> None:
     assert times(one) == (0.3, 3.0)
 
 
+# --- several brokers at one address -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ({f"{B1}:9092": "1", f"{B1}:9192": "2"}, [(f"{B1}:9092", 0.3, 3.0)]),
+        ({"k.example:9092": "1", "k.example:9192": "2"}, [(f"{B1}:9092", 0.3, 3.0)]),
+        ({f"{B1}:9092": "1", f"{B1}:9192": "1"}, []),  # two listeners of one: it spoke on the other one
+        ({f"{B1}:9092": "1"}, []),
+        ({"k1.example:9092": "1", "k2.example:9092": "2", "k.example:9192": "3"}, []),  # which one, nobody tells
+        ({f"{B1}:9092": "1", "10.0.0.9:9192": "2"}, []),
+    ],
+)
+def test_each_broker_of_a_host_is_silent_for_itself(nodes: dict[str, str], told: list[Any]) -> None:
+    other = health(2, "broker", [n / 10 for n in range(40)], [n / 10 for n in range(40)], broker=f"{B1}:9192")
+    as_client = health(3, "client", [1.5], [1.5], client=B1, broker="10.0.0.9:9092")
+    tables = {
+        "tcp_health": table("tcp_health", [*TALK, other, as_client]),
+        "connections": table("connections", [connection(1), connection(2, broker_port=9192)]),
+        "exchanges": table("exchanges", [asked(1, 0.5, 3)]),
+    }
+    rows = HostsView().observe(tables, ENDS)
+    assert rows is not None
+    made = HostsView().result(rows, Known(clusters=Clusters(nodes=nodes)))
+    found = made["silences"].to_pylist() if made else []
+    assert [(row["host"], *times(row)) for row in found] == told
+
+
 def test_rows_are_by_the_brokers_address() -> None:
     there = of_health(table("tcp_health", [health(1, "client", [0], [0], broker="[fd77::1]:9092")]))
-    told = [(row["host"], row["kind"]) for row in there.to_pylist()]
-    assert told == [("fd77::1", "received"), ("10.0.1.1", "sent_as_client")]
+    told = [(row["host"], row["port"], row["kind"]) for row in there.to_pylist()]
+    assert told == [("fd77::1", 9092, "received"), ("10.0.1.1", None, "sent_as_client")]
     assert of_connections(table("connections", [connection(1, broker="fd77::1")]))["host"].to_pylist() == ["fd77::1"]
     rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS)
-    assert rows["host"].to_pylist() == [B1]
+    assert (rows["host"].to_pylist(), rows["port"].to_pylist()) == ([B1], [9092])
     assert HostsView().observe({}, ENDS) is None
