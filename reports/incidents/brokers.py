@@ -12,6 +12,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses
+from kafkascope.reports.incidents.away import gone_before, is_off, missed
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
@@ -21,7 +22,6 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_LEADER_MOVES = frozenset({"leader_changed", "leader_lost", "leader_elected"})
 _IS_BACK = {
     "broker_back": "it is listed again",
     "broker_registered": "a process of it has told the controller that it is there",
@@ -59,6 +59,7 @@ class Outage:
     gone: bool  # its connections ended, or connects failed
     orderly: list[Weighed]  # what shows that it was announced
     back: Row | None = None  # the event that tells it, where nothing came from its address again
+    before: bool = False  # it was gone when the capture began; started is when somebody missed it
     taken: Takeover | None = None  # by whom, if another broker answers at its address since
 
     @property
@@ -101,7 +102,11 @@ def outages(signs: Signs) -> list[Outage]:
     found = []
     for silence in signs.silences:
         failed = silence["refused"] + silence["unanswered"]
-        away = bool(silence["ended"]) and not silence["kept"] and (bool(failed) or _missed(signs, silence))
+        away = (
+            bool(silence["ended"])
+            and not silence["kept"]
+            and (bool(failed) or missed(signs, silence["host"], silence["since"]))
+        )
         if not failed and silence["ended_clients"] < 2:
             away = False  # it may have been the other side that went
         if silence["until"] is None and not failed and not _taken_off(signs, silence):
@@ -113,6 +118,11 @@ def outages(signs: Signs) -> list[Outage]:
         back = _back(signs, silence) if gone and silence["until"] is None else None
         ended = silence["until"] if back is None else back["at"]
         found.append(Outage(silence, silence["since"], ended, gone, orderly, back))
+    for silence in gone_before(signs):
+        back = _back(signs, silence) if silence["until"] is None else None
+        ended = silence["until"] if back is None else back["at"]
+        found.append(Outage(silence, silence["since"], ended, True, [], back, before=True))
+    found.sort(key=lambda one: (one.started, one.host))
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
@@ -172,12 +182,8 @@ def _left_out(signs: Signs, outage: Outage) -> int | None:
     """When nobody waited any more for a broker that did not come back; None if nothing tells."""
     node = signs.node(outage.host, outage.started)
     events = signs.events_of(node, outage.started, signs.end + 1)
-    off = next((row["at"] for row in events if node is not None and _is_off(row, node)), None)
+    off = next((row["at"] for row in events if node is not None and is_off(row, node)), None)
     return None if off is None else off + _LEFT_OUT_NS
-
-
-def _is_off(event: Row, node: Node) -> bool:
-    return event["event"] in ("broker_unlisted", "broker_fenced") and str(event["node_id"]) == node.id
 
 
 def incidents(signs: Signs) -> Iterator[Incident]:
@@ -204,20 +210,7 @@ def _taken_off(signs: Signs, silence: Row) -> bool:
     """Whether the cluster took a broker off its list when it fell silent."""
     node, since = signs.node(silence["host"], silence["since"]), silence["since"]
     return node is not None and any(
-        _is_off(row, node) for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
-    )
-
-
-def _missed(signs: Signs, silence: Row) -> bool:
-    """Whether the cluster went on without the broker: it was taken off the list, or its partitions led elsewhere."""
-    node = signs.node(silence["host"], silence["since"])
-    if node is None:
-        return False
-    return any(
-        _is_off(row, node)
-        or (row["event"] in _LEADER_MOVES and row["before"] == node.id)
-        or (row["event"] == "isr_shrunk" and node.id in {*_ids(row["before"])} - {*_ids(row["after"])})
-        for row in signs.events_of(node, silence["since"] - 10 * SECOND_NS, silence["since"] + 60 * SECOND_NS)
+        is_off(row, node) for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
     )
 
 
@@ -232,11 +225,6 @@ def _back(signs: Signs, silence: Row) -> Row | None:
         ),
         None,
     )
-
-
-def _ids(told: str | None) -> list[str]:
-    """Node ids of ``1,2,3``."""
-    return told.split(",") if told else []
 
 
 def _announced(signs: Signs, silence: Row) -> list[Weighed]:
@@ -274,15 +262,12 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
     known = signs.node(host, outage.started) is not None
     told = known and not planned  # else nobody would have said that it prepared to go
     announced = any(seen.weight == _ANNOUNCED for seen in outage.orderly)
-    evidence = [
-        Weighed(
-            f"the last data of it; {counted(silence['ended'], 'connection')} with it ended"
-            + (f", {silence['reset']} of them by RST" if silence["reset"] else ""),
-            None,
-            outage.started,
-            0.6,
-        )
-    ]
+    last = f"the last data of it; {counted(silence['ended'], 'connection')} with it ended" + (
+        f", {silence['reset']} of them by RST" if silence["reset"] else ""
+    )
+    if outage.before:
+        last = "the first connect to it that failed; the capture has no data of it from before"
+    evidence = [Weighed(last, silence["failed_packet"] if outage.before else None, outage.started, 0.6)]
     if silence["refused"]:
         text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"
         evidence.append(Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9))
@@ -296,7 +281,7 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
         text = f"{counted(silence['unanswered'], 'connect')} to it without an answer: its host is off, or cut off"
         evidence.append(Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9))
     evidence += [*outage.orderly, *_came_back(outage)]
-    if not planned:
+    if not planned and not outage.before:
         evidence.append(
             Weighed(
                 "a shutdown on request: nothing in the capture announced it, nor moved its leaders before",
@@ -311,7 +296,9 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
     lasted = (signs.end if outage.ended is None else outage.ended) - outage.started
     at = clock(outage.started)
     what = f"was shut down in an orderly way at {at}" if planned else f"went away without notice at {at}"
-    if outage.is_cut_off:
+    if outage.before:
+        what = f"was gone when the capture began, and missed at {at},"
+    elif outage.is_cut_off:
         what = f"could not be reached from {at} on"
     back = "has not come back" if still else f"was back after {duration(lasted / MILLISECOND_NS)}"
     if outage.back is not None and (moved := signs.moved_to(host, outage.started)) is not None:

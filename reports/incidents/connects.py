@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.away import missed
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import PLACING, Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import MILLISECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _ASKING = frozenset(
     {
@@ -43,26 +44,26 @@ def listeners(signs: Signs) -> Iterator[Incident]:
         failed[row["broker"], row["broker_port"]].append(row)
     for (host, port), rows in sorted(failed.items()):
         place = address(host, port)
-        if len(rows) < threshold("failed_connects") or _reached(signs, host, port):
-            continue
-        listed_at = _advertised(signs, place, {row["client"] for row in rows})
-        if listed_at is None:
+        listed_at = signs.listing(place)
+        if len(rows) < threshold("failed_connects") or listed_at is None or signs.reached(place):
             continue
         rows.sort(key=lambda row: row["opened"] or 0)
         since, until = rows[0]["opened"], rows[-1]["opened"]
+        broker = signs.where(place)
+        if missed(signs, broker, since):
+            continue  # it is gone, wherever it is listed
         hosts = sorted({row["client"] for row in rows})
         names = sorted({client_id for client, _, client_id, _ in signs.parties if client in hosts and client_id})
         hows = sorted({row["connect"] for row in rows})
         how = " or ".join("not answered" if one == "unanswered" else one for one in hows)
         by_name = listed_at["host"] != place
-        broker = signs.where(listed_at["host"])
         yield Incident(
             kind=IncidentKind.UNREACHABLE_LISTENER,
             severity=Severity.CRITICAL,
-            certainty=Certainty.LIKELY if by_name else Certainty.CERTAIN,
+            certainty=_how_sure(signs, host, until - since, by_name=by_name),
             subjects=(
                 *signs.broker(broker),
-                *((Subject(Role.HOST, listed_at["host"]), Subject(Role.HOST, host)) if by_name else ()),
+                *((Subject(Role.HOST, listed_at["host"]),) if by_name else ()),
                 Subject(Role.HOST, place),
                 *(Subject(Role.CLIENT, name) for name in names),
                 *(Subject(Role.HOST, client) for client in hosts),
@@ -89,31 +90,11 @@ def listeners(signs: Signs) -> Iterator[Incident]:
         )
 
 
-def _advertised(signs: Signs, place: str, clients: Collection[str]) -> Row | None:
-    """The event that lists a broker at a place; None if it is not listed.
-
-    Or at a name: if just one broker with this port was not seen at any address, and all these clients speak with others
-    of its cluster, as who is told of it does.
-    """
-    placing = [row for row in signs.events if row["event"] in PLACING and row["host"] and row["node_id"] is not None]
-    if (there := next((row for row in placing if row["host"] == place), None)) is not None:
-        return there
-    seen = {(row["cluster_id"], row["node_id"]) for row in placing if not is_name(without_port(row["host"]))}
-    port = place.rpartition(":")[2]
-    unseen = {
-        (row["cluster_id"], row["node_id"]): row
-        for row in placing
-        if row["host"].endswith(f":{port}") and (row["cluster_id"], row["node_id"]) not in seen
-    }
-    told = {client for client, _, _, is_kafka in signs.parties if is_kafka}
-    return next(iter(unseen.values())) if len(unseen) == 1 and told.issuperset(clients) else None
-
-
-def _reached(signs: Signs, host: str, port: int) -> bool:
-    """Whether any connect to a place succeeded, or a connection to it was there before."""
-    there = (pc.field("broker") == host) & (pc.field("broker_port") == port)
-    rows = (row for batch in signs.batches("connections", ["connect"], there) for row in batch.to_pylist())
-    return any(row["connect"] not in ("refused", "unanswered") for row in rows)
+def _how_sure(signs: Signs, host: str, lasted: int, *, by_name: bool) -> Certainty:
+    """How sure it is that a broker is somewhere else, and not gone: who is gone is taken off the list before long."""
+    if any(broker == host and is_kafka for _, broker, _, is_kafka in signs.parties):
+        return Certainty.LIKELY if by_name else Certainty.CERTAIN  # its host serves others
+    return Certainty.LIKELY if lasted >= threshold("taken_off") * SECOND_NS else Certainty.GUESSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +116,8 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
     it began with. It may have gone where the capture does not see it, unless brokers that it was told of are in sight.
     """
     clusters: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in signs.events:
-        if row["event"] in PLACING and row["host"] and row["node_id"] is not None:
-            clusters[row["cluster_id"]][str(row["node_id"])].append(row)
+    for row in signs.placing:
+        clusters[row["cluster_id"]][str(row["node_id"])].append(row)
     named = {
         cluster: nodes
         for cluster, nodes in clusters.items()

@@ -49,7 +49,7 @@ def _rule(find: Callable[[Signs], Iterator[Incident]], needs: str, *kinds: Incid
 RULES: tuple[Rule, ...] = (
     _rule(
         brokers.incidents,
-        "silences connections cluster_events findings rebalances group_events error_histogram",
+        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram",
         IncidentKind.BROKER_DOWN,
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,
@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     _rule(network.delays, "tcp_health connections cluster_events", IncidentKind.NETWORK_DELAY),
     _rule(
         requests.refusals,
-        "error_histogram throughput connections findings silences cluster_events",
+        "error_histogram throughput connections tcp_health findings silences cluster_events",
         IncidentKind.UNKNOWN_TOPIC,
         IncidentKind.RECORD_TOO_LARGE,
         IncidentKind.TOO_FEW_REPLICAS,
@@ -92,7 +92,7 @@ RULES: tuple[Rule, ...] = (
     _rule(transactions.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
     _rule(
         requests.waiting_for_replicas,
-        "silences exchanges connections partitions error_histogram cluster_events findings",
+        "silences exchanges connections tcp_health partitions error_histogram cluster_events findings",
         IncidentKind.TOO_FEW_REPLICAS,
     ),
     _rule(lag.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyarrow import dataset as ds
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import dictionary_codes, labels, numbered
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import address_alone, is_name, without_port
+from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject
 from kafkascope.reports.vocabulary.incident_kinds import Role
@@ -47,8 +48,7 @@ _CONNECTION = (
     "reset_by",
     "exchanges",
 )
-PLACING = ("broker_listed", "broker_moved", "broker_found")
-"""Events of clusters that say where a broker is."""
+_PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of clusters that say where a broker is
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
 _COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
@@ -396,11 +396,48 @@ class Signs:
     @cached_property
     def _places(self) -> dict[str, Node]:
         """The broker at each address:port, or name:port, in the end."""
-        return {
-            row["host"]: Node(row["cluster_id"], str(row["node_id"]))
-            for row in self.events
-            if row["event"] in PLACING and row["host"] and row["node_id"] is not None
-        }
+        told = {row["host"]: _node_of(row) for row in self.placing}
+        return told | self._left_over(told)
+
+    @cached_property
+    def placing(self) -> list[Row]:
+        """Events that say where brokers are, by time."""
+        return [row for row in self.events if row["event"] in _PLACING and row["host"] and row["node_id"] is not None]
+
+    def _left_over(self, told: Mapping[str, Node]) -> dict[str, Node]:
+        """Where connects fail of clients that were told names: the broker whose name has that port.
+
+        If one is left over, which was seen at no address; and if no connect to the place succeeded.
+        """
+        seen = {node for place, node in told.items() if not is_name(without_port(place))}
+        unseen: dict[str, set[Node]] = defaultdict(set)  # by port
+        for place, node in told.items():
+            if node not in seen:
+                unseen[place.rpartition(":")[2]].add(node)
+        if not unseen:
+            return {}
+        speaking = {client for client, _, _, is_kafka in self.parties if is_kafka}
+        found: dict[Node, set[str]] = defaultdict(set)
+        for row in self.failed_connects:
+            left = unseen.get(str(row["broker_port"]), set())
+            place = address(row["broker"], row["broker_port"])
+            if len(left) == 1 and place not in told and row["client"] in speaking:
+                found[next(iter(left))].add(place)
+        alone = {next(iter(places)): node for node, places in found.items() if len(places) == 1}
+        return {place: node for place, node in alone.items() if not self.reached(place)}
+
+    def reached(self, place: str) -> bool:
+        """Whether any connect to an address:port succeeded, or a connection to it was there before."""
+        host, port = without_port(place), int(place.rpartition(":")[2])
+        there = (pc.field("broker") == host) & (pc.field("broker_port") == port)
+        rows = (row for batch in self.batches("connections", ["connect"], there) for row in batch.to_pylist())
+        return any(row["connect"] not in ("refused", "unanswered") for row in rows)
+
+    def listing(self, place: str) -> Row | None:
+        """The event that lists the broker at an address:port, maybe by its name; None if none does."""
+        node = self._places.get(place)
+        by_address = (row for row in self.placing if row["host"] == place)
+        return next(chain(by_address, (row for row in self.placing if _node_of(row) == node)), None)
 
     def moved_to(self, host: str, at: int) -> str | None:
         """At which other address the broker of a host was first found after a time; None if nothing tells."""
@@ -475,6 +512,10 @@ def _summed(rows: pa.Table) -> pa.Table:
     return summed.select([*_SPAN_KEYS, *(f"{name}_{how}" for name, how in _SPAN_MEASURES.items())]).rename_columns(
         [*_SPAN_KEYS, *_SPAN_MEASURES]
     )
+
+
+def _node_of(event: Row) -> Node:
+    return Node(event["cluster_id"], str(event["node_id"]))
 
 
 def _last(row: Row) -> int:

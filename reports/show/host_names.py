@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kafkascope.reports.columns.text import is_name, without_port
-from kafkascope.reports.incidents.signs import PLACING, Signs
+from kafkascope.reports.incidents.signs import Signs
 
 _LONGEST = 63  # characters; Wireshark shows no more
 _NAMES = 3  # of one host
@@ -16,9 +16,8 @@ _BROKERS_OWN = re.compile(r"broker-\d+-|raft-client-\d+$|\d+$")
 def host_names(signs: Signs) -> dict[str, str]:
     """Names by address: ``broker-2``, client ids, or both, in letters that names of hosts may have."""
     brokers: dict[str, set[str]] = {host: set() for host in signs.brokers}
-    for row in signs.events:
-        if row["event"] in PLACING and row["host"] and row["node_id"] is not None:
-            brokers.setdefault(without_port(row["host"]), set()).add(f"broker-{row['node_id']}")
+    for row in signs.placing:
+        brokers.setdefault(without_port(row["host"]), set()).add(f"broker-{row['node_id']}")
     clients: dict[str, set[str]] = {}
     for client_id, hosts in signs.hosts_of.items():
         for host in hosts:

@@ -81,6 +81,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "unknown_topic_for": Threshold(5, "s", "a topic that is made on demand is there within a second or two"),
     "refused_records": Threshold(1, "errors", "each is a batch that was refused"),
     "failed_connects": Threshold(3, "connects", "one or two fail while a broker starts"),
+    "taken_off": Threshold(20, "s", "broker.session.timeout.ms is 9 s, zookeeper.session.timeout.ms 18 s"),
     "asked_in_vain": Threshold(
         10, "requests", "who finds the brokers asks for them once or twice, and then every 5 min"
     ),

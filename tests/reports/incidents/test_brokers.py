@@ -22,6 +22,7 @@ from tests.reports.incidents.tables_of import (
     finding,
     found,
     group_event,
+    health,
     listed,
     member,
     names,
@@ -349,6 +350,54 @@ def test_nobody_waits_for_a_broker_that_the_cluster_took_off(stalled_at: float, 
     dead = silence(B2, 10, None, refused=5, **GONE)
     stall = silence(B1, stalled_at, stalled_at + 4, **HELD)
     assert [one.kind for one in told(dead, stall, cluster_events=[*BROKERS, OFF])] == kinds
+
+
+# --- gone before the capture began ------------------------------------------------------------------------------------
+
+REFUSED = [connection(n, broker=B2, client_id=None, opened=n, connect="refused", protocol=None) for n in (1, 2, 3)]
+MOVED = event("leader_changed", 8, node_id=1, before="2", after="1", count=3)
+
+
+def test_a_broker_that_was_gone_when_the_capture_began() -> None:
+    (one,) = found(connections=REFUSED, cluster_events=[*BROKERS, MOVED])
+    assert (one.kind, one.severity, one.certainty, names(one)) == ("broker_down", "critical", "certain", ["2", B2])
+    assert (seconds(one.started), one.ended) == (1, None)
+    assert f"broker 2 ({B2}) was gone when the capture began, and missed at " in one.headline
+    assert "and has not come back; 3 leaders moved to other brokers" in one.headline
+    assert [(seen.packet, seen.rejected) for seen in one.evidence] == [(1, False), (1, False)]
+
+
+def test_a_broker_with_a_name_that_was_gone_is_the_one_that_is_left_over() -> None:
+    speaks = connection(9, opened=0, connect="established")
+    (one,) = found(connections=[speaks, *REFUSED], cluster_events=[*NAMED[:3], MOVED])
+    assert f"broker 2 (k2.example, {B2}) was gone when the capture began" in one.headline
+
+
+def test_it_is_back_when_data_come_of_it_or_its_cluster_says_so() -> None:
+    talk = health(9, "broker", [20.5], [20.5], broker=f"{B2}:9092")
+    (one,) = found(connections=REFUSED, tcp_health=[talk], cluster_events=[*BROKERS, MOVED])
+    assert seconds(one.ended) == 20.5
+    later = connection(40, broker=B2, client_id=None, opened=40, connect="refused", protocol=None)
+    (one,) = found(connections=[*REFUSED, later], tcp_health=[talk], cluster_events=[*BROKERS, MOVED])
+    assert one.evidence[1].text.startswith("3 connects to it refused")
+    back = event("broker_back", 30, node_id=2, host=f"{B2}:9092")
+    (one,) = found(connections=REFUSED, cluster_events=[*BROKERS, MOVED, back])
+    assert seconds(one.ended) == 30
+
+
+@pytest.mark.parametrize(
+    ("tables", "kinds"),
+    [
+        ({"cluster_events": BROKERS}, ["unreachable_listener"]),  # nobody missed it
+        ({"cluster_events": [MOVED]}, []),  # nobody lists it
+        ({"connections": REFUSED[:2]}, []),
+        ({"tcp_health": [health(9, "broker", [2.5], [2.5], broker=f"{B2}:9092")]}, []),
+        ({"tcp_health": [health(9, "broker", [2.5], [], broker=f"{B2}:9092")]}, ["broker_down"]),  # no data
+    ],
+)
+def test_connects_that_fail_alone_do_not_tell(tables: dict[str, list[Row]], kinds: list[str]) -> None:
+    known = {"connections": REFUSED, "cluster_events": [*BROKERS, MOVED]} | tables
+    assert [one.kind for one in found(**known)] == kinds
 
 
 # --- an address that another broker has -------------------------------------------------------------------------------
