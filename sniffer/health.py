@@ -31,6 +31,10 @@ FAST = 200 * MILLISECOND_NS  # and a round trip after the sign of a loss it is a
 # How long a host may hold back an acknowledgement that it could send at once: Linux's TCP_DELACK_MIN, TCP_DELACK_MAX.
 ACK_HELD_LEAST, ACK_HELD = 40 * MILLISECOND_NS, 200 * MILLISECOND_NS
 
+# How long a host waits for an acknowledgement at most before it sends again, while round trips are short: Linux 200 ms,
+# Windows and BSD 300 ms or less (RFC 6298 says a second).
+TIMER = 300 * MILLISECOND_NS
+
 AGAIN = 8  # latest retransmissions of a side, in the span in hand, of which the other side may tell that they were vain
 BY_SIGN, BY_TIMER = 1, 2  # why something was sent again
 
@@ -82,6 +86,7 @@ FLOW = np.dtype(
         ("recovery", "i8"),  # up to here the other side has shown that something lacks ...
         ("missing_at", "i8"),  # ... which it did last at this time
         ("least_rtt", "i8"),  # of all spans
+        ("longest_rtt", "i8"),  # the same
         ("recent_rtt", "i8"),  # the least of the latest span that is over and has one
         ("again_seq", "u4", (AGAIN,)),
         ("again_length", "i4", (AGAIN,)),
@@ -118,6 +123,7 @@ def begin(flow: Record) -> None:
     flow.recovery = 0
     flow.missing_at = NO_TIME
     flow.least_rtt = NO_TIME
+    flow.longest_rtt = 0
     flow.recent_rtt = NO_TIME
     flow.again_next = 0
     for place in range(AGAIN):
@@ -238,9 +244,13 @@ def _acknowledged(flow: Record, row: Record, acked: Integer, at: Integer, is_one
     took = at - sent
     if acked != end or end <= flow.repeated or took < 0:
         return
+    # Who waits for so long sends again. If it did not, it was not this packet that acknowledged: the capture lacks it.
+    if took > TIMER + 2 * flow.longest_rtt and row.timeout_retransmits + row.spurious_retransmits == 0:
+        return
     if row.rtt_samples == 0 or took < row.rtt_min:
         row.rtt_min = took
     row.rtt_max = max(row.rtt_max, took)
+    flow.longest_rtt = max(flow.longest_rtt, took)
     row.rtt_sum += took
     row.rtt_samples += 1
     if flow.least_rtt == NO_TIME or took < flow.least_rtt:

@@ -123,6 +123,7 @@ def outages(signs: Signs) -> list[Outage]:
         ended = silence["until"] if back is None else back["at"]
         found.append(Outage(silence, silence["since"], ended, True, [], back, before=True))
     found.sort(key=lambda one: (one.started, one.host))
+    found = _once(signs, found)
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
@@ -131,6 +132,27 @@ def outages(signs: Signs) -> list[Outage]:
         for one in found
         if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _follows(signs, one, by_host))
     ]
+
+
+def _once(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
+    """Outages; of those of one broker at several addresses at once only that of which most is known."""
+    soon = int(threshold("one_trouble") * SECOND_NS)
+    latest: dict[tuple[Node, bool], int] = {}  # of each broker, gone or not: its place among these
+    once: list[Outage] = []
+    for one in found:
+        node = signs.node(one.host, one.started)
+        place = None if node is None else latest.get((node, one.gone))
+        if (
+            place is not None
+            and once[place].host != one.host
+            and one.started <= (once[place].ended or signs.end) + soon
+        ):
+            once[place] = max(once[place], one, key=lambda each: (each.silence["ended"], each.silence["waiting"]))
+            continue
+        if node is not None:
+            latest[node, one.gone] = len(once)
+        once.append(one)
+    return sorted(once, key=lambda one: (one.started, one.host))
 
 
 def _taken(signs: Signs, outage: Outage, of_host: Sequence[Outage]) -> Outage:

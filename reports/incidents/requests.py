@@ -150,6 +150,7 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
             for row in signs.rows("exchanges", columns, from_all & late)
             if row["requested"] is not None and outage.started - SECOND_NS <= row["requested"] <= until
         ]
+        answered = signs.last_answered({row["connection"] for row in rows if row["answered"] is None})
         connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
         for row in rows:
             connection = connections.get(row["connection"], {})
@@ -161,6 +162,7 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
             row
             for row in rows
             if row["broker"] not in (None, outage.host)
+            and (row["answered"] is not None or row["requested"] >= answered.get(row["connection"], 0))
             and row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS
         ]
         if rows:

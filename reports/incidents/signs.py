@@ -245,6 +245,19 @@ class Signs:
         """Some connections, by number."""
         return {row["connection"]: row for row in self._connections(pc.field("connection").isin(list(numbers)))}
 
+    def last_answered(self, numbers: Collection[int]) -> dict[int, int]:
+        """When the latest request of connections was sent that was answered; what was sent before it was answered, too.
+
+        Brokers answer each connection in order: where an answer before that is not there, the capture lacks it.
+        """
+        found: dict[int, int] = {}
+        where = pc.field("connection").isin(list(numbers)) & pc.field("answered").is_valid()
+        for batch in self.batches("exchanges", ("connection", "requested"), where) if numbers else ():
+            for row in batch.group_by("connection").aggregate([("requested", "max")]).to_pylist():
+                latest = row["requested_max"] or 0
+                found[row["connection"]] = max(found.get(row["connection"], 0), latest)
+        return found
+
     def _connections(self, where: pc.Expression) -> list[Row]:
         return sorted(self.rows("connections", _CONNECTION, where), key=lambda row: int(row["connection"]))
 
@@ -430,8 +443,10 @@ class Signs:
         """Whether any connect to an address:port succeeded, or a connection to it was there before."""
         host, port = without_port(place), int(place.rpartition(":")[2])
         there = (pc.field("broker") == host) & (pc.field("broker_port") == port)
-        rows = (row for batch in self.batches("connections", ["connect"], there) for row in batch.to_pylist())
-        return any(row["connect"] not in ("refused", "unanswered") for row in rows)
+        # Of a refused connect whose SYN the capture lacks there is an RST alone.
+        was_open = pc.field("connect").is_null() & (pc.field("protocol") != "empty")
+        opened = there & ((pc.field("connect") == "established") | was_open)
+        return any(True for _ in self.batches("connections", ["connect"], opened))
 
     def listing(self, place: str) -> Row | None:
         """The event that lists the broker at an address:port, maybe by its name; None if none does."""

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.answered import Answered
 from kafkascope.reports.columns.arrow import integers, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.series import in_groups
@@ -93,11 +94,11 @@ def with_names(rows: pa.Table, known: Known) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("what"), "what", named)
 
 
-def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:
+def facts_of(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends], answered: Answered) -> Iterator[pa.Table]:
     """Facts of a batch of tables, in parts."""
     if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
         of_exchange = _Exchanges(exchanges, ends)
-        yield from _of_exchanges(exchanges, of_exchange)
+        yield from _of_exchanges(exchanges, of_exchange, answered)
         if (errors := tables.get("errors")) is not None and errors.num_rows:
             yield _of_errors(errors, of_exchange, ends)
         if (batches := tables.get("batches")) is not None and batches.num_rows:
@@ -139,7 +140,7 @@ class _Exchanges:
         return pa.array(place, mask=place < 0)
 
 
-def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges) -> Iterator[pa.Table]:
+def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges, answered: Answered) -> Iterator[pa.Table]:
     at = _nanoseconds(pc.coalesce(exchanges["requested"], exchanges["answered"]))
     packet = pc.coalesce(exchanges["request_packet"], exchanges["response_packet"])
     base = {
@@ -154,7 +155,7 @@ def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges) -> Iterator[pa.T
         _nanoseconds(exchanges["answered"]), _nanoseconds(pc.coalesce(exchanges["request_done"], exchanges["answered"]))
     )
     yield _rows("request", base, latency)
-    waiting = pc.equal(exchanges["outcome"], "unanswered")
+    waiting = pc.and_(pc.equal(exchanges["outcome"], "unanswered"), pa.array(~answered.passed_over(exchanges)))
     yield _rows("unanswered", base | {"number": exchanges["connection"]}, None, waiting)
     throttled = pc.fill_null(pc.greater(exchanges["throttle_ms"], 0), False)
     yield _rows("throttled", base, pc.cast(exchanges["throttle_ms"], pa.int64(), safe=False), throttled)

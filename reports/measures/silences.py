@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
+from kafkascope.reports.columns.answered import Answered
 from kafkascope.reports.columns.arrow import dictionary_codes, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
@@ -81,9 +82,9 @@ def of_connections(connections: pa.Table) -> pa.Table:
     )
 
 
-def of_exchanges(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]) -> pa.Table:
+def of_exchanges(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], answered: Answered) -> pa.Table:
     """Rows of ``ACTIVITY`` of requests that waited longer than they let the broker wait, and of orders to hold back."""
-    return pa.concat_tables([_asked(exchanges, terms, ends), _throttled(exchanges, ends)])
+    return pa.concat_tables([_asked(exchanges, terms, ends, answered), _throttled(exchanges, ends)])
 
 
 def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
@@ -105,7 +106,7 @@ def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
     )
 
 
-def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]) -> pa.Table:
+def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], of_answered: Answered) -> pa.Table:
     """Requests that waited longer than they let the broker wait."""
     asked, answered = (_numbers(exchanges[name]) for name in ("request_done", "answered"))
     api = _numbers(exchanges["api_key"])
@@ -122,6 +123,7 @@ def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]
     due = asked + allowed
     unanswered = pc.equal(exchanges["outcome"], "unanswered").to_numpy(zero_copy_only=False)
     late: Bool = (answered != _NONE) & (answered - due >= int(threshold("silence") * SECOND_NS))
+    unanswered &= ~of_answered.passed_over(exchanges)
     chosen = known & (asked != _NONE) & ~np.isin(api, _PATIENT) & (late | unanswered)
     rows = exchanges.filter(pa.array(chosen))
     _, brokers = clients_and_brokers(_numbers(rows["connection"]), ends)

@@ -7,6 +7,7 @@ from itertools import starmap
 
 import pyarrow as pa
 
+from kafkascope.reports.columns.answered import Answered
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.findings.client_rules import client_findings
@@ -23,9 +24,14 @@ class ClientsView:
     needs = frozenset({"connections", "exchanges", "errors", "partitions", "batches", "issues"})
     results: tuple[str, ...] = ("findings",)
 
+    def __init__(self) -> None:
+        self._answered = Answered()
+
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Facts of a batch."""
-        parts = [part for part in facts_of(tables, ends) if part.num_rows]
+        parts = [part for part in facts_of(tables, ends, self._answered) if part.num_rows]
+        if (connections := tables.get("connections")) is not None:
+            self._answered.forget(connections["connection"].to_pylist())
         return summed(pa.concat_tables(parts)) if parts else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:

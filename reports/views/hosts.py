@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.answered import Answered
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
@@ -25,6 +26,9 @@ class HostsView:
     needs = frozenset({"tcp_health", "connections", "exchanges", "terms"})
     results: tuple[str, ...] = ("silences",)
 
+    def __init__(self) -> None:
+        self._answered = Answered()
+
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """The rows of a batch; None without any."""
         parts = []
@@ -33,7 +37,9 @@ class HostsView:
         if (connections := tables.get("connections")) is not None:
             parts.append(of_connections(connections))
         if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
-            parts.append(of_exchanges(exchanges, tables.get("terms"), ends))
+            parts.append(of_exchanges(exchanges, tables.get("terms"), ends, self._answered))
+        if connections is not None:
+            self._answered.forget(connections["connection"].to_pylist())
         rows = [part for part in parts if part.num_rows]
         return pa.concat_tables(rows) if rows else None
 

@@ -97,9 +97,6 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "net_capture_drops": {
         ("capture_damaged", "capture"),
         ("tiny_batches", "loss-prod-loss-b"),
-        ("unanswered", "loss-cons-2"),
-        ("unanswered", "loss-prod-loss-a"),
-        ("unanswered", "loss-prod-loss-b"),
         ("uneven_assignment", "loss-g"),
     },
     "net_fetch_latency": {("throttled", "lat-throttled")},

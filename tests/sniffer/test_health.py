@@ -14,7 +14,7 @@ import pytest
 
 from kafkascope.sniffer import health
 from kafkascope.sniffer.columns import NO_TIME
-from kafkascope.sniffer.health import FAST, SPAN
+from kafkascope.sniffer.health import FAST, SPAN, TIMER
 from kafkascope.sniffer.session import Session
 from kafkascope.sniffer.tcp import Connections, Spans, TcpConnection
 from tests.needs import needs
@@ -128,6 +128,33 @@ def test_an_acknowledgement_of_more_than_was_captured_is_no_round_trip() -> None
     del of.packets[-1]  # the capture lacks it
     of.send(BROKER, later=30 * MILLISECOND)
     assert fares(of.packets)[0][0]["rtt_samples"] == before
+
+
+@pytest.mark.parametrize(
+    ("late", "counts"), [(TIMER + 2 * MILLISECOND, True), (TIMER + 3 * MILLISECOND, False), (TIMER * 9, False)]
+)
+def test_who_waits_for_so_long_without_sending_again_was_acknowledged_by_what_the_capture_lacks(
+    late: int, counts: bool
+) -> None:
+    of = talked()
+    before = fares(of.packets)[0][0]
+    assert before["rtt_max"] == MILLISECOND
+    of.send(CLIENT, DATA)
+    of.send(BROKER, DATA, later=late)
+    (client, *_), _, _ = fares(of.packets)
+    assert client["rtt_samples"] == before["rtt_samples"] + counts
+
+
+def test_who_has_sent_again_may_have_waited_for_long() -> None:
+    of = talked()
+    again(of, of.send(CLIENT, DATA), 400 * MILLISECOND)
+    of.send(BROKER)
+    before = fares(of.packets)[0][0]["rtt_samples"]
+    for _ in range(2):
+        of.send(CLIENT, DATA)
+        of.send(BROKER, later=900 * MILLISECOND)
+    (client, *_), _, _ = fares(of.packets)
+    assert client["rtt_samples"] == before + 2
 
 
 @pytest.mark.parametrize(

@@ -335,6 +335,14 @@ def test_a_broker_with_a_name_may_come_back_at_another_address(back: Row, text: 
     assert one.ended is None
 
 
+def test_a_broker_with_several_addresses_goes_away_once() -> None:
+    second = event("broker_found", 1, node_id=2, host="10.8.0.2:9092")
+    inside, outside = silence(B2, 10, None, refused=5, **GONE), silence("10.8.0.2", 11, None, refused=2, **GONE)
+    (one,) = told(inside, outside | {"ended": 9}, cluster_events=[*NAMED, second])
+    assert one.headline.startswith("broker 2 (k2.example, 10.8.0.2) went away without notice at ")
+    assert len(told(inside, outside)) == 2  # nobody says that it is the same
+
+
 def test_brokers_at_one_address_are_told_apart_by_their_ports() -> None:
     events = [listed(1, B1), event("broker_listed", 0, node_id=2, host=f"{B1}:9192"), listed(3, B2)]
     (one,) = told(silence(f"{B1}:9192", 10, 40, refused=5, **GONE), cluster_events=events)

@@ -122,6 +122,8 @@ def write(lasts: float | None, requested: float = 20, acks: int = -1, **given: A
         ([write(12) | {"connection": 3}], False),  # it is not known to which
         ([write(None) | {"connection": 4}], False),  # the client gave up in time
         ([write(None) | {"connection": 5}], True),
+        ([write(None), write(1, requested=21, acks=1) | {"number": 2}], False),  # the capture lacks the answer
+        ([write(None), write(1, requested=19, acks=1) | {"number": 2}], True),
     ],
 )
 def test_writes_that_wait_for_replicas_on_a_broker_that_is_gone(rows: list[Row], told: bool) -> None:

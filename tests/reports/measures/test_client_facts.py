@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from kafkascope.reports.columns.answered import Answered
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.client_facts import FACTS, facts_of
 from kafkascope.reports.views.clients import ClientsView
@@ -85,7 +86,7 @@ IN_IT = {"connection": 1, "number": 1, "at": 21 * SECOND}
 def facts(kind: str, **tables: Row) -> list[Row]:
     """The facts of a kind that a row of each table makes, without what is null."""
     made = {name: pa.Table.from_pylist([row], schema=ALL_SCHEMAS[name]) for name, row in tables.items()}
-    rows = [row for part in facts_of(made, {1: Ends()}) for row in part.to_pylist()]
+    rows = [row for part in facts_of(made, {1: Ends()}, Answered()) for row in part.to_pylist()]
     return [
         {name: value for name, value in row.items() if name != "kind" and value is not None}
         for row in rows

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafkascope.decoders import apis
+from kafkascope.reports.columns.answered import Answered
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.silences import of_connections, of_exchanges, of_health
@@ -105,6 +106,17 @@ def test_one_that_was_never_answered_waits_in_the_first_silence_alone() -> None:
     assert times(only([asked(5, 1.45, None)], [*TALK, other], both)) == (1.6, 3.0)
     closed = [connection(1, closed=1.7, how_closed="fin"), connection(2)]
     assert [one["waiting"] for one in silences([asked(5, 1.45, None)], [*TALK, other], closed)] == [0]
+
+
+def test_one_behind_which_the_broker_answered_others_was_answered_too() -> None:
+    later = asked(6, 0.6, 0.7)
+    assert only([asked(5, 0.5, None), later | {"connection": 2}])["waiting"] == 1
+    assert silences([asked(5, 0.5, None), later]) == []
+    view = HostsView()  # answered in a batch before, as those without an answer come with the end of a connection
+    batches = [{"exchanges": table("exchanges", [row])} for row in (later, asked(5, 0.5, None))]
+    rows = [view.observe(batch, ENDS) for batch in batches]
+    assert [len(one or ()) for one in rows] == [0, 0]
+    assert len(HostsView().observe(batches[1], ENDS) or ()) == 1
 
 
 def test_requests_that_may_wait_are_due_when_their_time_is_over() -> None:
@@ -239,6 +251,6 @@ def test_rows_are_by_the_brokers_address() -> None:
     told = [(row["host"], row["port"], row["kind"]) for row in there.to_pylist()]
     assert told == [("fd77::1", 9092, "received"), ("10.0.1.1", None, "sent_as_client")]
     assert of_connections(table("connections", [connection(1, broker="fd77::1")]))["host"].to_pylist() == ["fd77::1"]
-    rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS)
+    rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS, Answered())
     assert (rows["host"].to_pylist(), rows["port"].to_pylist()) == ([B1], [9092])
     assert HostsView().observe({}, ENDS) is None
