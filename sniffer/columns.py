@@ -7,7 +7,7 @@ arrays that it was given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -80,6 +80,11 @@ class Segments:
     scale: I8  # how far the sender's later windows are shifted, told with its SYN (RFC 7323); -1: not told
     sacked: I32  # bytes above ack that the sender has all the same (SACK, RFC 2018); 0: none are told
     dsack: U32  # sequence number of bytes of which the sender tells that they came twice (D-SACK, RFC 2883); 0: none
+
+    def rows(self, rows: Any) -> Segments:
+        """Some of them: a slice, a mask or places."""
+        columns = {one.name: getattr(self, one.name) for one in fields(Segments)}
+        return Segments(**{name: column if name == "data" else column[rows] for name, column in columns.items()})
 
 
 @dataclass(frozen=True, slots=True)

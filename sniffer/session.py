@@ -16,6 +16,7 @@ from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges, Runs, Seg
 from kafkascope.sniffer.exchanges import Conversations, Start
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.recognise import begins_like_tls
+from kafkascope.sniffer.translation import Translations
 
 if TYPE_CHECKING:
     from kafkascope.sniffer.tls.connection import TlsConnection
@@ -68,6 +69,7 @@ class Session:
 
     def __init__(self, options: SessionOptions | None = None) -> None:
         self.options = options or SessionOptions()
+        self._translations = Translations()
         self._tcp = tcp.Connections(self.options.ranks, self.options.limits)
         self._conversations = Conversations(self._starts, self.options.limits)
         self._tls_stage: TlsStage | None = None  # made, and imported, with the first connection that begins like TLS
@@ -90,6 +92,9 @@ class Session:
         """Take the next segments of the capture; return the exchanges that they completed, in order of completion."""
         if self.options.ports:
             segments = _with_ports(segments, self.options.ports)
+        segments = self._translations.feed(segments)
+        for issue in self._translations.take_issues():
+            self.issues.add(issue)
         exchanges = []
         for part, is_looked_at in self._parts(segments):
             exchanges.append(self._take(self._tcp.feed(part)))
@@ -146,10 +151,10 @@ class Session:
             self._captured = int(behind[-1])
         begin = 0
         for end in looks.tolist():
-            yield _some(segments, slice(begin, end)), True
+            yield segments.rows(slice(begin, end)), True
             begin = end
         if begin < len(behind) or not len(looks):
-            yield _some(segments, slice(begin, None)), False
+            yield segments.rows(slice(begin, None)), False
 
     def _take(self, runs: Runs) -> Exchanges:
         ended = self._tcp.ended()
@@ -363,12 +368,7 @@ def _is_unanswered(summary: tcp.TcpConnection) -> bool:
 
 def _with_ports(segments: Segments, ports: frozenset[int]) -> Segments:
     wanted_ports = np.array(sorted(ports), np.int64)
-    return _some(segments, np.isin(segments.source_port, wanted_ports) | np.isin(segments.target_port, wanted_ports))
-
-
-def _some(segments: Segments, which: Bool | slice) -> Segments:
-    columns = {name.name: getattr(segments, name.name) for name in fields(Segments)}
-    return Segments(**{name: column if name == "data" else column[which] for name, column in columns.items()})
+    return segments.rows(np.isin(segments.source_port, wanted_ports) | np.isin(segments.target_port, wanted_ports))
 
 
 POSITIONS = frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,13 +10,18 @@ from kafkascope.sniffer.columns import I64, U64, Segments
 
 
 def partition_of(segments: Segments, partitions: int) -> I64:
-    """Partition of each segment: the same for both directions of a connection, and in every process."""
+    """Partition of each segment: the same for both directions of a connection, and in every process.
+
+    It hangs on the side with the higher port alone, mostly the client: what it says to two addresses, of which one is
+    the other's translation, is in one partition (`sniffer.translation`).
+    """
     with np.errstate(over="ignore"):
         source = _mix(segments.source_high, segments.source_low, segments.source_port.astype(np.uint64))
         target = _mix(segments.target_high, segments.target_low, segments.target_port.astype(np.uint64))
-        both = source + target  # the same in either direction
-        both ^= both >> np.uint64(29)
-    return (both % np.uint64(partitions)).astype(np.int64)
+        of = np.where(segments.source_port > segments.target_port, source, target)
+        of = np.where(segments.source_port == segments.target_port, source + target, of)
+        of ^= of >> np.uint64(29)
+    return (of % np.uint64(partitions)).astype(np.int64)
 
 
 def _mix(high: U64, low: U64, port: U64) -> U64:
@@ -41,9 +46,7 @@ class Share:
         """The segments of these connections."""
         if self.of == 1:
             return segments
-        mine = np.flatnonzero(partition_of(segments, self.of) == self.number)
-        columns = (one.name for one in fields(Segments) if one.name != "data")
-        return replace(segments, **{name: getattr(segments, name)[mine] for name in columns})
+        return segments.rows(np.flatnonzero(partition_of(segments, self.of) == self.number))
 
 
 EVERY_CONNECTION = Share()

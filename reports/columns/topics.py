@@ -96,7 +96,8 @@ class TopicNames:
         """All names by topic as written by id, and clusters: what `merge` and the constructor take."""
         clusters = {_CLUSTER_OF + who: cluster for who, cluster in self._clusters.items()}
         nodes = {_NODE_AT + place: node for place, node in self._nodes.items()}
-        pairs = ((broker, client) for broker, clients in self._clients.items() for client in clients)
+        unlisted = {broker: clients for broker, clients in self._clients.items() if broker not in self._clusters}
+        pairs = ((broker, client) for broker, clients in unlisted.items() for client in clients)
         return self._names | clusters | nodes | {_CLIENT_OF + broker + _AND + client: "" for broker, client in pairs}
 
     def merge(self, other: TopicNames | Mapping[str, str]) -> None:

@@ -83,6 +83,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     # TCP
     "tcp_gap": IssueKind("bytes of a stream are not in the capture", "frames at this place are cut or missing"),
     "tcp_late_data": IssueKind("bytes came after the place where they belong was given up", "as of a gap"),
+    "address_translated": IssueKind("packets were captured before and after their addresses were translated", NOTHING),
     "duplicate_packet": IssueKind("the same packet was captured twice", NOTHING),
     "snap_length": IssueKind("packets were cut off when they were captured", "frames at these places are cut"),
     "tcp_wild_segment": IssueKind("a sequence number is far from what was expected", "the segment was left out"),

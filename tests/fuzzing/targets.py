@@ -43,7 +43,7 @@ from tests.decoders.test_payloads import TOPICS
 from tests.joined import joined
 from tests.kafkascope.damaged_captures import beginning, pieces_of
 from tests.paths import DATA, PCAPS
-from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, Packet, cut, run, segments
+from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, Packet, run, segments
 
 Outcome = Iterable[Hashable]
 
@@ -229,7 +229,8 @@ def _conversation(data: bytes, options: EngineOptions) -> Outcome:
     whole = segments(packets)
     engine, halves = Engine(options), Engine(options)
     tables = joined([*engine.feed(whole), *engine.finish()])
-    parts = [cut(whole, 0, len(packets) // 2), cut(whole, len(packets) // 2, len(packets))]
+    half = len(packets) // 2
+    parts = [whole.rows(slice(None, half)), whole.rows(slice(half, None))]
     again = joined([*(rows for part in parts for rows in halves.feed(part)), *halves.finish()])
     assert {name: table.num_rows for name, table in tables.items()} == {
         name: table.num_rows for name, table in again.items()

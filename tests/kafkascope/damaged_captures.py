@@ -23,7 +23,6 @@ from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
 from tests.joined import joined
 from tests.paths import PCAPS
-from tests.sniffer.tcp_conversation import cut
 
 FILE_HEADER, RECORD_HEADER = 24, 16
 OPTIONS = EngineOptions(tables=ALL_TABLES)
@@ -149,10 +148,10 @@ def analyze(segments: Segments, sizes: Iterable[int] = ()) -> Tables:
     def steps() -> Iterator[Tables]:
         begin = 0
         for size in sizes:
-            yield from engine.feed(cut(segments, begin, begin + size))
+            yield from engine.feed(segments.rows(slice(begin, begin + size)))
             begin += size
         if begin < len(segments.number):
-            yield from engine.feed(cut(segments, begin, len(segments.number)))
+            yield from engine.feed(segments.rows(slice(begin, None)))
         yield from engine.finish()
 
     tables = concluded(joined(steps()), engine.topic_names)

@@ -32,7 +32,6 @@ from tests.kafkascope.damaged_captures import (
     told,
     with_issue,
 )
-from tests.sniffer.tcp_conversation import cut
 
 # Groups, SASL, transactions, old clients; by name and number of packets.
 CAPTURES = (
@@ -79,12 +78,12 @@ def test_rows_that_are_complete_stay_what_they_are_wherever_the_capture_ends(nam
     engine = Engine(EXCHANGES)
     complete = []
     for row in range(len(segments.number)):
-        complete += _exchanges(engine.feed(cut(segments, row, row + 1)))
+        complete += _exchanges(engine.feed(segments.rows(slice(row, row + 1))))
     everything = complete + _exchanges(engine.finish())
     assert len(everything) > 20
     for size in range(1, len(segments.number), 11):
         engine = Engine(EXCHANGES)
-        early = _exchanges(engine.feed(cut(segments, 0, size)))
+        early = _exchanges(engine.feed(segments.rows(slice(0, size))))
         assert early == complete[: len(early)]
         late = _exchanges(engine.finish())
         assert all(row in everything for row in late if (row["outcome"], row["decoded"]) == ("answered", "full"))

@@ -49,7 +49,7 @@ from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_parity import comparable
 from tests.paths import PCAPS
 from tests.sniffer.sources.written_captures import capture_of
-from tests.sniffer.tcp_conversation import cut, talk
+from tests.sniffer.tcp_conversation import talk
 
 CAPTURE = PCAPS / "removed-and-timeouts" / "capture.pcap"
 
@@ -219,7 +219,7 @@ def test_it_is_the_same_however_the_capture_is_cut(guarded: None) -> None:
             for packets in capture:
                 segments = dissect(packets).segments
                 for begin in range(0, len(segments.number), 150):
-                    parts += engine.feed(cut(segments, begin, begin + 150))
+                    parts += engine.feed(segments.rows(slice(begin, begin + 150)))
         found = joined([*parts, *engine.finish()])
         names = engine.topic_names
         tables = [{name: names.resolve(table) for name, table in found.items() if name in SCHEMAS}]

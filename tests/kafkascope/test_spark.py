@@ -59,7 +59,7 @@ from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
 from tests.sniffer.sources.written_captures import capture_of
-from tests.sniffer.tcp_conversation import SECOND, Conversation, cut
+from tests.sniffer.tcp_conversation import SECOND, Conversation
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 NAMES = ("connections", "issues")
@@ -148,7 +148,7 @@ def pack_all(
         for row, value in enumerate(values(segments)):
             expected[of[row]].append(((int(merge_at[row]), int(segments.number[row])), value))
         for low in range(0, len(times), batch):
-            piece = cut(segments, low, low + batch)
+            piece = segments.rows(slice(low, low + batch))
             for packed in parcels.pack(piece, merge_at[low : low + batch], partitions):
                 laid = packed if file is None else file.take(packed)
                 assert laid.schema == parcels.SCHEMA

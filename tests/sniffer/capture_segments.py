@@ -10,7 +10,6 @@ from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Session
 from kafkascope.sniffer.sources.files import open_capture
 from tests.paths import PCAPS
-from tests.sniffer.tcp_conversation import cut
 
 
 def segments_of(name: str) -> list[Segments]:
@@ -21,7 +20,7 @@ def in_batches(batches: Iterable[Segments], size: int) -> Iterator[Segments]:
     """The segments in batches of a size."""
     for batch in batches:
         for low in range(0, len(batch.number), size):
-            yield cut(batch, low, low + size)
+            yield batch.rows(slice(low, low + size))
 
 
 def exchanges_of(session: Session, batches: Iterable[Segments]) -> list[Exchanges]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -146,12 +146,6 @@ def run(packets: Sequence[Packet], cuts: Iterable[int] = ()) -> Outcome:
     ended += connections.ended()
     issues = sorted(connections.issues, key=lambda issue: (issue.connection or 0, issue.kind))
     return Outcome(streams, ended, issues, sorted(map(str, connections.spans().tolist())))
-
-
-def cut(whole: Segments, begin: int, end: int) -> Segments:
-    """Rows of segments, with the bytes of all."""
-    columns = {field.name: getattr(whole, field.name)[begin:end] for field in fields(whole) if field.name != "data"}
-    return Segments(data=whole.data, **columns)
 
 
 class Conversation:

@@ -21,7 +21,6 @@ from tests.sniffer.tcp_conversation import (
     Conversation,
     Packet,
     Piece,
-    cut,
     read_runs,
     segments,
     talk,
@@ -65,7 +64,7 @@ def captured(*points: Sequence[Packet], batches: int = 1) -> Seen:
     streams: dict[tuple[int, int], list[Piece]] = {}
     edges = np.linspace(0, len(order), batches + 1).astype(int).tolist()
     for begin, end in pairwise(edges):
-        read_runs(connections.feed(cut(merged, begin, end)), streams)
+        read_runs(connections.feed(merged.rows(slice(begin, end))), streams)
     for runs in connections.finish():
         read_runs(runs, streams)
     ended = connections.ended()

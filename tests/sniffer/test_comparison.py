@@ -21,7 +21,7 @@ from kafkascope.sniffer.comparison import (
     is_worth_it,
     joined_samples,
 )
-from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, SECOND, START, Packet, cut, segments
+from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, SECOND, START, Packet, segments
 
 
 def talk(count: int, apart: int = 20 * MILLISECOND, seed: int = 1) -> list[Packet]:
@@ -134,7 +134,7 @@ def test_samples_of_parts_are_the_sample_of_the_whole(cuts: list[int], most: int
     edges = sorted({0, *cuts, 3000})
     parts, streamed = [], Sampler(most)
     for begin, end in itertools.pairwise(edges):
-        part = cut(whole, begin, end)
+        part = whole.rows(slice(begin, end))
         sampler = Sampler(most, 3000)
         sampler.feed(part, end - begin)
         parts.append(sampler.sample())

@@ -14,7 +14,7 @@ from kafkascope.sniffer.session import Session, SessionOptions
 from tests.decoders.written_messages import exchange
 from tests.paths import PCAPS
 from tests.sniffer.capture_segments import exchanges_of, in_batches, plain, segments_of
-from tests.sniffer.tcp_conversation import ACK, FIN, MILLISECOND, RST, SECOND, Conversation, cut, segments
+from tests.sniffer.tcp_conversation import ACK, FIN, MILLISECOND, RST, SECOND, Conversation, segments
 
 CAPTURES = sorted(str(path.relative_to(PCAPS)) for path in PCAPS.glob("*/*.pcap") if path.stat().st_size < 1 << 20)
 
@@ -136,9 +136,9 @@ def test_spans_wait_until_it_is_known_who_is_the_client() -> None:
     of.send(1, later=10 * SECOND)
     session = Session()
     batch = segments(of.packets)
-    session.feed(cut(batch, 0, 6))
+    session.feed(batch.rows(slice(0, 6)))
     assert not len(session.spans().rows)
-    session.feed(cut(batch, 6, 8))
+    session.feed(batch.rows(slice(6, 8)))
     told = session.spans()
     assert len(told.rows) == 2 * 7
     assert told.ends[1].client_port == 9000

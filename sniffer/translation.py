@@ -1,0 +1,322 @@
+"""Packets that were captured before and after their addresses were translated: each counts once.
+
+Who captures on all interfaces of a host that translates addresses (ports of containers that are published, services of
+Kubernetes) has each packet of a connection twice, with two addresses of its broker. Translation leaves the client's
+address and port as they are, where it can (RFC 4787, REQ-3), and sequence numbers always. So if one address and port
+says the same to two others, that is one connection, and the first one of them counts.
+
+The client is the side with the higher port. What is found hangs on the packets of one client's port alone, which
+`spreading` keeps together.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kafkascope.decoders.kernels import borrowing, kernel
+from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16, U32, U64, Segments
+from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.reassembly import IDLE_TIME
+from kafkascope.sniffer.tcp import host_of
+from kafkascope.sniffer.units import SECOND_NS
+
+Records = Any  # a structured array, or one element of it
+Integer = Any  # int64 inside kernels
+
+SOON = 1 * SECOND_NS  # no packet takes longer through a host
+LIFETIME = 60 * SECOND_NS  # a client's port that was silent for so long is forgotten; with a copy after IDLE_TIME
+SAID = 4  # latest segments with payload of each side that are remembered: interfaces take turns by some packets
+TRIES = 16  # segments with payload by which two connections must turn out to be one
+OTHERS = 2  # further addresses that one client's port speaks with at once
+
+NOTHING, UNKNOWN, COPY = 0, 1, 2  # what such an address is
+KEPT, DROPPED, MOVED = 0, 1, 2  # what becomes of a segment
+
+CLIENT = np.dtype(
+    [
+        ("high", "u8"),  # the client's address
+        ("low", "u8"),
+        ("server_high", "u8"),  # that it was first seen to speak with
+        ("server_low", "u8"),
+        ("at", "i8"),  # of the latest segment
+        ("syn_at", "i8"),  # of the latest SYN to it
+        ("said", "u8", (2 * SAID,)),  # fingerprints of segments with payload: of the client's, then of the server's
+        ("other_high", "u8", (OTHERS,)),
+        ("other_low", "u8", (OTHERS,)),
+        ("other_port", "u2", (OTHERS,)),
+        ("other_is", "i1", (OTHERS,)),
+        ("other_tries", "i1", (OTHERS,)),
+        ("syn", "u4"),
+        ("port", "u2"),
+        ("server_port", "u2"),
+        ("next", "i1", (2,)),
+        ("has_syn", "i1"),
+        ("has_copy", "i1"),
+    ]
+)
+
+
+class Translations:
+    """Knows copies of packets with a translated address; memory grows with the clients' ports of the last minute."""
+
+    def __init__(self) -> None:
+        self._issues: list[Issue] = []
+        self._clients = np.zeros(64, CLIENT)
+        self._table = np.full(256, -1, np.int64)
+        self._count = np.zeros(1, np.int64)
+        self._secret = np.array([secrets.randbits(64), secrets.randbits(64) | 1], np.uint64)
+
+    def feed(self, segments: Segments) -> Segments:
+        """The next segments of the capture, without copies; one that says more than was seen has the first address."""
+        count = len(segments.number)
+        fate, client = np.zeros(count, np.int8), np.zeros(count, np.int64)
+        columns: list[Any] = [
+            np.require(column, requirements=("C", "W"))
+            for column in (
+                segments.at,
+                segments.source_high,
+                segments.source_low,
+                segments.target_high,
+                segments.target_low,
+                segments.source_port,
+                segments.target_port,
+                segments.seq,
+                segments.ack,
+                segments.flags,
+                segments.length,
+            )
+        ]
+        taken, copies = 0, []
+        while True:
+            begin = taken
+            taken = find(self._table, self._clients, self._count, self._secret, taken, fate, client, *columns)
+            if (rows := begin + np.flatnonzero(fate[begin:taken])).size:
+                copies.append((rows, self._clients[client[rows]]))
+            if taken == count:
+                break
+            self._make_room(int(segments.at[taken]))
+        return self._without(segments, fate, copies) if copies else segments
+
+    def take_issues(self) -> list[Issue]:
+        """What copies were met since this was asked last."""
+        issues, self._issues = self._issues, []
+        return issues
+
+    def _without(self, segments: Segments, fate: Any, copies: list[tuple[I64, Records]]) -> Segments:
+        rows, clients = np.concatenate([rows for rows, _ in copies]), np.concatenate([of for _, of in copies])
+        from_client = (segments.source_port > segments.target_port)[rows]
+        first, of = rows[0], clients[0]
+        side = "target" if from_client[0] else "source"
+        copy, original = (
+            f"{host_of(int(high), int(low))} port {port}"
+            for high, low, port in (
+                [getattr(segments, f"{side}_{part}")[first] for part in ("high", "low", "port")],
+                [of[f"server_{part}"] for part in ("high", "low", "port")],
+            )
+        )
+        at = int(segments.at[first])
+        self._issues.append(
+            Issue(
+                "address_translated",
+                f"what {copy} says and hears is what {original} does: addresses were translated in between",
+                at=None if at == NO_TIME else at,
+                packet=int(segments.number[first]),
+                count=len(rows),
+            )
+        )
+        moved = {name: getattr(segments, name).copy() for name in _ADDRESSES}
+        for name, is_here in (("target", from_client), ("source", ~from_client)):
+            for part in ("high", "low", "port"):
+                moved[f"{name}_{part}"][rows[is_here]] = clients[f"server_{part}"][is_here]
+        return replace(segments, **moved).rows(fate != DROPPED)
+
+    def _make_room(self, now: int) -> None:
+        """Forget clients that were silent for long; if that does not make room, have more of it."""
+        known = self._clients[: self._count[0]]
+        silent = np.where((known["at"] == NO_TIME) | (now == NO_TIME), 0, now - known["at"])
+        kept = known[silent <= np.where(known["has_copy"] != 0, IDLE_TIME, LIFETIME)]
+        size = len(self._clients)
+        while 4 * len(kept) > 3 * size:
+            size *= 2
+        self._clients = np.zeros(size, CLIENT)
+        self._clients[: len(kept)] = kept
+        self._count[0] = len(kept)
+        self._table = np.full(4 * size, -1, np.int64)
+        enter_all(self._table, self._clients, len(kept), self._secret)
+
+
+_ADDRESSES = ("source_high", "source_low", "source_port", "target_high", "target_low", "target_port")
+
+
+@borrowing
+def _mixed(value: Integer) -> Integer:
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@borrowing
+def _bucket(table: I64, secret: U64, high: Integer, low: Integer, port: Integer) -> Integer:
+    hashed = _mixed(_mixed(_mixed(secret[0] ^ high) ^ low) ^ np.uint64(port)) * secret[1]
+    return np.int64(hashed >> np.uint64(32)) & (table.shape[0] - 1)
+
+
+@borrowing
+def _place(table: I64, clients: Records, secret: U64, high: Integer, low: Integer, port: Integer) -> Integer:
+    """Where a client is in the table, or would be."""
+    place = _bucket(table, secret, high, low, port)
+    while table[place] >= 0:
+        known = clients[table[place]]
+        if known.low == low and known.port == port and known.high == high:
+            break
+        place = (place + 1) & (table.shape[0] - 1)
+    return place
+
+
+@kernel
+def enter_all(table: I64, clients: Records, count: Integer, secret: U64) -> None:
+    """Fill an empty table."""
+    for one in range(count):
+        known = clients[one]
+        table[_place(table, clients, secret, known.high, known.low, known.port)] = one
+
+
+@borrowing
+def _begin(client: Records, high: Integer, low: Integer, port: Integer) -> None:
+    """Begin anew, with the address that the client speaks with."""
+    client.server_high = high
+    client.server_low = low
+    client.server_port = port
+    client.has_syn = 0
+    client.has_copy = 0
+    for side in range(2):
+        client.next[side] = 0
+    for place in range(2 * SAID):
+        client.said[place] = 0
+    for other in range(OTHERS):
+        client.other_is[other] = NOTHING
+
+
+@borrowing
+def _elapsed(at: Integer, since: Integer) -> Integer:
+    if at == NO_TIME or since == NO_TIME:
+        return 0
+    return at - since
+
+
+@borrowing
+def _other(client: Records, high: Integer, low: Integer, port: Integer) -> Integer:
+    """The place of another address that the client speaks with; -1 if there is no room for one more."""
+    for other in range(OTHERS):
+        if client.other_is[other] == NOTHING:
+            client.other_high[other] = high
+            client.other_low[other] = low
+            client.other_port[other] = port
+            client.other_is[other] = UNKNOWN
+            client.other_tries[other] = 0
+            return other
+        if client.other_low[other] == low and client.other_port[other] == port and client.other_high[other] == high:
+            return other
+    return -1
+
+
+@borrowing
+def _was_said(client: Records, side: Integer, fingerprint: Integer) -> Integer:
+    found = np.int64(0)
+    for place in range(SAID):
+        found |= np.int64(client.said[side * SAID + place] == fingerprint)
+    return found
+
+
+@kernel
+def find(
+    table: I64,
+    clients: Records,
+    count: I64,
+    secret: U64,
+    begin: Integer,
+    fate: I8,
+    client_of: I64,
+    at: I64,
+    source_high: U64,
+    source_low: U64,
+    target_high: U64,
+    target_low: U64,
+    source_port: U16,
+    target_port: U16,
+    seq: U32,
+    ack: U32,
+    flags: U8,
+    length: I32,
+) -> Integer:
+    """Say what becomes of segments from ``begin`` on, and of which client those are that are not kept.
+
+    Returns the first one that was not looked at, for want of room; or their number.
+    """
+    for i in range(begin, at.shape[0]):
+        if source_port[i] == target_port[i]:
+            continue
+        side = np.int64(source_port[i] < target_port[i])  # 0: the client says it
+        if side:
+            high, low, port = target_high[i], target_low[i], target_port[i]
+            server_high, server_low, server_port = source_high[i], source_low[i], source_port[i]
+        else:
+            high, low, port = source_high[i], source_low[i], source_port[i]
+            server_high, server_low, server_port = target_high[i], target_low[i], target_port[i]
+        place = _place(table, clients, secret, high, low, port)
+        if table[place] < 0:
+            if count[0] >= clients.shape[0]:
+                return i
+            table[place] = count[0]
+            count[0] += 1
+            client = clients[table[place]]
+            client.high = high
+            client.low = low
+            client.port = port
+            client.at = at[i]
+            _begin(client, server_high, server_low, server_port)
+        client = clients[table[place]]
+        silent = _elapsed(at[i], client.at)
+        if silent > LIFETIME and (client.has_copy == 0 or silent > IDLE_TIME):
+            _begin(client, server_high, server_low, server_port)
+        is_first = (
+            client.server_low == server_low and client.server_port == server_port and client.server_high == server_high
+        )
+        opens = side == 0 and flags[i] & (SYN | ACK) == SYN
+        if opens:
+            is_again = client.has_syn and seq[i] == client.syn
+            if not (is_again and (is_first or abs(_elapsed(at[i], client.syn_at)) <= SOON)):
+                _begin(client, server_high, server_low, server_port)  # another connection
+                is_first = True
+            if is_first:
+                client.has_syn = 1
+                client.syn = seq[i]
+                client.syn_at = at[i]
+        client.at = at[i]
+        fingerprint = np.uint64(0)
+        if length[i] > 0:
+            numbers = np.uint64(seq[i]) << np.uint64(32) | np.uint64(ack[i])
+            fingerprint = _mixed(_mixed(numbers) ^ np.uint64(length[i])) | np.uint64(1)
+        if is_first:
+            if length[i] > 0:
+                client.said[side * SAID + client.next[side]] = fingerprint
+                client.next[side] = (client.next[side] + 1) % SAID
+            continue
+        other = _other(client, server_high, server_low, server_port)
+        if other < 0:
+            continue
+        said = length[i] > 0 and _was_said(client, side, fingerprint) > 0
+        if client.other_is[other] == UNKNOWN and client.other_tries[other] < TRIES:
+            if opens or said:
+                client.other_is[other] = COPY
+                client.has_copy = 1
+            elif length[i] > 0:
+                client.other_tries[other] += 1
+        if client.other_is[other] == COPY:
+            fate[i] = MOVED if length[i] > 0 and not said else DROPPED
+            client_of[i] = table[place]
+    return at.shape[0]
