@@ -1,9 +1,11 @@
 """Frames of a link to TCP segments: link layer, VLAN tags, IP and TCP headers, by one kernel.
 
 Link types are those of https://www.tcpdump.org/linktypes.html. Types and encapsulations that the kernel does not know
-(PPP, PPPoE, MPLS, IEEE 802.11, ...) are unwrapped by scapy or dpkt and then read again as raw IP. Tunnels (GRE, IP in
-IP, VXLAN) are other traffic. Fragments are not put together: the first one gives a segment of the bytes it has, so
-that what the others held becomes a gap of the stream; every fragment is counted.
+(PPP, PPPoE, MPLS, IEEE 802.11, ...) are unwrapped by scapy or dpkt and then read again as raw IP. What is in tunnels,
+as overlays of containers and mirrored ports make them, is read like what is not: VXLAN (RFC 7348), Geneve (RFC 8926),
+GRE (RFC 2784, 2890) with ERSPAN, IP in IP (RFC 2003, 2473, 4213), in each other up to `MOST_TUNNELS`. Fragments are not
+put together: the first one gives a segment of the bytes it has, so that what the others held becomes a gap of the
+stream; every fragment is counted. Tunnels in fragments are other traffic.
 """
 
 from __future__ import annotations
@@ -46,6 +48,11 @@ REMARKS = (
 ETHERNET, NULL, LOOP, COOKED, COOKED2 = 1, 0, 108, 113, 276
 RAW_IP = 101
 
+MOST_TUNNELS = 4  # in each other
+VXLAN_PORTS = (4789, 4790, 8472)  # IANA's, and Linux's of before, which some overlays still have
+GENEVE_PORT = 6081
+TRANSPARENT_ETHERNET, ERSPAN, ERSPAN_3 = 0x6558, 0x88BE, 0x22EB  # what is in GRE; ERSPAN: draft-foschiano-erspan
+
 END_OF_OPTIONS, NO_OPERATION, WINDOW_SCALE, SACK = 0, 1, 3, 5  # kinds of TCP options
 LARGEST_SCALE = 14  # what is told beyond counts as this (RFC 7323, 2.3)
 LARGEST_WINDOW = 1 << 30  # bytes, what comes of it: nothing that is sent or received at once spans more
@@ -70,10 +77,12 @@ def dissect(packets: Packets) -> Dissected:
     the rest of the packet, Ethernet padding is left out. Damage is counted in issues with the first packet of each
     kind, nothing is raised.
     """
-    segments, counts, first, values, library = _run(packets)
-    if library.size:
-        packets = _unwrap(packets, library)
-        segments, counts, first, values, _ = _run(packets)
+    segments, counts, first, values, library, tunnels = _run(packets)
+    depth = 0
+    while library.size or tunnels.size:
+        depth += 1
+        packets = _inside(_unwrap(packets, library) if library.size else packets, tunnels)
+        segments, counts, first, values, library, tunnels = _run(packets, enter=depth < MOST_TUNNELS)
     other: dict[str, int] = {}
     issues: list[Issue] = []
     for index, remark in enumerate(REMARKS):
@@ -89,8 +98,8 @@ def dissect(packets: Packets) -> Dissected:
     return Dissected(packets, segments, other, tuple(issues))
 
 
-def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
-    """Call the kernel and name its columns."""
+def _run(packets: Packets, *, enter: bool = True) -> tuple[Segments, I64, I64, I64, I64, I64]:
+    """Call the kernel and name its columns; without enter tunnels are other traffic."""
     rows = len(packets.start)
     counts, first, values = (np.zeros(len(REMARKS) + 1, np.int64) for _ in range(3))
     number, at, start = (np.empty(rows, np.int64) for _ in range(3))
@@ -104,7 +113,8 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
     sacked = np.empty(rows, np.int32)
     dsack = np.empty(rows, np.uint32)
     library = np.empty(rows, np.int64)
-    found, unwrap = _dissect(
+    tunnels = np.empty((rows, 3), np.int64)
+    found, unwrap, entered = _dissect(
         as_writable(packets.data),
         as_writable(packets.number),
         as_writable(packets.at),
@@ -113,7 +123,7 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
         as_writable(packets.original),
         as_writable(packets.link_type),
         *(number, at, addresses, ports, seq_ack, flags, start, captured, length, window, scale, sacked, dsack),
-        *(library, counts, first, values),
+        *(library, tunnels if enter else tunnels[:0], counts, first, values),
     )
     segments = Segments(
         data=packets.data,
@@ -136,7 +146,7 @@ def _run(packets: Packets) -> tuple[Segments, I64, I64, I64, I64]:
         sacked=sacked[:found],
         dsack=dsack[:found],
     )
-    return segments, counts, first, values, library[:unwrap]
+    return segments, counts, first, values, library[:unwrap], tunnels[:entered]
 
 
 def as_writable(array: Any) -> Any:
@@ -274,6 +284,43 @@ def extension_headers(data: U8, position: int, end: int, protocol: int) -> tuple
 
 
 @borrowing
+def _tunnel(data: U8, position: int, end: int, protocol: int) -> tuple[int, int]:
+    """What is in a tunnel whose header begins here: where, or -1 if it is none, and its link type."""
+    inner, ether = int64(-1), int64(TRANSPARENT_ETHERNET)
+    if protocol == 4 or protocol == 41:
+        inner, ether = position, int64(0x0800)
+    elif protocol == 17 and position + 16 <= end:
+        port = two_bytes(data, position + 2)
+        what = int64(data[position + 8])
+        if port in VXLAN_PORTS and what & 0x78 == 0x08:  # with a policy group, too (0x80)
+            inner = position + 16
+            if what & 0x04:  # what comes next is said (VXLAN-GPE): IP of either version, Ethernet
+                following = int64(data[position + 11])
+                ether = int64(0x0800) if following in (1, 2) else ether
+                inner = inner if 1 <= following <= 3 else int64(-1)
+        elif port == GENEVE_PORT and what >> 6 == 0:
+            ether = two_bytes(data, position + 10)
+            inner = position + 16 + (what & 63) * 4
+    elif protocol == 47 and position + 4 <= end:
+        flags, ether = two_bytes(data, position), two_bytes(data, position + 2)
+        if flags & 0x4007 == 0:  # no routing, version 0
+            inner = position + 4 + 4 * ((flags >> 15 & 1) + (flags >> 13 & 1) + (flags >> 12 & 1))
+        if ether == ERSPAN:
+            inner += 8 if flags & 0x1000 else 0  # type I has neither sequence numbers nor a header
+            ether = int64(TRANSPARENT_ETHERNET)
+        elif ether == ERSPAN_3 and inner > 0 and inner + 12 <= end:
+            inner += 20 if data[inner + 11] & 1 else 12
+            ether = int64(TRANSPARENT_ETHERNET)
+    if inner < 0 or inner + 20 > end:
+        return -1, 0
+    if ether == TRANSPARENT_ETHERNET:
+        return inner, ETHERNET
+    if (ether == 0x0800 or ether == 0x86DD) and data[inner] >> 4 in (4, 6):
+        return inner, RAW_IP
+    return -1, 0
+
+
+@borrowing
 def _note(counts: I64, first: I64, values: I64, remark: int, row: int, value: int) -> None:
     if counts[remark] == 0:
         first[remark] = row
@@ -348,13 +395,18 @@ def _dissect(
     sacked: I32,
     dsack: U32,
     library: I64,
+    tunnels: I64,
     counts: I64,
     first: I64,
     values: I64,
-) -> tuple[int, int]:
-    """Fill the columns of segments; returns their number and that of the packets that a library must unwrap."""
+) -> tuple[int, int, int]:
+    """Fill the columns of segments; returns their number, and those of packets to unwrap by a library and of tunnels.
+
+    Of these there are row, begin of what is in them, and its link type; if there is room for none, none is entered.
+    """
     found = 0
     unwrap = 0
+    entered = 0
     for row in range(packet_start.size):
         begin = packet_start[row]
         size = int64(packet_captured[row])
@@ -426,6 +478,12 @@ def _dissect(
                 _note(counts, first, values, TRUNCATED, row, size)
                 continue
         if protocol != 6:
+            if entered < tunnels.shape[0] and not (offset or more):
+                inner, link = _tunnel(data, position, min(end, ip_end), protocol)
+                if inner > 0:
+                    tunnels[entered, 0], tunnels[entered, 1], tunnels[entered, 2] = row, inner, link
+                    entered += 1
+                    continue
             if protocol == 17:
                 remark = UDP
             elif protocol in (1, 58):
@@ -479,7 +537,20 @@ def _dissect(
                 data, options, options_end, int64(data[position + 13]) & SYN, int64(seq_ack[1, found])
             )
         found += 1
-    return found, unwrap
+    return found, unwrap, entered
+
+
+def _inside(packets: Packets, tunnels: I64) -> Packets:
+    """Packets of which some begin at what is in their tunnels."""
+    start, captured, original = packets.start.copy(), packets.captured.copy(), packets.original.copy()
+    link_type = packets.link_type.copy()
+    rows = tunnels[:, 0]
+    offset = tunnels[:, 1] - start[rows]
+    start[rows] = tunnels[:, 1]
+    captured[rows] -= offset
+    original[rows] -= offset
+    link_type[rows] = tunnels[:, 2]
+    return replace(packets, start=start, captured=captured, original=original, link_type=link_type)
 
 
 def _unwrap(packets: Packets, rows: I64) -> Packets:

@@ -69,7 +69,7 @@ class Session:
 
     def __init__(self, options: SessionOptions | None = None) -> None:
         self.options = options or SessionOptions()
-        self._translations = Translations()
+        self._translations = Translations(self.options.limits.connections)
         self._tcp = tcp.Connections(self.options.ranks, self.options.limits)
         self._conversations = Conversations(self._starts, self.options.limits)
         self._tls_stage: TlsStage | None = None  # made, and imported, with the first connection that begins like TLS

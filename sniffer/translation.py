@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kafkascope.decoders.kernels import borrowing, kernel
+from kafkascope.decoders.limits import DEFAULT
 from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16, U32, U64, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.reassembly import IDLE_TIME
@@ -61,9 +62,13 @@ CLIENT = np.dtype(
 
 
 class Translations:
-    """Knows copies of packets with a translated address; memory grows with the clients' ports of the last minute."""
+    """Knows copies of packets with a translated address; memory grows with the clients' ports of the last minute.
 
-    def __init__(self) -> None:
+    These may be as many as the connections that are followed; of more the ones are forgotten that were silent longest.
+    """
+
+    def __init__(self, most: int = DEFAULT.connections) -> None:
+        self._most = most
         self._issues: list[Issue] = []
         self._clients = np.zeros(64, CLIENT)
         self._table = np.full(256, -1, np.int64)
@@ -139,6 +144,8 @@ class Translations:
         known = self._clients[: self._count[0]]
         silent = np.where((known["at"] == NO_TIME) | (now == NO_TIME), 0, now - known["at"])
         kept = known[silent <= np.where(known["has_copy"] != 0, IDLE_TIME, LIFETIME)]
+        if len(kept) > self._most:
+            kept = kept[np.argsort(kept["at"], kind="stable")[-(self._most // 2) :]]
         size = len(self._clients)
         while 4 * len(kept) > 3 * size:
             size *= 2

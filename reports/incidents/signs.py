@@ -505,8 +505,8 @@ class Signs:
         nodes = self._nodes_at(host, at)
         if not nodes:
             return f"broker {host}"
-        names = [without_port(place) for node in nodes[:1] for place in self.listed_as(node)] if len(nodes) == 1 else []
-        known = ", ".join(dict.fromkeys([*(name for name in names if is_name(name)), host]))
+        names = map(without_port, self.listed_as(nodes[0])) if len(nodes) == 1 else ()
+        known = ", ".join(dict.fromkeys([*filter(is_name, names), host]))
         return f"{'broker' if len(nodes) == 1 else 'brokers'} {listed([node.id for node in nodes])} ({known})"
 
     def _nodes_at(self, host: str, at: int | None) -> list[Node]:

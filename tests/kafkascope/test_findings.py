@@ -47,6 +47,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "two-named": {("coordinator_moved", "shop@QkJCQkJCQkJCQkJCQkJCQg")},
     "same-host": {("heartbeat_held_up", "shop"), ("unanswered", "c1"), ("unanswered", "c2")},
     "unresolved-listener": {("metadata_storm", "c1")},
+    "forwarded-ports": {("heartbeat_held_up", "shop"), ("idle_polling", "c2")},
     "broker-paused": {("heartbeat_held_up", "shop")},
     "client-cut": {("commit_refused", "shop"), ("member_lost", "shop"), ("partition_unowned", "shop")},
     "connection-storm": {

@@ -11,6 +11,7 @@ from typing import Any
 import dpkt
 import numpy as np
 import pytest
+from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
 from scapy.contrib.mpls import MPLS
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
 from scapy.layers.inet6 import (
@@ -23,6 +24,7 @@ from scapy.layers.inet6 import (
 from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
 from scapy.layers.ppp import PPP, PPPoE
+from scapy.layers.vxlan import VXLAN
 
 from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.link import Dissected, dissect
@@ -66,6 +68,8 @@ def payloads(dissected: Dissected) -> list[bytes]:
 
 
 V6_SEGMENT = SEGMENT / PAYLOAD
+ROUTER = IP(src="1.1.1.1", dst="2.2.2.2")
+OUTER, INNER = Ether() / ROUTER, Ether(src="02:00:00:00:00:07")
 LINKS = {
     "ethernet": (1, Ether() / V4),
     "vlan": (1, Ether() / Dot1Q(vlan=7) / V4),
@@ -87,6 +91,29 @@ LINKS = {
     "ppp": (9, PPP(proto=0x21) / V4),
     "pppoe": (1, Ether() / PPPoE(sessionid=1) / PPP(proto=0x21) / V4),
     "mpls": (1, Ether() / MPLS(label=9, s=1, ttl=4) / V4),
+    "vxlan": (1, OUTER / UDP(dport=4789) / bytes.fromhex("0800000000000700") / INNER / V4),
+    "vxlan that says what is next": (1, OUTER / UDP(dport=4790) / VXLAN(vni=7) / INNER / V4),
+    "vxlan without ethernet": (1, OUTER / UDP(dport=4790) / bytes.fromhex("0c00000100000700") / V4),
+    "vxlan with a policy group": (1, OUTER / UDP(dport=8472) / VXLAN(flags=0x88, vni=7, gpid=3) / INNER / Dot1Q() / V4),
+    "geneve": (1, OUTER / UDP(dport=6081) / bytes.fromhex("0200655800000700") / bytes(8) / INNER / V4),
+    "geneve without ethernet": (
+        276,
+        CookedLinuxV2(proto=0x800) / ROUTER / UDP(dport=6081) / bytes.fromhex("0000080000000700") / V4,
+    ),
+    "gre": (1, OUTER / GRE() / V4),
+    "gre with all fields": (1, OUTER / GRE(chksum_present=1, key_present=1, seqnum_present=1) / V4),
+    "gre with ethernet": (1, OUTER / GRE(proto=0x6558) / INNER / V4),
+    "erspan 1": (1, OUTER / GRE(proto=0x88BE) / INNER / V4),
+    "erspan 2": (1, OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / INNER / V4),
+    "erspan 3": (1, OUTER / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III() / INNER / V4),
+    "erspan 3 with more": (
+        1,
+        OUTER / GRE(proto=0x22EB, seqnum_present=1) / (bytes(ERSPAN_III())[:11] + b"\x01" + bytes(8)) / INNER / V4,
+    ),
+    "ip in ip": (1, OUTER / V4),
+    "ip in ip of version 6": (1, Ether() / V6 / V4),
+    "ipv6 in ip": (1, OUTER / V6 / V6_SEGMENT),
+    "tunnels in tunnels": (1, OUTER / UDP(dport=4789) / VXLAN(vni=7) / INNER / ROUTER / GRE() / ROUTER / ROUTER / V4),
     "slip by dpkt": (8, bytes(16) + bytes(V4)),
     "ipv6": (229, V6 / V6_SEGMENT),
     "ipv6 null": (0, b"\x1e\x00\x00\x00" + bytes(V6 / V6_SEGMENT)),
@@ -119,15 +146,50 @@ def test_every_link_layer_gives_the_same_segment(name: str) -> None:
     assert (segments.seq[0], segments.ack[0], segments.flags[0], segments.length[0]) == (0xFFFFFFF0, 7, 24, 100)
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        OUTER / UDP(dport=4789) / PAYLOAD,  # flags of no VXLAN
+        OUTER / UDP(dport=4789) / VXLAN(vni=7) / b"short",
+        OUTER / UDP(dport=4790) / bytes.fromhex("0c00000400000700") / INNER / V4,  # of what is not read
+        OUTER / UDP(dport=6081) / bytes.fromhex("4000655800000700") / INNER / V4,  # of another version
+        OUTER / UDP(dport=6081) / bytes.fromhex("3f00655800000700") / INNER / V4,  # options beyond the end
+        OUTER / UDP(dport=6081) / bytes.fromhex("0000080000000700") / INNER / V4,  # no IP behind it
+        OUTER / GRE(version=1) / V4,
+        OUTER / GRE(proto=0x22EB) / bytes(3),
+        OUTER / IP(src="1.1.1.1", dst="2.2.2.2", proto=4) / bytes(30),
+        Ether() / IP(src="1.1.1.1", dst="2.2.2.2", flags="MF") / UDP(dport=4789) / VXLAN(vni=7) / INNER / V4,
+        OUTER / ROUTER / ROUTER / ROUTER / ROUTER / V4,  # too many
+    ],
+)
+def test_what_is_no_tunnel_is_other_traffic(frame: Any) -> None:
+    dissected = dissect(packets((1, bytes(Ether() / V4)), (1, bytes(frame)), (1, bytes(OUTER / V4))))
+    assert dissected.segments.number.tolist() == [1, 3]
+    assert sum(dissected.other.values()) + sum(issue.count for issue in dissected.issues) == 1
+
+
+@pytest.mark.parametrize("name", ["vxlan", "geneve", "gre with all fields", "erspan 3", "ip in ip"])
+def test_tunnels_may_be_cut_anywhere(name: str) -> None:
+    link_type, frame = LINKS[name]
+    whole = bytes(frame)
+    for cut in range(len(whole) + 1):
+        dissected = dissect(packets((link_type, whole[:cut], len(whole)), (1, bytes(Ether() / V4))))
+        if cut >= len(whole) - len(PAYLOAD):
+            assert dissected.segments.length.tolist() == [100, 100]
+            assert payloads(dissected)[0] == PAYLOAD[: cut - len(whole) + len(PAYLOAD)]
+        else:
+            assert dissected.segments.number.tolist()[-1] == 2
+
+
 def test_other_traffic_is_counted_by_kind() -> None:
     address4 = IP(src="1.1.1.1", dst="2.2.2.2")
     dissected = dissect(
         packets(
-            *((1, bytes(Ether() / address4 / UDP(dport=4789) / PAYLOAD)) for _ in range(2)),
+            *((1, bytes(Ether() / address4 / UDP(dport=4788) / PAYLOAD)) for _ in range(2)),
             (1, bytes(Ether() / address4 / ICMP())),
             (1, bytes(Ether() / ARP())),
-            (1, bytes(Ether() / address4 / GRE() / V4)),
-            (1, bytes(Ether() / address4 / V4)),
+            (1, bytes(Ether() / address4 / GRE(proto=0x880B) / PAYLOAD)),
+            (1, bytes(Ether() / IP(src="1.1.1.1", dst="2.2.2.2", proto=132) / PAYLOAD)),
             (1, bytes(Ether(type=0x88CC) / b"lldp")),
             (1, bytes(Ether() / V4)),
         )

@@ -152,6 +152,14 @@ def test_room_is_made_for_many_clients_and_their_copies_stay_known() -> None:
     assert len(Translations().feed(without_times).number) == len(many)
 
 
+def test_of_too_many_clients_those_are_forgotten_that_were_silent_longest() -> None:
+    stage = Translations(100)
+    flood = [replace(packet, at=packet.at + port) for port in range(40_000, 41_000) for packet in talk(port=port)[:1]]
+    stage.feed(segments(flood))
+    assert len(stage._clients) == 128
+    assert len(stage.feed(segments([translated(flood[-1]), translated(flood[0])])).number) == 1
+
+
 def test_ends_with_the_same_port_are_left_alone() -> None:
     packets = [replace(packet, source=(packet.source[0], 9092), target=(packet.target[0], 9092)) for packet in ORIGINAL]
     both = [*packets, *(replace(packet, target=("172.18.0.3", 9092)) for packet in packets)]
