@@ -21,6 +21,7 @@ from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.decoders.limits import DEFAULT
 from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16, U32, U64, Segments
 from kafkascope.sniffer.issues import Issue
+from kafkascope.sniffer.link import as_writable
 from kafkascope.sniffer.reassembly import IDLE_TIME
 from kafkascope.sniffer.tcp import host_of
 from kafkascope.sniffer.units import SECOND_NS
@@ -30,6 +31,7 @@ Integer = Any  # int64 inside kernels
 
 SOON = 1 * SECOND_NS  # no packet takes longer through a host
 LIFETIME = 60 * SECOND_NS  # a client's port that was silent for so long is forgotten; with a copy after IDLE_TIME
+COMPARED = 16  # first bytes of a payload, of which a Kafka message has its size, API and correlation id
 SAID = 4  # latest segments with payload of each side that are remembered: interfaces take turns by some packets
 TRIES = 16  # segments with payload by which two connections must turn out to be one
 OTHERS = 2  # further addresses that one client's port speaks with at once
@@ -93,8 +95,11 @@ class Translations:
                 segments.ack,
                 segments.flags,
                 segments.length,
+                segments.start,
+                segments.captured,
             )
         ]
+        columns.append(as_writable(segments.data))
         taken, copies = 0, []
         while True:
             begin = taken
@@ -259,6 +264,9 @@ def find(
     ack: U32,
     flags: U8,
     length: I32,
+    start: I64,
+    captured: I32,
+    data: U8,
 ) -> Integer:
     """Say what becomes of segments from ``begin`` on, and of which client those are that are not kept.
 
@@ -307,7 +315,10 @@ def find(
         fingerprint = np.uint64(0)
         if length[i] > 0:
             numbers = np.uint64(seq[i]) << np.uint64(32) | np.uint64(ack[i])
-            fingerprint = _mixed(_mixed(numbers) ^ np.uint64(length[i])) | np.uint64(1)
+            fingerprint = _mixed(_mixed(numbers) ^ np.uint64(length[i]))
+            for byte in range(start[i], start[i] + min(np.int64(captured[i]), COMPARED)):
+                fingerprint = (fingerprint ^ np.uint64(data[byte])) * np.uint64(0x100000001B3)
+            fingerprint |= np.uint64(1)
         if is_first:
             if length[i] > 0:
                 client.said[side * SAID + client.next[side]] = fingerprint

@@ -314,7 +314,7 @@ def test_connections_on_a_port_of_kafka_that_are_not_taken_for_it_are_told(comma
 def test_connections_of_one_packet_cost_the_same_however_many_there_are() -> None:
     def steps_for(count: int) -> int:
         asked = request(2, HEARTBEAT, 0, HEARTBEAT_0)
-        batch = segments([Packet(("10.0.0.2", 1000 + i), ("10.0.0.1", 9092), 7, asked, at=i) for i in range(count)])
+        batch = segments([Packet(("10.0.0.2", 20_000 + i), ("10.0.0.1", 9092), 7, asked, at=i) for i in range(count)])
         engine = Engine(OPTIONS)
         found: list[Tables] = []
         taken = steps(lambda: found.extend([*engine.feed(batch), *engine.finish()]))

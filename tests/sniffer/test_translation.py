@@ -94,6 +94,12 @@ def test_interfaces_take_turns_by_some_packets() -> None:
     assert left([*sent, *map(translated, sent)]) == rows(segments(sent))
 
 
+def test_other_bytes_at_the_same_place_are_another_connection() -> None:
+    asked = Conversation().send(0, b"asked")
+    other = replace(translated(asked), payload=b"ashes")
+    assert left([asked, other]) == rows(segments([asked, other]))
+
+
 def test_two_connections_of_one_port_are_two() -> None:
     first = talk(b"asked", b"told")
     second = Conversation(client_isn=77_000, broker_isn=99_000)
