@@ -168,6 +168,8 @@ def _taken(signs: Signs, outage: Outage, of_host: Sequence[Outage]) -> Outage:
 def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> bool:
     """Whether it was the broker that stood still: for long, or again and again while its host was awake."""
     silence = stall.silence
+    if signs.lacking(stall.address) >= threshold("answers_lacking"):
+        return False
     if stall.is_cut_off:
         return bool(silence["waiting_connections"] > 1)
     if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and len({*signs.nodes.values()}) != 1):

@@ -132,7 +132,7 @@ def delays(signs: Signs) -> Iterator[Incident]:
     chosen = times.filter(pc.greater_equal(times["at_count_distinct"], 2))
     slow: dict[tuple[str, str], list[tuple[int, Path, float, float]]] = {}
     for pair, spans in _paths(counted_spans, chosen).items():
-        if pair[0] == pair[1]:
+        if pair[0] == pair[1] or signs.lacking(*pair) >= threshold("round_trips_lacking"):
             continue
         for sender in ("client", "broker"):
             known = {

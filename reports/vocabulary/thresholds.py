@@ -93,6 +93,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "delay_ms": Threshold(20, "ms", "a network in which that is usual has no better best"),
     "delay_longest": Threshold(60, "ms", "receivers may hold back an acknowledgement for 40 ms by themselves"),
     "delay_samples": Threshold(5, "round trips in 10 s", "of fewer one slow one makes the mean"),
+    "round_trips_lacking": Threshold(4, "% of the bytes", "as many acknowledgements are missing: others seem to be it"),
+    "answers_lacking": Threshold(20, "% of the bytes", "of a broker: as many tenths of a second have nothing of it"),
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),
     "behind": Threshold(10, "s of writing", "what one poll or a rebalance leaves is a second or two"),

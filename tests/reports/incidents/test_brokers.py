@@ -353,6 +353,13 @@ def test_brokers_at_one_address_are_told_apart_by_their_ports() -> None:
     assert both.headline.startswith(f"brokers 1, 2 ({B1}) went away without notice at ")
 
 
+@pytest.mark.parametrize(("lacking", "is_told"), [(19, True), (20, False)])
+def test_of_what_the_capture_lacks_much_no_broker_stands_still(lacking: int, is_told: bool) -> None:
+    talked = connection(1, broker=B2, bytes_up=60, bytes_down=40, gap_bytes=lacking)
+    incidents = told(silence(B2, 10, 14, **HELD), connections=[talked])
+    assert [one.kind for one in incidents] == ["broker_stalled"] * is_told
+
+
 @pytest.mark.parametrize(("stalled_at", "kinds"), [(24, ["broker_down"]), (26, ["broker_down", "broker_stalled"])])
 def test_nobody_waits_for_a_broker_that_the_cluster_took_off(stalled_at: float, kinds: list[str]) -> None:
     dead = silence(B2, 10, None, refused=5, **GONE)
