@@ -32,6 +32,7 @@ from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.files import Capture, open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.stream_content import StreamContent
+from kafkascope.sniffer.translation import Translations
 from kafkascope.temporary import TemporaryDirectory
 
 
@@ -132,6 +133,7 @@ def _find_frames(
 def _write_packets(
     capture: Capture, content: StreamContent, pseudonyms: Pseudonyms, writer: CaptureWriter, done: Scrubbed
 ) -> None:
+    translations = Translations()
     with ProgressBar("write packets") as progress:
         for packets, dissected in ahead((packets, dissect(packets)) for packets in capture):
             progress.update("write packets", capture.bytes_read, capture.size)
@@ -139,7 +141,7 @@ def _write_packets(
             for width in (MAC_BYTES, IPV4_BYTES, IPV6_BYTES):
                 blanked.replace(width, pseudonyms.octets)
             segments = dissected.segments
-            written = content.write(segments, blanked.packets.data)
+            written = content.write(translations.named(segments), blanked.packets.data)
             blanked.set_checksums()
             writer.write(_as_they_came(packets, blanked.packets))
             done.packets += len(packets.number)

@@ -79,8 +79,22 @@ class Translations:
 
     def feed(self, segments: Segments) -> Segments:
         """The next segments of the capture, without copies; one that says more than was seen has the first address."""
+        named, fate = self._named(segments)
+        return named if named is segments else named.rows(fate != DROPPED)
+
+    def named(self, segments: Segments) -> Segments:
+        """The next segments of the capture, of which copies have the first address."""
+        return self._named(segments)[0]
+
+    def take_issues(self) -> list[Issue]:
+        """What copies were met since this was asked last."""
+        issues, self._issues = self._issues, []
+        return issues
+
+    def _named(self, segments: Segments) -> tuple[Segments, I8]:
         count = len(segments.number)
-        fate, client = np.zeros(count, np.int8), np.zeros(count, np.int64)
+        fate = np.zeros(count, np.int8)
+        original = np.zeros((2, count), np.uint64), np.zeros(count, np.uint16)
         columns: list[Any] = [
             np.require(column, requirements=("C", "W"))
             for column in (
@@ -100,33 +114,29 @@ class Translations:
             )
         ]
         columns.append(as_writable(segments.data))
-        taken, copies = 0, []
-        while True:
-            begin = taken
-            taken = find(self._table, self._clients, self._count, self._secret, taken, fate, client, *columns)
-            if (rows := begin + np.flatnonzero(fate[begin:taken])).size:
-                copies.append((rows, self._clients[client[rows]]))
-            if taken == count:
-                break
+        taken = find(self._table, self._clients, self._count, self._secret, 0, fate, *original, *columns)
+        while taken < count:
             self._make_room(int(segments.at[taken]))
-        return self._without(segments, fate, copies) if copies else segments
+            taken = find(self._table, self._clients, self._count, self._secret, taken, fate, *original, *columns)
+        if not (copies := np.flatnonzero(fate)).size:
+            return segments, fate
+        (high, low), port = original
+        from_client = (segments.source_port > segments.target_port)[copies]
+        moved = {name: getattr(segments, name).copy() for name in _ADDRESSES}
+        for side, is_here in (("target", from_client), ("source", ~from_client)):
+            for part, values in (("high", high), ("low", low), ("port", port)):
+                moved[f"{side}_{part}"][copies[is_here]] = values[copies[is_here]]
+        named = replace(segments, **moved)
+        self._tell(segments, named, copies)
+        return named, fate
 
-    def take_issues(self) -> list[Issue]:
-        """What copies were met since this was asked last."""
-        issues, self._issues = self._issues, []
-        return issues
-
-    def _without(self, segments: Segments, fate: Any, copies: list[tuple[I64, Records]]) -> Segments:
-        rows, clients = np.concatenate([rows for rows, _ in copies]), np.concatenate([of for _, of in copies])
-        from_client = (segments.source_port > segments.target_port)[rows]
-        first, of = rows[0], clients[0]
-        side = "target" if from_client[0] else "source"
+    def _tell(self, segments: Segments, named: Segments, copies: I64) -> None:
+        first = copies[0]
+        side = "target" if segments.source_port[first] > segments.target_port[first] else "source"
         copy, original = (
-            f"{host_of(int(high), int(low))} port {port}"
-            for high, low, port in (
-                [getattr(segments, f"{side}_{part}")[first] for part in ("high", "low", "port")],
-                [of[f"server_{part}"] for part in ("high", "low", "port")],
-            )
+            f"{host_of(*(int(getattr(of, f'{side}_{part}')[first]) for part in ('high', 'low')))} port "
+            f"{getattr(of, f'{side}_port')[first]}"
+            for of in (segments, named)
         )
         at = int(segments.at[first])
         self._issues.append(
@@ -135,14 +145,9 @@ class Translations:
                 f"what {copy} says and hears is what {original} does: addresses were translated in between",
                 at=None if at == NO_TIME else at,
                 packet=int(segments.number[first]),
-                count=len(rows),
+                count=len(copies),
             )
         )
-        moved = {name: getattr(segments, name).copy() for name in _ADDRESSES}
-        for name, is_here in (("target", from_client), ("source", ~from_client)):
-            for part in ("high", "low", "port"):
-                moved[f"{name}_{part}"][rows[is_here]] = clients[f"server_{part}"][is_here]
-        return replace(segments, **moved).rows(fate != DROPPED)
 
     def _make_room(self, now: int) -> None:
         """Forget clients that were silent for long; if that does not make room, have more of it."""
@@ -252,7 +257,8 @@ def find(
     secret: U64,
     begin: Integer,
     fate: I8,
-    client_of: I64,
+    original: U64,
+    original_port: U16,
     at: I64,
     source_high: U64,
     source_low: U64,
@@ -268,7 +274,7 @@ def find(
     captured: I32,
     data: U8,
 ) -> Integer:
-    """Say what becomes of segments from ``begin`` on, and of which client those are that are not kept.
+    """Say what becomes of segments from ``begin`` on, and of which server those are copies that are not kept.
 
     Returns the first one that was not looked at, for want of room; or their number.
     """
@@ -336,5 +342,5 @@ def find(
                 client.other_tries[other] += 1
         if client.other_is[other] == COPY:
             fate[i] = MOVED if length[i] > 0 and not said else DROPPED
-            client_of[i] = table[place]
+            original[0, i], original[1, i], original_port[i] = client.server_high, client.server_low, client.server_port
     return at.shape[0]

@@ -44,6 +44,7 @@ from tests.joined import joined
 from tests.kafkascope.damaged_captures import beginning, pieces_of
 from tests.paths import DATA, PCAPS
 from tests.sniffer.tcp_conversation import BROKER, CLIENT, MILLISECOND, Packet, run, segments
+from tests.sniffer.test_link import LINKS
 
 Outcome = Iterable[Hashable]
 
@@ -120,6 +121,9 @@ def _link_seeds() -> Iterator[bytes]:
                         body = packets.data[start : start + size].tobytes()
                         yield bytes([_LINK_TYPES.index(link)]) + size.to_bytes(2, "big") + body
                 break
+    for link, frame in LINKS.values():  # of tunnels, too
+        if link in _LINK_TYPES:
+            yield bytes([_LINK_TYPES.index(link)]) + len(bytes(frame)).to_bytes(2, "big") + bytes(frame)
 
 
 def _files(data: bytes) -> Outcome:

@@ -127,7 +127,12 @@ def test_a_port_that_is_used_anew_for_the_other_address_is_a_connection() -> Non
     again.open()
     again.send(0, b"directly")
     packets = [*twice(ORIGINAL), *again.packets]
-    assert left(packets)[-4:] == rows(segments(again.packets))
+    assert left(packets) == [*rows(segments(ORIGINAL)), *rows(segments(again.packets))]
+    named = rows(Translations().named(segments(packets)))
+    copies = [replace(translated(packet), source=packet.source, target=packet.target) for packet in ORIGINAL]
+    assert named == rows(
+        segments([*(one for pair in zip(ORIGINAL, copies, strict=True) for one in pair), *again.packets])
+    )
 
 
 @pytest.mark.parametrize(
