@@ -145,7 +145,7 @@ def _once(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
         if (
             place is not None
             and once[place].host != one.host
-            and one.started <= (once[place].ended or signs.end) + soon
+            and one.started <= (once[place].ended or signs.end) + (soon if one.gone else 0)
         ):
             once[place] = max(once[place], one, key=lambda each: (each.silence["ended"], each.silence["waiting"]))
             continue

@@ -199,18 +199,25 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
     for row in signs.errors:
         for client in signs.hosts_of.get(row["client_id"] or "", ()):
             counts[client, row["client_id"]][row["api"]] -= row["count"]
-    found = []
-    for (client, client_id), by_api in counts.items():
-        located, begun = by_api.get("FindCoordinator", 0), by_api.get("InitProducerId", 0)
-        asked = by_api.get("Metadata", 0) + located
-        wants = located >= threshold("coordinator_asked") or begun > 0
-        if not client_id or not by_api.keys() <= _ASKING or asked < threshold("asked_in_vain") or not wants:
-            continue
-        rows = [row for row in signs.connections_of(client, client_id) if row["opened"] is not None]
-        if rows and not any(row["client"] == client for row in signs.failed_connects):
-            until = max(signs.end if row["closed"] is None else row["closed"] for row in rows)
-            found.append(_Asking(client, client_id, frozenset(brokers[client, client_id]), asked, rows[0], until))
+    failing = {row["client"] for row in signs.failed_connects}
+    asked = {who: _asked(by_api) for who, by_api in counts.items() if who[1] and who[0] not in failing}
+    vain = {who for who, count in asked.items() if count >= threshold("asked_in_vain")}
+    first: dict[tuple[str, str], Row] = {}
+    until: dict[tuple[str, str], int] = defaultdict(int)
+    for row in signs.connections_of(vain) if vain else ():
+        who = row["client"], row["client_id"]
+        if row["opened"] is not None:
+            first.setdefault(who, row)
+            until[who] = max(until[who], signs.end if row["closed"] is None else row["closed"])
+    found = (_Asking(*who, frozenset(brokers[who]), asked[who], row, until[who]) for who, row in first.items())
     return sorted(found, key=lambda one: (one.client_id, one.client))
+
+
+def _asked(by_api: Mapping[str, int]) -> int:
+    """How often a client asked that wants to work and does not, by how often it used each API; 0: it is another one."""
+    located, begun = by_api.get("FindCoordinator", 0), by_api.get("InitProducerId", 0)
+    wants = located >= threshold("coordinator_asked") or begun > 0
+    return by_api.get("Metadata", 0) + located if wants and by_api.keys() <= _ASKING else 0
 
 
 def mismatched(signs: Signs) -> Iterator[Incident]:

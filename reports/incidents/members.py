@@ -177,7 +177,7 @@ def _fate(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:
     if loss.host is None or loss.last_word is None:
         text = "the capture does not show where it ran, or when it was heard last"
         return Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False)
-    mine = [] if loss.client_id is None else signs.connections_of(loss.host, loss.client_id)
+    mine = [] if loss.client_id is None else signs.connections_of({(loss.host, loss.client_id)})
     return _closed(loss, mine, of_brokers, signs.end) or _silent(signs, loss, {row["connection"]: row for row in mine})
 
 

@@ -237,9 +237,11 @@ class Signs:
         end = self.end if until is None else until
         return [row for row in self._connections(where) if since - SECOND_NS <= (row["opened"] or 0) <= end]
 
-    def connections_of(self, client: str, client_id: str) -> list[Row]:
-        """Connections that a client opened from one host, by number."""
-        return self._connections((pc.field("client") == client) & (pc.field("client_id") == client_id))
+    def connections_of(self, clients: Collection[tuple[str, str]]) -> list[Row]:
+        """Connections of some clients, each a host and a client id, by number."""
+        hosts, names = {host for host, _ in clients}, {name for _, name in clients}
+        where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(list(names))
+        return [row for row in self._connections(where) if (row["client"], row["client_id"]) in clients]
 
     def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Some connections, by number."""
