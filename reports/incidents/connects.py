@@ -108,6 +108,11 @@ class _Asking:
     row: Row  # its first connection
     until: int
 
+    @property
+    def is_often(self) -> bool:
+        """Whether it asks so often as none does that has nothing to do."""
+        return self.asked * 60 * SECOND_NS >= threshold("asked_in_vain") * (self.until - int(self.row["opened"]))
+
 
 def unresolved(signs: Signs) -> Iterator[Incident]:
     """Names that brokers advertise, and to which clients never connect, though they ask for them again and again.
@@ -210,7 +215,7 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
             first.setdefault(who, row)
             until[who] = max(until[who], signs.end if row["closed"] is None else row["closed"])
     found = (_Asking(*who, frozenset(brokers[who]), asked[who], row, until[who]) for who, row in first.items())
-    return sorted(found, key=lambda one: (one.client_id, one.client))
+    return sorted((one for one in found if one.is_often), key=lambda one: (one.client_id, one.client))
 
 
 def _asked(by_api: Mapping[str, int]) -> int:
