@@ -18,6 +18,7 @@ from kafkascope.reports.cluster.found import Found, found_brokers
 from kafkascope.reports.cluster.places import Listener, Places, brokers_listed
 from kafkascope.reports.cluster.told import Answer, answers_of, units_of
 from kafkascope.reports.cluster.words import CACHE_LAG_NS, Words
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.vocabulary.events import ClusterEventKind
 
 MOST_NAMED = 1_000
@@ -54,13 +55,10 @@ class ClusterEvent:
     detail: str | None = None
 
 
-def cluster_events(rows: pa.Table, topics: Mapping[str, str], of_broker: Mapping[str, str]) -> list[ClusterEvent]:
-    """The events that rows of ``CLUSTER_FACTS`` tell of, in order of time.
-
-    topics are names by id; of_broker has clusters by a broker's address:port, as far as they were learned.
-    """
+def cluster_events(rows: pa.Table, topics: Mapping[str, str], known: Clusters) -> list[ClusterEvent]:
+    """The events that rows of ``CLUSTER_FACTS`` tell of, in order of time; topics are names by id."""
     units, answers = units_of(rows, topics), list(answers_of(rows))
-    places = Places(answers, units, of_broker)
+    places = Places(answers, units, known.of_broker)
     brokers = found_brokers(answers, units, places)
     about = {unit: {fact.topic for fact in facts} for unit, facts in units.items()}
     clusters: dict[str, _Cluster] = {}
@@ -69,7 +67,7 @@ def cluster_events(rows: pa.Table, topics: Mapping[str, str], of_broker: Mapping
     left_out = False
     for answer in answers:
         name = places.cluster(answer)
-        cluster = clusters.setdefault(name, _Cluster(name, places))
+        cluster = clusters.setdefault(name, _Cluster(name, places, known))
         last = heard[name, answer.told_by]
         found: list[ClusterEvent] = []
         if (before := places.cluster_before(answer)) is not None:
@@ -150,8 +148,8 @@ class _Listener:
 
 
 class _Cluster:
-    def __init__(self, name: str, places: Places) -> None:
-        self._name, self._places = name, places
+    def __init__(self, name: str, places: Places, known: Clusters) -> None:
+        self._name, self._places, self._known = name, places, known
         self._listeners: dict[Listener, _Listener] = defaultdict(_Listener)
         self._hosts: dict[int, str] = {}  # the first address that was told of each node
         self._mapped: set[tuple[int, str]] = set()  # nodes and addresses of which there is an event
@@ -314,7 +312,9 @@ class _Cluster:
                 ClusterEventKind.COORDINATOR_MOVED,
                 node_id=fact.node_id,
                 host=fact.host,
-                group_id=fact.name,
+                group_id=self._known.group(fact.name, self._places.cluster_id(self._name))
+                if fact.kind is FactKind.GROUP_COORDINATOR
+                else fact.name,
                 before=before,
                 after=after,
                 detail=_COORDINATOR_OF[fact.kind],

@@ -58,7 +58,7 @@ class Clusters:
 
     def group(self, name: str, cluster: str | None) -> str:
         """What a group of a cluster is called."""
-        return name if cluster in (None, self.home) else f"{name}@{cluster}"
+        return name if self.home is None or cluster in (None, self.home) else f"{name}@{cluster}"
 
 
 ONE_CLUSTER = Clusters()

@@ -110,7 +110,7 @@ class ClustersView:
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
         """Rows of cluster_events, in order of time."""
-        events = cluster_events(rows, known.topics, known.clusters.of_broker)
+        events = cluster_events(rows, known.topics, known.clusters)
         return {"cluster_events": table_of(events, CLUSTER_EVENTS)} if events else {}
 
     def _of_exchange(self, row: dict[str, Any], end: Ends) -> Iterator[dict[str, Any]]:

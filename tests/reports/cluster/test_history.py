@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kafkascope.reports.cluster import history
+from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.topics import TopicNames
+from kafkascope.reports.columns.views import Known
 from kafkascope.reports.views.clusters import ClustersView
 from tests.reports.cluster.written_clusters import (
     BROKERS,
@@ -155,6 +157,22 @@ def test_the_view_learns_which_broker_is_of_which_cluster() -> None:
     facts([metadata(1, brokers={1: "10.0.0.1"}), taken], ends("10.0.0.1", "10.0.0.1"), view)
     view.tell_clusters(names)
     assert "10.0.0.1:9092" not in names.clusters
+
+
+def test_groups_of_another_cluster_are_called_as_elsewhere() -> None:
+    of = ends("10.0.0.1", "10.9.0.1")
+    other = {7: "10.9.0.1", 8: "10.9.0.2"}
+    said = [
+        metadata(1),
+        metadata(2, brokers=other, clusterId="other"),
+        *(coordinator(connection, "shop", node) for connection, node in ((1, 1), (2, 7))),
+        *quiet(11),
+        *(coordinator(connection, "shop", node) for connection, node in ((1, 2), (2, 8))),
+    ]
+    known = Clusters.of({"10.0.0.1:9092": CLUSTER, "10.0.0.2:9092": CLUSTER, "10.9.0.1:9092": "other"})
+    found = ClustersView().result(facts(said, of), Known(clusters=known))["cluster_events"].to_pylist()
+    moved = [row["group_id"] for row in found if row["event"] == "coordinator_moved"]
+    assert moved == ["shop", "shop@other"]
 
 
 def test_brokers_that_are_listed_by_name_are_of_the_cluster_that_their_clients_know() -> None:

@@ -52,3 +52,15 @@ def test_merging_does_not_hang_on_the_order() -> None:
             names.merge(part)
         found.append(names.learned())
     assert found[0] == found[1]
+
+
+def test_a_node_is_known_by_its_address_or_by_its_port_at_a_name() -> None:
+    nodes = {"10.0.0.1:9092": "1", "10.0.0.1:9192": "2", "[fd77::1]:9092": "3", "k4.example:9292": "4"}
+    known = Clusters(nodes=nodes | {"k5.example:9392": "5", "k6.example:9392": "6"})
+    assert [known.node_at("10.0.0.1", port) for port in (9092, 9192, 9292, 9392, 9492)] == ["1", "2", "4", None, None]
+    assert known.node_at("fd77::1", 9092) == "3"
+    assert (known.nodes_at("10.0.0.1"), known.nodes_at("10.0.0.9")) == ({"1", "2"}, set())
+
+
+def test_where_there_is_one_cluster_groups_have_their_names() -> None:
+    assert Clusters({"10.0.0.1:9092": "one"}).group("shop", "one") == "shop"
