@@ -144,6 +144,8 @@ def claims_where_damaged(story: Path, kinds: Container[str] = damage.KINDS) -> d
     logged = {_key(one): one for one in _logged_until(end, truth)}
     groups = {group for group, _ in logged}
     found: dict[str, Claims] = {}
+    if any("@" in group for group in groups):
+        return found  # of several clusters: what is left may tell of one alone, whose groups have other names then
     for kind, left in damage.damaged(batches, story.name, kinds):
         claims = found.setdefault(kind, Claims())
         for log, history in damage.histories_in(left):
