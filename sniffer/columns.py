@@ -29,6 +29,11 @@ NO_TIME = np.iinfo(np.int64).min
 FIN, SYN, RST, ACK = 1, 2, 4, 16  # flags of a segment
 
 
+def plain(*columns: Any) -> list[Any]:
+    """Columns as kernels take them: read-only ones, or with gaps, would be another type, and compiled for again."""
+    return [np.require(column, requirements=("C", "W")) for column in columns]
+
+
 @dataclass(frozen=True, slots=True)
 class Packets:
     """Captured frames of a link, in the order of the file (or files: merged by time)."""

@@ -81,7 +81,9 @@ def dissect(packets: Packets) -> Dissected:
     depth = 0
     while library.size or tunnels.size:
         depth += 1
-        packets = _inside(_unwrap(packets, library) if library.size else packets, tunnels)
+        packets = _as_writable_places(packets)
+        _unwrap(packets, library)
+        _enter(packets, tunnels)
         segments, counts, first, values, library, tunnels = _run(packets, enter=depth < MOST_TUNNELS)
     other: dict[str, int] = {}
     issues: list[Issue] = []
@@ -305,10 +307,10 @@ def _tunnel(data: U8, position: int, end: int, protocol: int) -> tuple[int, int]
         flags, ether = two_bytes(data, position), two_bytes(data, position + 2)
         if flags & 0x4007 == 0:  # no routing, version 0
             inner = position + 4 + 4 * ((flags >> 15 & 1) + (flags >> 13 & 1) + (flags >> 12 & 1))
-        if ether == ERSPAN:
+        if inner > 0 and ether == ERSPAN:
             inner += 8 if flags & 0x1000 else 0  # type I has neither sequence numbers nor a header
             ether = int64(TRANSPARENT_ETHERNET)
-        elif ether == ERSPAN_3 and inner > 0 and inner + 12 <= end:
+        elif 0 < inner <= end - 12 and ether == ERSPAN_3:
             inner += 20 if data[inner + 11] & 1 else 12
             ether = int64(TRANSPARENT_ETHERNET)
     if inner < 0 or inner + 20 > end:
@@ -540,23 +542,25 @@ def _dissect(
     return found, unwrap, entered
 
 
-def _inside(packets: Packets, tunnels: I64) -> Packets:
-    """Packets of which some begin at what is in their tunnels."""
-    start, captured, original = packets.start.copy(), packets.captured.copy(), packets.original.copy()
-    link_type = packets.link_type.copy()
-    rows = tunnels[:, 0]
-    offset = tunnels[:, 1] - start[rows]
-    start[rows] = tunnels[:, 1]
-    captured[rows] -= offset
-    original[rows] -= offset
-    link_type[rows] = tunnels[:, 2]
-    return replace(packets, start=start, captured=captured, original=original, link_type=link_type)
+def _as_writable_places(packets: Packets) -> Packets:
+    """The packets, so that where they begin may be changed."""
+    names = ("start", "captured", "original", "link_type")
+    return replace(packets, **{name: getattr(packets, name).copy() for name in names})
 
 
-def _unwrap(packets: Packets, rows: I64) -> Packets:
-    """Packets of which the given ones begin at their IP header; those without one have a negative link type."""
-    start, captured, original = packets.start.copy(), packets.captured.copy(), packets.original.copy()
-    link_type = packets.link_type.copy()
+def _enter(packets: Packets, tunnels: I64) -> None:
+    """Let packets begin at what is in their tunnels."""
+    rows, begin, link_type = tunnels.T
+    offset = begin - packets.start[rows]
+    packets.start[rows] += offset
+    packets.captured[rows] -= offset
+    packets.original[rows] -= offset
+    packets.link_type[rows] = link_type
+
+
+def _unwrap(packets: Packets, rows: I64) -> None:
+    """Let packets begin at their IP header; those without one get a negative link type."""
+    start, captured, original, link_type = packets.start, packets.captured, packets.original, packets.link_type
     finders: dict[int, Callable[[bytes], int] | None] = {}
     for row in rows.tolist():
         kind, begin, size = int(link_type[row]), int(start[row]), int(captured[row])
@@ -576,7 +580,6 @@ def _unwrap(packets: Packets, rows: I64) -> Packets:
         captured[row] -= offset
         original[row] -= offset
         link_type[row] = RAW_IP
-    return replace(packets, start=start, captured=captured, original=original, link_type=link_type)
 
 
 def _finder(link_type: int) -> Callable[[bytes], int] | None:

@@ -238,7 +238,8 @@ class State(NamedTuple):
 
 
 @borrowing
-def _elapsed(at: Integer, since: Integer) -> Integer:
+def elapsed(at: Integer, since: Integer) -> Integer:
+    """Nanoseconds from one time to another; none if either is not known."""
     if at == NO_TIME or since == NO_TIME:
         return 0
     return at - since
@@ -403,7 +404,7 @@ def _differing(
         total += first.length
         if first.length == 0 or total > COMPARED_BYTES:
             break
-        if abs(_elapsed(at, first.at)) > COMPARED_TIME:
+        if abs(elapsed(at, first.at)) > COMPARED_TIME:
             continue
         source = kept if first.kept else data
         low = max(position, first.position)
@@ -688,15 +689,15 @@ def _judge(state: State, slot: Integer, side: Integer) -> None:
             _demand_proof(stream)
         elif (
             connection.packets - stream.proof_count >= PROOF_PACKETS
-            and _elapsed(connection.now, stream.proof_now) >= patience
-        ) or _elapsed(connection.now, stream.proof_now) >= PROOF_TIME + patience:
+            and elapsed(connection.now, stream.proof_now) >= patience
+        ) or elapsed(connection.now, stream.proof_now) >= PROOF_TIME + patience:
             _skip(state, slot, side, proof, stream.proof_number, stream.proof_at)
             _demand_proof(stream)
     while stream.first_piece >= 0:
         most_pieces, most_bytes = MOST_PIECES, totals.most_of_stream
         waited = np.int64(0)
         if stream.acked == 0:
-            waited = _elapsed(connection.now, state.pieces[stream.first_piece].now) - patience
+            waited = elapsed(connection.now, state.pieces[stream.first_piece].now) - patience
             if waited >= 0:
                 most_pieces, most_bytes = ONE_WAY_PIECES, min(ONE_WAY_BYTES, totals.most_of_stream)
         first = state.pieces[stream.first_piece]
@@ -827,7 +828,7 @@ def sweep(state: State, most: Integer) -> None:
             ended += 1
             if ended == most:
                 break
-        elif _elapsed(totals.earliest, connection.now) > FORGOTTEN_TIME:
+        elif elapsed(totals.earliest, connection.now) > FORGOTTEN_TIME:
             _forget_firsts(state, 2 * slot)
             _forget_firsts(state, 2 * slot + 1)
     totals.since_sweep = 0
@@ -837,9 +838,9 @@ def sweep(state: State, most: Integer) -> None:
 @borrowing
 def _is_over(connection: Record, at: Integer) -> Any:
     """Whether a packet at this time would begin another connection on the same ports."""
-    if connection.how_closed != OPEN and _elapsed(at, connection.closed) >= REUSE_TIME:
+    if connection.how_closed != OPEN and elapsed(at, connection.closed) >= REUSE_TIME:
         return True
-    silence = _elapsed(at, connection.now)
+    silence = elapsed(at, connection.now)
     if silence >= IDLE_TIME:
         return True
     one_sided = connection.packets_0 == 0 or connection.packets_1 == 0
@@ -1051,7 +1052,7 @@ def _take_payload(
             fills = position < stream.highest
             added = _insert(state, slot, side, position, length, start, captured, number, at)
             if added > 0 and fills and not is_copy:
-                if added == length and _elapsed(connection.now, hole_since) <= SOON:
+                if added == length and elapsed(connection.now, hole_since) <= SOON:
                     connection.out_of_order += 1
                 else:
                     connection.retransmits += 1
@@ -1262,7 +1263,7 @@ def _take(
 def _may_be_copy(state: State, index: Integer, rank: Integer, at: Integer) -> Any:
     """Whether a stream goes by a file of lower rank than a segment's, and that one was not silent when it was sent."""
     stream = state.streams[index]
-    return rank > stream.rank and _elapsed(at, stream.rank_at) <= state.totals[0].window
+    return rank > stream.rank and elapsed(at, stream.rank_at) <= state.totals[0].window
 
 
 @borrowing
@@ -1553,7 +1554,7 @@ def absorb(
                 connection.retransmits > retransmits,
                 connection.out_of_order > out_of_order,
                 doubled > doubles,
-                doubled > 0 and _elapsed(at[i], flow.ack_at) <= SOON,
+                doubled > 0 and elapsed(at[i], flow.ack_at) <= SOON,
             )
         if stream.first_piece >= 0 or stream.proof > 0 or other.first_piece >= 0 or other.proof > 0:
             longest = _waits_longest(state, slot)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv6Address
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.sniffer import health, reassembly
 from kafkascope.sniffer.capture_points import Ranks
-from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs, Segments
+from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs, Segments, plain
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.reassembly import State
 from kafkascope.sniffer.units import MILLISECOND_NS
@@ -186,7 +186,7 @@ class Connections:
         """
         count = len(segments.number)
         data = np.ascontiguousarray(segments.data)
-        columns = (
+        columns = plain(
             segments.number,
             segments.at,
             segments.source_high,
@@ -207,12 +207,10 @@ class Connections:
             segments.dsack,
             self._ranks.of(segments.number) if self._ranks else np.zeros(count, np.int8),
         )
-        # Columns that are read-only or have gaps would be another type to the kernel, and compiled for again.
-        plain: list[Any] = [np.require(column, requirements=("C", "W")) for column in columns]
         self._begin_batch(len(data), count)
         taken = 0
         while True:
-            taken, why = reassembly.absorb(self._state, _read_only(data), _read_only(self._kept), taken, *plain)
+            taken, why = reassembly.absorb(self._state, _read_only(data), _read_only(self._kept), taken, *columns)
             if why == reassembly.DONE:
                 break
             if why == reassembly.NEEDS_SWEEP:

@@ -19,10 +19,10 @@ import numpy as np
 
 from kafkascope.decoders.kernels import borrowing, kernel
 from kafkascope.decoders.limits import DEFAULT
-from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16, U32, U64, Segments
+from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16, U32, U64, Segments, plain
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.link import as_writable
-from kafkascope.sniffer.reassembly import IDLE_TIME
+from kafkascope.sniffer.reassembly import IDLE_TIME, elapsed
 from kafkascope.sniffer.tcp import host_of
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -95,24 +95,21 @@ class Translations:
         count = len(segments.number)
         fate = np.zeros(count, np.int8)
         original = np.zeros((2, count), np.uint64), np.zeros(count, np.uint16)
-        columns: list[Any] = [
-            np.require(column, requirements=("C", "W"))
-            for column in (
-                segments.at,
-                segments.source_high,
-                segments.source_low,
-                segments.target_high,
-                segments.target_low,
-                segments.source_port,
-                segments.target_port,
-                segments.seq,
-                segments.ack,
-                segments.flags,
-                segments.length,
-                segments.start,
-                segments.captured,
-            )
-        ]
+        columns = plain(
+            segments.at,
+            segments.source_high,
+            segments.source_low,
+            segments.target_high,
+            segments.target_low,
+            segments.source_port,
+            segments.target_port,
+            segments.seq,
+            segments.ack,
+            segments.flags,
+            segments.length,
+            segments.start,
+            segments.captured,
+        )
         columns.append(as_writable(segments.data))
         taken = find(self._table, self._clients, self._count, self._secret, 0, fate, *original, *columns)
         while taken < count:
@@ -219,13 +216,6 @@ def _begin(client: Records, high: Integer, low: Integer, port: Integer) -> None:
 
 
 @borrowing
-def _elapsed(at: Integer, since: Integer) -> Integer:
-    if at == NO_TIME or since == NO_TIME:
-        return 0
-    return at - since
-
-
-@borrowing
 def _other(client: Records, high: Integer, low: Integer, port: Integer) -> Integer:
     """The place of another address that the client speaks with; -1 if there is no room for one more."""
     for other in range(OTHERS):
@@ -301,7 +291,7 @@ def find(
             client.at = at[i]
             _begin(client, server_high, server_low, server_port)
         client = clients[table[place]]
-        silent = _elapsed(at[i], client.at)
+        silent = elapsed(at[i], client.at)
         if silent > LIFETIME and (client.has_copy == 0 or silent > IDLE_TIME):
             _begin(client, server_high, server_low, server_port)
         is_first = (
@@ -310,7 +300,7 @@ def find(
         opens = side == 0 and flags[i] & (SYN | ACK) == SYN
         if opens:
             is_again = client.has_syn and seq[i] == client.syn
-            if not (is_again and (is_first or abs(_elapsed(at[i], client.syn_at)) <= SOON)):
+            if not (is_again and (is_first or abs(elapsed(at[i], client.syn_at)) <= SOON)):
                 _begin(client, server_high, server_low, server_port)  # another connection
                 is_first = True
             if is_first:

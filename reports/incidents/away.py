@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.signs import Life, Node, Row, Signs
+from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -57,7 +58,7 @@ def gone_before(signs: Signs) -> Iterator[Row]:
         before = [row for row in rows if heard is None or row["opened"] < heard]
         if len(before) < threshold("failed_connects"):
             continue
-        yield {
+        yield dict.fromkeys(SILENCES.names, 0) | {
             "host": where,
             "since": first["opened"],
             "until": heard,
@@ -70,22 +71,7 @@ def gone_before(signs: Signs) -> Iterator[Row]:
             "first_packet": first["connection"],
             "back_connection": None,
             "back_by": None,
-        } | dict.fromkeys(_NOTHING, 0)
-
-
-_NOTHING = (
-    "waiting",
-    "waiting_replicas",
-    "waiting_connections",
-    "asked",
-    "acknowledged",
-    "ended",
-    "ended_clients",
-    "reset",
-    "opened",
-    "kept",
-    "timeouts",
-)
+        }
 
 
 def _first_data(signs: Signs, where: str) -> int | None:

@@ -156,6 +156,7 @@ def test_every_link_layer_gives_the_same_segment(name: str) -> None:
         OUTER / UDP(dport=6081) / bytes.fromhex("3f00655800000700") / INNER / V4,  # options beyond the end
         OUTER / UDP(dport=6081) / bytes.fromhex("0000080000000700") / INNER / V4,  # no IP behind it
         OUTER / GRE(version=1) / V4,
+        OUTER / GRE(version=1, proto=0x88BE, seqnum_present=1) / ERSPAN_II() / INNER / V4,
         OUTER / GRE(proto=0x22EB) / bytes(3),
         OUTER / IP(src="1.1.1.1", dst="2.2.2.2", proto=4) / bytes(30),
         Ether() / IP(src="1.1.1.1", dst="2.2.2.2", flags="MF") / UDP(dport=4789) / VXLAN(vni=7) / INNER / V4,
@@ -165,7 +166,8 @@ def test_every_link_layer_gives_the_same_segment(name: str) -> None:
 def test_what_is_no_tunnel_is_other_traffic(frame: Any) -> None:
     dissected = dissect(packets((1, bytes(Ether() / V4)), (1, bytes(frame)), (1, bytes(OUTER / V4))))
     assert dissected.segments.number.tolist() == [1, 3]
-    assert sum(dissected.other.values()) + sum(issue.count for issue in dissected.issues) == 1
+    assert dissected.issues == ()
+    assert dissected.other in ({"udp": 1}, {"other_ip": 1})  # as without what is behind it
 
 
 @pytest.mark.parametrize("name", ["vxlan", "geneve", "gre with all fields", "erspan 3", "ip in ip"])
