@@ -19,6 +19,7 @@ from kafkascope.reports.incidents import (
     joins,
     lag,
     members,
+    names,
     network,
     planned,
     requests,
@@ -98,7 +99,7 @@ RULES: tuple[Rule, ...] = (
     _rule(lag.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
     _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
     _rule(
-        connects.unresolved,
+        names.unresolved,
         "latency error_histogram connections cluster_events findings",
         IncidentKind.UNREACHABLE_LISTENER,
     ),

@@ -103,6 +103,9 @@ def listed(node_id: int, host: str, **given: Any) -> Row:
 
 
 BROKERS = [listed(1, B1), listed(2, B2)]
+# The same, listed by name; and the first one, found at its address.
+NAMED = [event("broker_listed", 0, node_id=n, host=f"k{n}.example:9092", told_by=f"{B1}:9092") for n in (1, 2)]
+SEEN = [event("broker_found", 1, node_id=1, host=f"{B1}:9092", told_by=f"{B1}:9092")]
 
 
 def group_event(kind: str, time: float, group: str = "shop", **given: Any) -> Row:

@@ -1,0 +1,164 @@
+"""Names of brokers that clients cannot resolve: no connect fails, as none is tried."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted, is_name, without_port
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_ASKING = frozenset(
+    {
+        "ApiVersions",
+        "SaslHandshake",
+        "SaslAuthenticate",
+        "Metadata",
+        "DescribeCluster",
+        "FindCoordinator",
+        "InitProducerId",
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
+    }
+)
+"""What a client asks any broker, before it knows where those are that it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A client that does nothing but ask where brokers are, and is told, again and again."""
+
+    client: str
+    client_id: str
+    brokers: frozenset[str]  # address:port of those that it asks
+    asked: int
+    row: Row  # its first connection
+    until: int
+
+    @property
+    def is_often(self) -> bool:
+        """Whether it asks so often as none does that has nothing to do."""
+        return self.asked * 60 * SECOND_NS >= threshold("asked_in_vain") * (self.until - int(self.row["opened"]))
+
+
+def unresolved(signs: Signs) -> Iterator[Incident]:
+    """Names that brokers advertise, and to which clients never connect, though they ask for them again and again.
+
+    A client that cannot resolve a name sends nothing to it: what shows is that it never goes on from the broker that
+    it began with. It may have gone where the capture does not see it, unless brokers that it was told of are in sight.
+    """
+    clusters: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in signs.placing:
+        clusters[row["cluster_id"]][str(row["node_id"])].append(row)
+    named = {
+        cluster: nodes
+        for cluster, nodes in clusters.items()
+        if all(any(is_name(without_port(row["host"])) for row in rows) for rows in nodes.values())
+        and len({any(row["event"] == "broker_found" for row in rows) for rows in nodes.values()}) == 1
+    }
+    asking = _asking_in_vain(signs) if named else []
+    for nodes in named.values():
+        tellers = {row["told_by"] for rows in nodes.values() for row in rows}
+        mine = [one for one in asking if len(clusters) == 1 or not tellers.isdisjoint(one.brokers)]
+        if mine:
+            yield _unresolved(signs, nodes, mine)
+
+
+def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequence[_Asking]) -> Incident:
+    told = [row for rows in nodes.values() for row in rows if is_name(without_port(row["host"]))]
+    places = sorted({row["host"] for row in told})
+    since, until = min(one.row["opened"] for one in asking), max(one.until for one in asking)
+    who = listed([f"{one.client_id} ({one.client})" for one in asking])
+    asked = sum(one.asked for one in asking)
+    found = any(row["event"] == "broker_found" for rows in nodes.values() for row in rows)
+    names = sorted({one.client_id for one in asking})
+    seen = "others in this capture do" if found else "nobody in this capture does"
+    return Incident(
+        kind=IncidentKind.UNREACHABLE_LISTENER,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.LIKELY,
+        subjects=(
+            *(Subject(Role.BROKER, node_id) for node_id in sorted(nodes)),
+            *(Subject(Role.HOST, place) for place in [*places, *sorted({without_port(place) for place in places})]),
+            *(
+                Subject(Role.HOST, without_port(broker))
+                for broker in sorted({*chain(*(one.brokers for one in asking))})
+            ),
+            *(Subject(Role.CLIENT, name) for name in names),
+            *(Subject(Role.HOST, host) for host in sorted({one.client for one in asking})),
+        ),
+        started=since,
+        ended=None,
+        headline=f"{who} never connected to {listed(places)}, which brokers advertise, though asking for brokers "
+        f"{counted(asked, 'time')} from {clock(since)} to {clock(until)}: the "
+        f"{'name does' if len(places) == 1 else 'names do'} not seem to resolve there",
+        evidence=(
+            *(
+                Weighed(f"told as a broker's address by {row['told_by']}", row["packet"], row["at"], 0.6)
+                for row in told[:5]
+            ),
+            *(
+                Weighed(
+                    f"{one.client_id} asked {counted(one.asked, 'time')}, and sent nothing else",
+                    one.row["connection"],
+                    one.row["opened"],
+                    0.8,
+                )
+                for one in asking[:5]
+            ),
+            Weighed(f"connects to these names: {seen}", None, None, 0.5),
+        ),
+        advice="Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
+        "UnknownHostException). Set advertised.listeners to a name that all clients know, or add it to their DNS; "
+        "clients inside and outside of a container network need a listener each.",
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=(Effect("clients", f"{counted(len(asking), 'client')} did no work", len(asking)),),
+        findings=signs.explained(("metadata_storm",), since, until, clients=names),
+    )
+
+
+def _asking_in_vain(signs: Signs) -> list[_Asking]:
+    """Clients that got no further than to ask for brokers and coordinators, whose answers had no error."""
+    where = (pc.field("part") == "total") & pc.field("topic").is_null()
+    counts: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    brokers: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for batch in signs.batches("latency", ("client", "client_id", "broker", "api", "count"), where):
+        sums = batch.group_by(["client", "client_id", "broker", "api"]).aggregate([("count", "sum")])
+        for row in sums.to_pylist():
+            who = row["client"], row["client_id"]
+            counts[who][row["api"]] += row["count_sum"]
+            brokers[who].add(row["broker"])
+    for row in signs.errors:
+        for client in signs.hosts_of.get(row["client_id"] or "", ()):
+            counts[client, row["client_id"]][row["api"]] -= row["count"]
+    failing = {row["client"] for row in signs.failed_connects}
+    asked = {who: _asked(by_api) for who, by_api in counts.items() if who[1] and who[0] not in failing}
+    vain = {who for who, count in asked.items() if count >= threshold("asked_in_vain")}
+    first: dict[tuple[str, str], Row] = {}
+    until: dict[tuple[str, str], int] = defaultdict(int)
+    for row in signs.connections_of(vain) if vain else ():
+        who = row["client"], row["client_id"]
+        if row["opened"] is not None:
+            first.setdefault(who, row)
+            until[who] = max(until[who], signs.end if row["closed"] is None else row["closed"])
+    found = (_Asking(*who, frozenset(brokers[who]), asked[who], row, until[who]) for who, row in first.items())
+    return sorted((one for one in found if one.is_often), key=lambda one: (one.client_id, one.client))
+
+
+def _asked(by_api: Mapping[str, int]) -> int:
+    """How often a client asked that wants to work and does not, by how often it used each API; 0: it is another one."""
+    located, begun = by_api.get("FindCoordinator", 0), by_api.get("InitProducerId", 0)
+    wants = located >= threshold("coordinator_asked") or begun > 0
+    return by_api.get("Metadata", 0) + located if wants and by_api.keys() <= _ASKING else 0

@@ -1,0 +1,82 @@
+"""Names that clients cannot resolve, and clients that only seem to ask in vain."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    H1,
+    H2,
+    NAMED,
+    SEEN,
+    Row,
+    connection,
+    error,
+    event,
+    found,
+    names,
+    only,
+)
+
+
+def asked(apis: dict[str, int], client_id: str = "c1", client: str = H1) -> list[Row]:
+    return [
+        {"api": api, "client_id": client_id, "client": client, "broker": f"{B1}:9092", "part": "total", "count": count}
+        for api, count in apis.items()
+    ]
+
+
+VAIN = {"ApiVersions": 1, "Metadata": 9, "FindCoordinator": 4}
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    producer = asked({"Metadata": 60, "InitProducerId": 1}, "p1", H2)
+    connections = [connection(1, opened=5, closed=60), connection(2, H2, client_id="p1", opened=7)]
+    events = [*NAMED[:1]]
+    one = only(latency=[*asked(VAIN), *producer], connections=connections, cluster_events=events)
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("unreachable_listener", "critical", "likely", None)
+    assert names(one) == ["1", "k1.example:9092", "k1.example", B1, "c1", "p1", H1, H2]
+    assert one.headline.startswith(
+        f"c1 ({H1}), p1 ({H2}) never connected to k1.example:9092, which brokers advertise, though asking for brokers "
+        "73 times from "
+    )
+    assert one.headline.endswith(": the name does not seem to resolve there")
+    assert [effect.text for effect in one.effects] == ["2 clients did no work"]
+
+
+REACHED = [event("broker_found", 1, node_id=n, host=f"{host}:9092") for n, host in ((1, B1), (2, B2))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "events", "told"),
+    [
+        (asked(VAIN), NAMED, True),
+        (asked(VAIN), [*NAMED, *REACHED], True),  # others reach the brokers, so they are in sight
+        (asked(VAIN), [*NAMED, *SEEN], False),  # it may be with the one that is not in sight
+        (asked(VAIN), BROKERS, False),  # by address
+        (asked(VAIN | {"JoinGroup": 1}), NAMED, False),
+        (asked({"Metadata": 99, "ApiVersions": 9}), NAMED, False),  # a monitor
+        (asked({"Metadata": 5, "FindCoordinator": 4}), NAMED, False),
+        (asked({"Metadata": 9, "FindCoordinator": 2}), NAMED, False),
+    ],
+)
+def test_who_asks_in_vain(rows: list[Row], events: list[Row], told: bool) -> None:
+    tables = {"latency": rows, "connections": [connection(1, opened=5, closed=60)], "cluster_events": events}
+    assert [one.kind for one in found(**tables)] == ["unreachable_listener"] * told
+
+
+@pytest.mark.parametrize(("closed", "told"), [(83, True), (84, False)])
+def test_who_has_nothing_to_do_asks_seldom(closed: int, told: bool) -> None:
+    tables = {"latency": asked(VAIN), "cluster_events": NAMED, "connections": [connection(1, opened=5, closed=closed)]}
+    assert [one.kind for one in found(**tables)] == ["unreachable_listener"] * told
+
+
+def test_who_is_answered_with_errors_or_fails_to_connect_has_another_trouble() -> None:
+    tables = {"latency": asked(VAIN), "cluster_events": NAMED, "connections": [connection(1, opened=5, closed=60)]}
+    errors = [error("COORDINATOR_NOT_AVAILABLE", "FindCoordinator", 6, 9, count=2)]
+    assert found(**tables, error_histogram=errors) == []
+    failing = [connection(8, opened=8, broker="10.0.0.9", connect="refused", protocol=None, client_id=None)]
+    assert found(**tables | {"connections": [connection(1, opened=5), *failing]}) == []
