@@ -305,7 +305,7 @@ class Engine:
             if rows:
                 found[view.name] = pa.concat_tables(rows)
             if isinstance(view, TellsClusters):
-                view.tell_clusters(self.topic_names)
+                view.tell_clusters(self.topic_names.of_clusters)
         return found
 
     def _completed(self, exchanges: Exchanges) -> Completed:

@@ -27,7 +27,7 @@ def histories(source: BatchSource, wanted: frozenset[str], limits: Limits = DEFA
     groups = LiveGroups(hurry=source.is_stream, limits=limits)
     names = Names(source)
     for batch in source.batches():
-        history = groups.feed(_of(wanted, batch), names, source.now(), source.topic_names.clusters)
+        history = groups.feed(_of(wanted, batch), names, source.now(), source.topic_names.of_clusters.of_broker)
         source.note(groups.take_issues())
         yield history
     history = groups.finish(names)

@@ -285,7 +285,7 @@ class Counts:
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        brokers = source.topic_names.clusters
+        brokers = source.topic_names.of_clusters.of_broker
         history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), brokers)
         source.note(self._groups.take_issues())
         with self._lock:

@@ -7,7 +7,6 @@ a colon cannot be in a topic's name), until some message of the capture, earlier
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.payloads import CLUSTER_METADATA_ID, CLUSTER_METADATA_TOPIC
 from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.told_clusters import ToldClusters
 
 ID_PREFIX = "id:"
 NO_ID = "A" * 22
@@ -23,26 +23,12 @@ _BY_ID = re.compile(rf"{ID_PREFIX}[\w-]{{22}}", re.ASCII)
 RESERVED = {ID_PREFIX + CLUSTER_METADATA_ID: CLUSTER_METADATA_TOPIC}
 
 
-_CLUSTER_OF = "cluster of "  # a broker's address:port, or a client, as `learned` has it
-_CLIENT_OF = "client of "  # ... a broker's address:port, and a client
-_NODE_AT = "node at "  # ... what a list has as a broker's address:port
-_CLIENT, _AND = "client ", " and "
-_SEVERAL = ""  # clusters that an address belonged to: which, hangs on the time
-
-
-def client_key(host: str, client_id: str | None) -> str:
-    """What stands for a client among those of whom clusters are known."""
-    return f"{_CLIENT}{host} {client_id or ''}"
-
-
 class TopicNames:
-    """What connections tell that others need: names of topics by id, and the clusters of brokers."""
+    """What connections tell that others need: names of topics by id; and beside them what they tell of clusters."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self._names: dict[str, str] = dict(RESERVED)
-        self._clusters: dict[str, str] = {}
-        self._clients: dict[str, dict[str, None]] = defaultdict(dict)  # of brokers that no list has by their address
-        self._nodes: dict[str, str] = {}
+        self.of_clusters = ToldClusters()
         self.merge(names or {})
 
     def learn(self, topics_by_id: Iterable[tuple[str, str]]) -> None:
@@ -53,65 +39,19 @@ class TopicNames:
             if known is None or name < known:
                 self._names[by_id] = name
 
-    def learn_clusters(self, told: Iterable[tuple[str, str]]) -> None:
-        """Take in pairs of a broker's address:port, or a client (`client_key`), and the id of its cluster."""
-        for who, cluster in told:
-            known = self._clusters.setdefault(who, cluster)
-            if known != cluster:
-                self._clusters[who] = _SEVERAL
-
-    def learn_clients(self, speaking: Iterable[tuple[str, str]]) -> None:
-        """Take in pairs of a broker's address:port and a client that spoke with it."""
-        for broker, client in speaking:
-            self._clients[broker][client] = None
-
-    def learn_nodes(self, listed: Iterable[tuple[str, str]]) -> None:
-        """Take in pairs of what a list has as a broker's address:port, and the node that it is."""
-        for place, node in listed:
-            self._nodes[place] = min(node, self._nodes.get(place, node))  # that it is one matters, not which
-
-    @property
-    def nodes(self) -> dict[str, str]:
-        """Nodes by the address:port, or name:port, that lists have of them."""
-        return dict(self._nodes)
-
-    @property
-    def clusters(self) -> dict[str, str]:
-        """Ids of clusters by a broker's address:port; without those of which several were told.
-
-        A broker of which none was told is of the cluster of its clients, if these know of one alone.
-        """
-        told = {who: cluster for who, cluster in self._clusters.items() if cluster != _SEVERAL}
-        for broker, clients in self._clients.items():
-            of_clients = {told[client] for client in clients if client in told}
-            if broker not in self._clusters and len(of_clients) == 1:
-                told[broker] = of_clients.pop()
-        return {who: cluster for who, cluster in told.items() if not who.startswith(_CLIENT)}
-
     def name(self, identity: str) -> str | None:
         """The name of a topic by its id as Kafka prints it; None if no message told it."""
         return self._names.get(ID_PREFIX + identity)
 
     def learned(self) -> dict[str, str]:
-        """All names by topic as written by id, and clusters: what `merge` and the constructor take."""
-        clusters = {_CLUSTER_OF + who: cluster for who, cluster in self._clusters.items()}
-        nodes = {_NODE_AT + place: node for place, node in self._nodes.items()}
-        unlisted = {broker: clients for broker, clients in self._clients.items() if broker not in self._clusters}
-        pairs = ((broker, client) for broker, clients in unlisted.items() for client in clients)
-        return self._names | clusters | nodes | {_CLIENT_OF + broker + _AND + client: "" for broker, client in pairs}
+        """All names by topic as written by id, and what is told of clusters: what `merge` and the constructor take."""
+        return self._names | self.of_clusters.learned()
 
     def merge(self, other: TopicNames | Mapping[str, str]) -> None:
         """Take in what another part of the capture knew."""
         names = other.learned() if isinstance(other, TopicNames) else other
         for key, name in names.items():
-            if key.startswith(_CLUSTER_OF):
-                self.learn_clusters([(key.removeprefix(_CLUSTER_OF), name)])
-            elif key.startswith(_NODE_AT):
-                self.learn_nodes([(key.removeprefix(_NODE_AT), name)])
-            elif key.startswith(_CLIENT_OF):
-                broker, _, client = key.removeprefix(_CLIENT_OF).partition(_AND)
-                self.learn_clients([(broker, client)])
-            else:
+            if not self.of_clusters.take(key, name):
                 self.learn([(key, name)])
 
     def in_text(self, text: str) -> str:

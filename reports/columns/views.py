@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.reports.columns.clusters import ONE_CLUSTER, Clusters
 from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.told_clusters import ToldClusters
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.sniffer.columns import I64
 
@@ -39,7 +40,7 @@ class Known:
         names = TopicNames(learned)
         by_id = names.learned().items()
         topics = {one.removeprefix(ID_PREFIX): name for one, name in by_id if one.startswith(ID_PREFIX)}
-        return cls(topics, Clusters.of(names.clusters, nodes=names.nodes))
+        return cls(topics, Clusters.of(names.of_clusters.of_broker, nodes=names.of_clusters.nodes))
 
 
 class View(Protocol):
@@ -66,7 +67,7 @@ class View(Protocol):
 class TellsClusters(Protocol):
     """A view that learns which brokers belong to which cluster, for `Known`."""
 
-    def tell_clusters(self, names: TopicNames) -> None:
+    def tell_clusters(self, told: ToldClusters) -> None:
         """Hand on what was learned of brokers and clusters since this was asked last."""
 
 

@@ -250,7 +250,7 @@ class Signs:
     def last_answered(self, numbers: Collection[int]) -> dict[int, int]:
         """When the latest request of connections was sent that was answered; what was sent before it was answered, too.
 
-        Brokers answer each connection in order: where an answer before that is not there, the capture lacks it.
+        As `columns.answered` has it: where an answer before that is not there, the capture lacks it.
         """
         found: dict[int, int] = {}
         where = pc.field("connection").isin(list(numbers)) & pc.field("answered").is_valid()

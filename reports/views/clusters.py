@@ -30,7 +30,7 @@ from kafkascope.reports.cluster.places import brokers_listed
 from kafkascope.reports.columns.arrow import table_of
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.text import address, is_name, without_port
-from kafkascope.reports.columns.topics import TopicNames, client_key
+from kafkascope.reports.columns.told_clusters import ToldClusters, client_key
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.messages import body
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
@@ -87,11 +87,11 @@ class ClustersView:
         self._nodes: dict[tuple[str, str], None] = {}  # address:port and node, as lists have them
         self._listed: set[str] = set()  # addresses of brokers that some list has
 
-    def tell_clusters(self, names: TopicNames) -> None:
+    def tell_clusters(self, told: ToldClusters) -> None:
         """Hand on what was learned of brokers and clusters since this was asked last."""
-        names.learn_clusters(self._clusters)
-        names.learn_clients(self._clients)
-        names.learn_nodes(self._nodes)
+        told.learn(self._clusters)
+        told.learn_clients(self._clients)
+        told.learn_nodes(self._nodes)
         self._clusters, self._clients, self._nodes = {}, {}, {}
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:

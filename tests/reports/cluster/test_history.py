@@ -146,8 +146,8 @@ def test_the_view_learns_which_broker_is_of_which_cluster() -> None:
     of = ends("10.0.0.1", "10.0.0.2:19092", "10.9.0.1", "10.0.0.5", "10.0.0.6")
     other = metadata(3, brokers={1: "10.9.0.1", 2: "10.9.0.2"}, clusterId="other")
     facts([metadata(1), metadata(2), other, asked_by_name(4, 5), asked_by_name(5, 6, 129)], of, view)
-    view.tell_clusters(names)
-    assert names.clusters == {
+    view.tell_clusters(names.of_clusters)
+    assert names.of_clusters.of_broker == {
         **dict.fromkeys([f"10.0.0.{number}:9092" for number in (1, 2, 3, 5)], CLUSTER),
         "10.0.0.2:19092": CLUSTER,  # by another address than it is listed at
         "10.9.0.1:9092": "other",
@@ -155,8 +155,8 @@ def test_the_view_learns_which_broker_is_of_which_cluster() -> None:
     }
     taken = metadata(2, brokers={7: "10.0.0.1"}, clusterId="other")
     facts([metadata(1, brokers={1: "10.0.0.1"}), taken], ends("10.0.0.1", "10.0.0.1"), view)
-    view.tell_clusters(names)
-    assert "10.0.0.1:9092" not in names.clusters
+    view.tell_clusters(names.of_clusters)
+    assert "10.0.0.1:9092" not in names.of_clusters.of_broker
 
 
 def test_groups_of_another_cluster_are_called_as_elsewhere() -> None:
@@ -187,17 +187,17 @@ def test_brokers_that_are_listed_by_name_are_of_the_cluster_that_their_clients_k
     clients = ("10.0.1.1", "10.0.1.2", "10.0.1.1", "10.0.1.2", "10.0.1.3")
     of = {place: replace(end, client=clients[place - 1]) for place, end in list(ends().items())[:5]}
     facts(told, of, view)
-    view.tell_clusters(names)
-    assert {broker: cluster for broker, cluster in names.clusters.items() if broker.startswith("10.")} == {
+    view.tell_clusters(names.of_clusters)
+    assert {broker: cluster for broker, cluster in names.of_clusters.of_broker.items() if broker.startswith("10.")} == {
         "10.0.0.1:9092": CLUSTER,
         "10.0.0.2:9092": "other",
         "10.0.0.3:9092": CLUSTER,
         "10.0.0.4:9092": "other",
     }
-    assert TopicNames(names.learned()).clusters == names.clusters
+    assert TopicNames(names.learned()).of_clusters.of_broker == names.of_clusters.of_broker
     facts([heard(6, "shop")], {6: replace(ends()[4], client="10.0.1.1")}, view)  # of both clusters one after the other
-    view.tell_clusters(names)
-    assert "10.0.0.4:9092" not in names.clusters
+    view.tell_clusters(names.of_clusters)
+    assert "10.0.0.4:9092" not in names.of_clusters.of_broker
 
 
 def test_partitions_that_move_together_are_one_event() -> None:

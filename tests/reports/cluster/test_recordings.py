@@ -26,7 +26,8 @@ def history(capture: str) -> list[dict[str, Any]]:
     rows = observed(view, capture)
     tables, _ = captured(capture, ClustersView().needs)
     names = dict(zip(tables["partitions"]["topic"].to_pylist(), tables["partitions"]["topic"].to_pylist(), strict=True))
-    view.tell_clusters(known := TopicNames(names))
+    known = TopicNames(names)
+    view.tell_clusters(known.of_clusters)
     found = ClustersView().result(known.resolve(rows), Known.of(known.learned()))["cluster_events"]
     place = found.schema.get_field_index("at")
     events: list[dict[str, Any]] = found.set_column(place, "at", found["at"].cast(pa.int64())).to_pylist()

@@ -28,16 +28,20 @@ def test_of_one_cluster_or_none_nothing_is_told_apart() -> None:
 
 def test_what_connections_told_of_clusters_is_handed_on_with_names() -> None:
     names = TopicNames({"id:abc": "orders"})
-    names.learn_clusters([(A, "x"), (B, "y")])
+    names.of_clusters.learn([(A, "x"), (B, "y")])
     other = TopicNames()
-    other.learn_clusters([(B, "z"), (C, "z")])
+    other.of_clusters.learn([(B, "z"), (C, "z")])
     other.merge(names)
-    other.learn_clusters([(B, "y")])
-    assert other.clusters == {A: "x", C: "z"}  # an address that belonged to two says nothing
+    other.of_clusters.learn([(B, "y")])
+    assert other.of_clusters.of_broker == {A: "x", C: "z"}  # an address that belonged to two says nothing
     again = TopicNames(other.learned())
-    assert (again.clusters, again.name("abc")) == (other.clusters, "orders")
+    assert (again.of_clusters.of_broker, again.name("abc")) == (other.of_clusters.of_broker, "orders")
     known = Known.of(other.learned())
-    assert (known.clusters.of_broker, known.clusters.home, known.topics["abc"]) == (other.clusters, "x", "orders")
+    assert (known.clusters.of_broker, known.clusters.home, known.topics["abc"]) == (
+        other.of_clusters.of_broker,
+        "x",
+        "orders",
+    )
     assert all(not name.startswith("cluster") for name in known.topics)
 
 
@@ -48,7 +52,7 @@ def test_merging_does_not_hang_on_the_order() -> None:
         names = TopicNames()
         for one in order:
             part = TopicNames()
-            part.learn_clusters(one)
+            part.of_clusters.learn(one)
             names.merge(part)
         found.append(names.learned())
     assert found[0] == found[1]
