@@ -25,6 +25,7 @@ from kafkascope.sniff_options import JSON, LINES, TREE, Display, SniffOptions
 from kafkascope.sniffer.link import RAW_IP
 from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.sniffing import rehearse
+from kafkascope.spark import tasks
 from kafkascope.spark.sessions import JVM_OPTIONS, Java, SparkUnavailableError, find_java, kept_classes
 from kafkascope.temporary import TemporaryDirectory
 
@@ -50,6 +51,7 @@ def run(remark: Remark) -> int:
         in_process.analyze([str(capture), str(other)], f"{directory}/here", records=True)
         _ = read(str(capture)).clients
         scrub([str(capture)], f"{directory}/scrubbed.pcapng", Pseudonyms(""))
+        tasks.rehearse()
         remark("kernels are compiled")
         try:
             java = find_java()

@@ -71,6 +71,18 @@ def test_classes_are_kept_once_and_used(cache: Path, command: Command, monkeypat
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.deep
+def test_kernels_of_spark_are_compiled_though_its_classes_are_kept(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    needs_java()
+    cache.mkdir()
+    kept_classes(sessions.find_java()).touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    subprocess.run([sys.executable, "-m", "kafkascope", "warm"], capture_output=True, check=True)
+    assert [*(tmp_path / "kernels").rglob("parcels._copy-*.nbi")]
+
+
 def test_what_cannot_be_kept_is_said(cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_java() -> Java:
         raise SparkUnavailableError("there is no java on the PATH")
