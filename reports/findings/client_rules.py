@@ -201,15 +201,29 @@ def _authentication(facts: ClientFacts) -> Iterator[Finding]:
     failed = [f for f in facts.of("error") if f.what in _AUTHENTICATION]
     if (count := sum(f.count for f in failed)) < threshold("authentication_failures"):
         return
+    title = counted(count, "authentication failure")
+    advice = (
+        "Check user, password or token (expired?) and the mechanism that the listener allows; the broker's log has the "
+        "reason, the answer to the client does not."
+    )
+    errors = {f.what for f in failed if f.api == "SaslHandshake" or f.what == Error.SASL_AUTHENTICATION_FAILED}
+    if errors == {Error.ILLEGAL_SASL_STATE}:
+        title += ": it uses SASL at a listener that does not"
+        advice = (
+            "Set security.protocol of the client to PLAINTEXT (SSL with TLS), or give it the port of a listener that "
+            "has SASL."
+        )
+    elif errors == {Error.UNSUPPORTED_SASL_MECHANISM}:
+        title += ": the listener does not offer the SASL mechanism that it wants"
+        advice = "Compare sasl.mechanism of the client with sasl.enabled.mechanisms of the listener."
     yield _finding(
         Severity.CRITICAL,
         "authentication_failed",
-        f"{counted(count, 'authentication failure')}",
+        title,
         facts,
         failed,
         [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in failed],
-        "Check user, password or token (expired?) and the mechanism that the listener allows; the broker's log has the "
-        "reason, the answer to the client does not.",
+        advice,
         _grown(count, 2),
     )
 

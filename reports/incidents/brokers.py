@@ -16,6 +16,7 @@ from kafkascope.reports.incidents.away import gone_before, is_off, missed
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
+from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -127,11 +128,32 @@ def outages(signs: Signs) -> list[Outage]:
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
+    out_of_reach = vanished(signs)
     return [
         _taken(signs, one, by_host[one.host])
         for one in found
-        if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _follows(signs, one, by_host))
+        if one.gone
+        or (
+            _stands_still(signs, one, by_host[one.host])
+            and not _follows(signs, one, by_host)
+            and not _unheard(signs, one, out_of_reach)
+        )
     ]
+
+
+def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
+    """Whether those who waited for a broker are those whose packets to it, or of it, vanished.
+
+    Where all between two hosts vanished, others may have waited for them.
+    """
+    end = signs.end if stall.ended is None else stall.ended
+    waited, explained = {*stall.silence["waiting_clients"]}, set[str]()
+    for one in found:
+        ends = {one.client, address_alone(one.broker)}
+        if stall.address in ends and one.overlaps(stall.started, end):
+            names = {name for client, _, name, _ in signs.parties if client in ends - {stall.address} and name}
+            explained |= waited if one.scope == Scope.PATH and names & waited else names & waited
+    return bool(waited) and waited <= explained
 
 
 def _once(signs: Signs, found: Sequence[Outage]) -> list[Outage]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents import turned_away
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -57,6 +58,7 @@ _TOLD = (
 def told(signs: Signs) -> Iterator[Incident]:
     """Incidents out of findings about clients."""
     refused = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
+    refused |= {f"client {name} ({one.client})" for one in turned_away.found(signs) for name in one.names}
     for one in _TOLD:
         by_client: dict[str, list[Row]] = defaultdict(list)
         for row in signs.findings:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
@@ -14,6 +15,7 @@ from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import TENTH_NS, Row, Signs, between
+from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -53,18 +55,59 @@ def lost(signs: Signs) -> Iterator[Incident]:
     """Members that a broker heard nothing of for their session: dead, frozen or cut off. One host is one incident."""
     alike: dict[tuple[str, IncidentKind], list[tuple[Loss, Fate]]] = defaultdict(list)
     of_brokers = [one for one in outages(signs) if one.gone]
-    for row in signs.rebalances:
-        if row["trigger"] != Trigger.SESSION_TIMEOUT or row["started"] is None:
-            continue
-        if _by_coordinator(signs, of_brokers, row):
-            continue
-        loss = _loss(signs, row)
-        fate = _fate(signs, loss, of_brokers)
-        where = loss.host or loss.client_id or f"{row['group_id']} {row['trigger_member']}"
+    out_of_reach = vanished(signs)
+    for loss in losses(signs):
+        by = cut_off_by(signs, out_of_reach, loss)
+        if by is not None and by.scope != Scope.CLIENT:
+            continue  # the incident of the path tells it
+        if by is None:
+            fate = _fate(signs, loss, of_brokers)
+        else:
+            loss, fate = replace(loss, last_word=by.since), _unheard(by)
+        where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
     for _, of_host in sorted(alike.items()):
         for together in _runs(of_host):
             yield _lost(signs, together)
+
+
+def losses(signs: Signs) -> list[Loss]:
+    """Members that a broker heard nothing of for their session, but those whose coordinator had gone away.
+
+    Also those whose session ended while their group rebalanced for another reason: as with a process that is killed,
+    and replaced at once.
+    """
+    of_brokers = [one for one in outages(signs) if one.gone]
+    found: list[Loss] = []
+    for row in signs.rebalances:
+        if row["started"] is None or _by_coordinator(signs, of_brokers, row):
+            continue
+        of_row = []
+        if row["trigger"] == Trigger.SESSION_TIMEOUT:
+            of_row.append(_loss(signs, row, row["trigger_client_id"], row["trigger_member"], row["started"]))
+        for also in row["contributing"] or ():
+            if also["trigger"] == Trigger.SESSION_TIMEOUT and also["at"] is not None:
+                loss = _loss(signs, row, also["client_id"], None, also["at"])
+                if loss.last_word is not None and (loss.host, loss.last_word) not in {
+                    (one.host, one.last_word) for one in of_row
+                }:
+                    of_row.append(loss)
+        found += of_row
+    return found
+
+
+def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished | None:
+    """What vanished between a lost member and its coordinator, until it was lost; None if nothing is known to have."""
+    return next(
+        (
+            one
+            for one in found
+            if one.client == loss.host
+            and one.overlaps(loss.since, loss.expelled)
+            and loss.rebalance["group_id"] in signs.coordinated_by(one.broker, loss.expelled)
+        ),
+        None,
+    )
 
 
 def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], row: Row) -> bool:
@@ -76,9 +119,8 @@ def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], row: Row) -> boo
     return any(event["event"] == "coordinator_moved" and event["group_id"] == row["group_id"] for event in moves)
 
 
-def _loss(signs: Signs, row: Row) -> Loss:
+def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, at: int) -> Loss:
     """Who was lost, where it ran, and when it was heard last: by member id, or by a client id that one host has."""
-    client_id, member_id, at = row["trigger_client_id"], row["trigger_member"], row["started"]
     ran_at = signs.hosts_of.get(client_id or "", [])
 
     def is_it(one: Row) -> bool:
@@ -108,23 +150,28 @@ def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[list[tuple[Loss, Fat
 
 
 def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
-    losses = [loss for loss, _ in run]
-    first = min(losses, key=lambda loss: loss.since)
+    of_run = [loss for loss, _ in run]
+    first = min(of_run, key=lambda loss: loss.since)
     fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
-    names = sorted({loss.client_id for loss in losses if loss.client_id})
-    groups = sorted({loss.rebalance["group_id"] for loss in losses})
-    returned = _returned(signs, losses)
-    effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in losses] + returned)
+    names = sorted({loss.client_id for loss in of_run if loss.client_id})
+    groups = sorted({loss.rebalance["group_id"] for loss in of_run})
+    back = returned(signs, of_run)
+    effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
     who = f"{listed(names or ['a member'])}{f' ({first.host})' if first.host else ''}"
     what = (
         _FATE_WORDS[fate.kind] if fate.settled else "fell silent (dead, frozen or cut off: the capture leaves it open)"
     )
     silent = f" after {duration((first.expelled - first.since) / MILLISECOND_NS)} of silence" if first.last_word else ""
-    again = f"; it was back at {clock(returned[0]['started'])}" if returned else ""
-    last = losses[-1].rebalance
-    over = returned[-1]["started"] if returned else last["recovered"] or last["stable"] or last["started"]
+    again = f"; it was back at {clock(back[0]['started'])}" if back else ""
+    last = of_run[-1].rebalance
+    times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
+    when = f"at {clock(first.since)}"
+    if times >= threshold("crashes"):
+        when = f"{times} times, from {when[3:]} to {clock(max(loss.since for loss in of_run))}, each time started anew"
+        again = silent = ""
+    over = back[-1]["started"] if back else last["recovered"] or last["stable"] or last["started"]
     sure = min(
-        (_SURE.get(loss.rebalance["certainty"], Certainty.GUESSED) for loss in losses), key=list(Certainty).index
+        (_SURE.get(loss.rebalance["certainty"], Certainty.GUESSED) for loss in of_run), key=list(Certainty).index
     )
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
         sure = Certainty.LIKELY  # a cut behind the capture point may look the same
@@ -139,7 +186,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         ),
         started=first.since,
         ended=over,
-        headline=f"{who} {what} at {clock(first.since)}, and was taken out of "
+        headline=f"{who} {what} {when}, and was taken out of "
         f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
         evidence=fate.evidence,
         advice=_FATE_ADVICE[fate.kind],
@@ -154,6 +201,19 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         ),
         rebalances=rebalances,
     )
+
+
+def _times(signs: Signs, of_run: Sequence[Loss]) -> int:
+    """How many members of one client fell silent in the time of these losses; 1 if at once, as in one process."""
+    since, until = min(loss.since for loss in of_run), max(loss.expelled for loss in of_run)
+    most = 1
+    for group, host, client_id in {(loss.rebalance["group_id"], loss.host, loss.client_id) for loss in of_run}:
+        silences = [row for row in signs.silences_of(group, until) if row["at"] >= since]
+        mine = [row for row in silences if (row["client"], row["client_id"]) == (host, client_id)]
+        apart = sum(b["at"] - a["at"] > threshold("crashes_apart") * SECOND_NS for a, b in pairwise(mine))
+        if apart + 1 >= threshold("crashes"):
+            most = max(most, len({row["member_id"] for row in mine}))
+    return most
 
 
 _FATE_WORDS = {
@@ -179,6 +239,14 @@ def _fate(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:
         return Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False)
     mine = [] if loss.client_id is None else signs.connections_of({(loss.host, loss.client_id)})
     return _closed(loss, mine, of_brokers, signs.end) or _silent(signs, loss, {row["connection"]: row for row in mine})
+
+
+def _unheard(by: Vanished) -> Fate:
+    """A host that went on to send, and that no broker heard."""
+    lost = max(by.unheard, key=lambda one: (one.again, -one.since))
+    lasted = duration((lost.last - lost.since) / MILLISECOND_NS)
+    text = f"what it sent was not acknowledged, and sent again {counted(lost.again, 'time')} in {lasted}"
+    return Fate(IncidentKind.CLIENT_UNREACHABLE, (Weighed(text, None, lost.since, 0.9),), True)
 
 
 def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: int) -> Fate | None:
@@ -272,10 +340,10 @@ def _same_connections(signs: Signs, loss: Loss, mine: Mapping[int, Row]) -> int 
     return min(again)
 
 
-def _returned(signs: Signs, losses: Sequence[Loss]) -> list[Row]:
+def returned(signs: Signs, of_run: Sequence[Loss]) -> list[Row]:
     """Rebalances by which the same clients came back."""
-    groups, names = {loss.rebalance["group_id"] for loss in losses}, {loss.client_id for loss in losses}
-    since = min(loss.expelled for loss in losses)
+    groups, names = {loss.rebalance["group_id"] for loss in of_run}, {loss.client_id for loss in of_run}
+    since = min(loss.expelled for loss in of_run)
     until = since + int(threshold("one_trouble") * SECOND_NS)
     found = [
         row

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.vanished import Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -60,13 +61,16 @@ def losses(signs: Signs) -> Iterator[Incident]:
     again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
     lossy: dict[tuple[str, str], list[Path]] = {}
+    gone: dict[tuple[str, str], list[Vanished]] = defaultdict(list)
+    for one in vanished(signs) if chosen.num_rows else ():
+        gone[one.client, address_alone(one.broker)].append(one)
     for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:
             continue
-        bad = [spans[at] for at in sorted(spans) if _loses(spans[at])]
+        bad = [spans[at] for at in sorted(spans) if _loses(spans[at]) and not _in_vain(spans[at], gone.get(pair, ()))]
         if sum(path.retransmits for path in bad) >= threshold("lost_packets"):
             lossy[pair] = bad
-    for host, pairs in _by_common_host(lossy):
+    for host, pairs in by_common_host(lossy):
         paths = [path for pair in pairs for path in lossy[pair]]
         sent, again = sum(path.packets for path in paths), sum(path.retransmits for path in paths)
         since, until = min(path.first for path in paths), max(path.last for path in paths)
@@ -123,6 +127,12 @@ def _loses(path: Path) -> bool:
     )
 
 
+def _in_vain(path: Path, gone: Iterable[Vanished]) -> bool:
+    """Whether most of what was sent again was sent in vain: that is told by itself."""
+    again = sum(one.again for each in gone if each.overlaps(path.first, path.last) for one in each.unheard)
+    return 2 * again >= path.retransmits
+
+
 def delays(signs: Signs) -> Iterator[Incident]:
     """Paths on which acknowledgements come much later in some spans than at best, while others are as fast as ever."""
     if (counted_spans := signs.health_spans) is None:
@@ -151,7 +161,7 @@ def delays(signs: Signs) -> Iterator[Incident]:
             ]
             if found:
                 slow.setdefault(pair, []).extend(found)
-    for host, pairs in _by_common_host(slow):
+    for host, pairs in by_common_host(slow):
         late = sorted((one for pair in pairs for one in slow[pair]), key=lambda one: (one[0], one[2]))
         since, until = late[0][1].first, max(path.last for _, path, _, _ in late)
         worst, best = max(rtt for *_, rtt, _ in late), min(best for *_, best in late)
@@ -192,7 +202,7 @@ def _usual(samples: int, total_us: int, longest_ms: float) -> float:
     return max(total_us / 1000 - left_out * longest_ms, 0.0) / (samples - left_out)
 
 
-def _by_common_host(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
+def by_common_host(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
     """Pairs of hosts that have trouble, by the host that most of them have in common."""
     left = sorted(pairs)
     while left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
@@ -23,7 +24,7 @@ _LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
 _CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
 
 
-_CHANGES = (
+CHANGES = (
     "CreateTopics",
     "DeleteTopics",
     "CreatePartitions",
@@ -47,6 +48,11 @@ _CHANGES = (
     "AddRaftVoter",
     "RemoveRaftVoter",
 )
+"""APIs by which something is changed; their requests are read."""
+_GROUPS = ("groupId", "groupsNames")  # where requests name groups,
+_TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
+_OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
+_NAMES = ("name", "topic", "topicName", "resourceName")
 
 
 def changes(signs: Signs) -> Iterator[Incident]:
@@ -54,9 +60,9 @@ def changes(signs: Signs) -> Iterator[Incident]:
 
     What was refused, if only in part, or not answered, changed nothing that is known.
     """
-    of_them = pc.field("api").isin(_CHANGES)
+    of_them = pc.field("api").isin(CHANGES)
     refused = {(row["connection"], row["number"]) for row in signs.rows("errors", ("connection", "number"), of_them)}
-    columns = ("connection", "number", "client_id", "api", "requested", "answered", "request_packet")
+    columns = ("connection", "number", "client_id", "api", "requested", "answered", "request_packet", "request")
     rows = [
         row
         for row in signs.rows("exchanges", columns, of_them & pc.field("answered").is_valid())
@@ -71,12 +77,21 @@ def changes(signs: Signs) -> Iterator[Incident]:
     for (client_id, host), made in sorted(by_client.items()):
         counts = Counter(row["api"] for row in made)
         since, until = made[0]["requested"], max(row["answered"] for row in made)
-        what = ", ".join(f"{api} {counted(count, 'time')}" for api, count in sorted(counts.items()))
+        about: dict[str, set[str]] = {api: set() for api in counts}
+        subjects = set[Subject]()
+        for row in made:
+            for role, name in _about(row["request"]):
+                about[row["api"]].add(name)
+                subjects |= {Subject(role, name)} if role is not None else set()
+        what = ", ".join(
+            f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
+            for api, count in counts.items()
+        )
         yield Incident(
             kind=IncidentKind.ADMIN_ACTION,
             severity=Severity.INFO,
             certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host)),
+            subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host), *sorted(subjects)),
             started=since,
             ended=until,
             headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}",
@@ -92,6 +107,22 @@ def changes(signs: Signs) -> Iterator[Incident]:
             advice="Nothing, if this was planned; else find out who runs this client.",
             cost_ms=0,
         )
+
+
+def _about(request: str | None) -> Iterator[tuple[Role | None, str]]:
+    """What a request names; of what may be a topic or something else the role is None."""
+    try:
+        body = json.loads(request or "")
+    except ValueError:
+        return  # of a request that was cut nobody knows
+    roles = {**dict.fromkeys(_GROUPS, Role.GROUP), **dict.fromkeys(_TOPICS, Role.TOPIC), **dict.fromkeys(_OTHERS)}
+    for key, role in roles.items():
+        told = body.get(key) if isinstance(body, dict) else None
+        for one in told if isinstance(told, list) else [told]:
+            names = (
+                [one] if isinstance(one, str) else [one.get(name) for name in _NAMES] if isinstance(one, dict) else []
+            )
+            yield from ((role, name) for name in names if isinstance(name, str) and name)
 
 
 def removals(signs: Signs) -> Iterator[Incident]:

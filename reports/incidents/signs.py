@@ -46,6 +46,8 @@ _CONNECTION = (
     "client_id",
     "connect",
     "reset_by",
+    "security",
+    "gap_bytes",
     "exchanges",
 )
 _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of clusters that say where a broker is
@@ -237,11 +239,21 @@ class Signs:
         end = self.end if until is None else until
         return [row for row in self._connections(where) if since - SECOND_NS <= (row["opened"] or 0) <= end]
 
+    def served(self, host: str, port: int) -> list[Row]:
+        """Connections at an address and port on which something was asked for and done, by number."""
+        where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("exchanges") > 2)
+        return self._connections(where)
+
     def connections_of(self, clients: Collection[tuple[str, str]]) -> list[Row]:
         """Connections of some clients, each a host and a client id, by number."""
         hosts, names = {host for host, _ in clients}, {name for _, name in clients}
         where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(list(names))
         return [row for row in self._connections(where) if (row["client"], row["client_id"]) in clients]
+
+    def connections_between(self, client: str, broker: str) -> list[int]:
+        """Numbers of connections between a client's and a broker's address."""
+        where = (pc.field("client") == client) & (pc.field("broker") == broker)
+        return [row["connection"] for row in self._connections(where)]
 
     def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Some connections, by number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
@@ -87,7 +87,8 @@ def overdue(signs: Signs) -> Iterator[Incident]:
     }
     open_since: dict[tuple[str, str], Row] = {}
     timeouts: dict[tuple[str, str], int] = {}
-    for row in _transactions(signs, sorted(refused - {None})):
+    of_clients = pc.field("client_id").isin(sorted(refused - {None})) & pc.field("api").isin(OF_TRANSACTIONS)
+    for row in requests_of(signs, of_clients) if refused - {None} else ():
         key = row["client_id"], row["name"]
         if row["api"] == "InitProducerId":
             timeouts[key] = int(row["timeout_ms"] or -1)
@@ -100,17 +101,14 @@ def overdue(signs: Signs) -> Iterator[Incident]:
                 yield _overdue(signs, *key, first, row, timeouts[key])
 
 
-def _transactions(signs: Signs, client_ids: Sequence[str]) -> list[Row]:
-    """Requests about transactions of some clients, by time: with the transactional id, and the timeout if it is told.
+def requests_of(signs: Signs, where: pc.Expression) -> list[Row]:
+    """Requests about transactions, by time: with the transactional id, and the timeout if it is told.
 
     Both are cut out of the requests' text where that lies: text of records may be large.
     """
-    if not client_ids:
-        return []
-    columns = ("client_id", "requested", "answered", "api", "error", "request", "request_packet")
-    of_clients = pc.field("client_id").isin(list(client_ids)) & pc.field("requested").is_valid()
+    columns = ("connection", "client_id", "requested", "answered", "api", "error", "request", "request_packet")
     found: list[Row] = []
-    for batch in signs.batches("exchanges", columns, of_clients & pc.field("api").isin(OF_TRANSACTIONS)):
+    for batch in signs.batches("exchanges", columns, where & pc.field("requested").is_valid()):
         for name in ("name", "timeout_ms"):
             told = pc.extract_regex(batch["request"], _TRANSACTION[name])
             batch = batch.append_column(name, pc.struct_field(told, name))

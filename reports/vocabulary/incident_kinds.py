@@ -20,18 +20,23 @@ class IncidentKind(StrEnum):
     JOIN_REFUSED = "join_refused"
     NETWORK_LOSS = "network_loss"
     NETWORK_DELAY = "network_delay"
+    PATH_BLOCKED = "path_blocked"
+    CONNECTION_DROPPED = "connection_dropped"
     THROTTLED = "throttled"
     UNREACHABLE_LISTENER = "unreachable_listener"
     AUTHENTICATION_FAILED = "authentication_failed"
     AUTHORIZATION_FAILED = "authorization_failed"
     TLS_MISMATCH = "tls_mismatch"
+    TLS_FAILED = "tls_failed"
     UNKNOWN_TOPIC = "unknown_topic"
     RECORD_TOO_LARGE = "record_too_large"
     TOO_FEW_REPLICAS = "too_few_replicas"
     OFFSETS_LOST = "offsets_lost"
     HUNG_TRANSACTION = "hung_transaction"
+    PRODUCER_FENCED = "producer_fenced"
     CONSUMER_LAGGING = "consumer_lagging"
     CONNECTION_STORM = "connection_storm"
+    TURNED_AWAY = "turned_away"
     CLIENT_DEPLOY = "client_deploy"
     ADMIN_ACTION = "admin_action"
     GROUP_MIGRATED = "group_migrated"
@@ -62,19 +67,27 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.JOIN_REFUSED: "clients cannot join their group, and trying again does not mend it",
     IncidentKind.NETWORK_LOSS: "packets are lost on the way to or from a host",
     IncidentKind.NETWORK_DELAY: "packets take much longer to a host than at other times",
+    IncidentKind.PATH_BLOCKED: "all packets between two hosts vanish, or all that are large, though both hosts live",
+    IncidentKind.CONNECTION_DROPPED: "connections went dead without a word, while others between the same hosts work: "
+    "something in between forgot them",
     IncidentKind.THROTTLED: "a quota holds a client back",
     IncidentKind.UNREACHABLE_LISTENER: "brokers advertise an address at which clients cannot reach them",
     IncidentKind.AUTHENTICATION_FAILED: "a client's credentials are refused",
     IncidentKind.AUTHORIZATION_FAILED: "a client lacks a permission that it needs",
     IncidentKind.TLS_MISMATCH: "a client without TLS on a port with TLS, or the reverse",
+    IncidentKind.TLS_FAILED: "TLS handshakes that one side ends: a certificate that is not trusted, has expired or is "
+    "for another name, or no version in common",
     IncidentKind.UNKNOWN_TOPIC: "clients ask for a topic that does not exist",
     IncidentKind.RECORD_TOO_LARGE: "records are refused because they are larger than the topic or the broker allows",
     IncidentKind.TOO_FEW_REPLICAS: "records are refused because fewer replicas are in sync than the topic demands",
     IncidentKind.OFFSETS_LOST: "a consumer's position is no longer in the log: records were deleted before it "
     "read them",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
+    IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and fence each other",
     IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",
     IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
+    IncidentKind.TURNED_AWAY: "a broker closes a client's connections before it answers anything, while others are "
+    "served",
     IncidentKind.CLIENT_DEPLOY: "members of a group were replaced one after the other, each leaving in an orderly way",
     IncidentKind.ADMIN_ACTION: "an administrator changed something",
     IncidentKind.GROUP_MIGRATED: "a group changed its protocol",

@@ -73,7 +73,12 @@ CONNECTIONS = described(
         ),
         ("tls_certificate_from", TIME, "when it begins to hold"),
         ("tls_certificate_until", TIME, "when it ends to hold"),
-        ("tls_alert", pa.string(), "the first alert (RFC 8446, 6); encrypted: its reason was not opened"),
+        (
+            "tls_alert",
+            pa.string(),
+            "the first alert (RFC 8446, 6); encrypted: its reason was not opened; in TLS 1.3 that is inferred from its "
+            "size, where it ends the handshake",
+        ),
         ("tls_alert_by", pa.string(), "who sent it: client, broker"),
         ("tls_opened", pa.bool_(), "whether it was read with secrets that somebody logged"),
         (

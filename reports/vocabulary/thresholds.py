@@ -80,7 +80,11 @@ THRESHOLDS: dict[str, Threshold] = {
     "unknown_topic": Threshold(5, "errors", "one or two come while a topic is being made"),
     "unknown_topic_for": Threshold(5, "s", "a topic that is made on demand is there within a second or two"),
     "refused_records": Threshold(1, "errors", "each is a batch that was refused"),
+    "crashes": Threshold(3, "times", "once or twice may have its own reason each, what goes on has one"),
+    "crashes_apart": Threshold(3, "s", "members of one process fall silent within a heartbeat interval"),
     "failed_connects": Threshold(3, "connects", "one or two fail while a broker starts"),
+    "failed_handshakes": Threshold(2, "handshakes", "one may be a probe of the port; clients try again"),
+    "turned_away": Threshold(3, "connections", "one or two are closed while a broker starts or stops"),
     "taken_off": Threshold(20, "s", "broker.session.timeout.ms is 9 s, zookeeper.session.timeout.ms 18 s"),
     "asked_in_vain": Threshold(
         10, "requests", "who finds the brokers asks for them once or twice, and then every 5 min"
@@ -89,6 +93,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "lost_packets": Threshold(20, "packets", "some are sent again on any network"),
     "lost_in_span": Threshold(3, "packets in 10 s", "one or two in ten seconds disturb nobody"),
     "loss_share": Threshold(1, "% of the packets", "TCP slows down from about one per cent of loss on"),
+    "idle": Threshold(30, "s", "the shortest idle timeouts of load balancers are a minute, and half of it is no pause"),
+    "sizes_seen": Threshold(2, "requests", "that did not get through, and that did: one may have met anything"),
     "delay_factor": Threshold(8, "times", "queues make round trips some times longer, a detour many times"),
     "delay_ms": Threshold(20, "ms", "a network in which that is usual has no better best"),
     "delay_longest": Threshold(60, "ms", "receivers may hold back an acknowledgement for 40 ms by themselves"),
@@ -96,6 +102,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "round_trips_lacking": Threshold(4, "% of the bytes", "as many acknowledgements are missing: others seem to be it"),
     "answers_lacking": Threshold(20, "% of the bytes", "of a broker: as many tenths of a second have nothing of it"),
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
+    "takeovers": Threshold(2, "times", "once is how a process replaces another that hangs or is cut off"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),
     "behind": Threshold(10, "s of writing", "what one poll or a rebalance leaves is a second or two"),
     "replicas_late": Threshold(12, "s", "a broker that is gone is fenced after 9 s (broker.session.timeout.ms)"),

@@ -267,8 +267,10 @@ class TlsConnection:
             certificate = read_certificate(data)
         suite = SUITES.get(answer.suite) if answer else None
         version = hs.VERSIONS.get(answer.version, f"0x{answer.version:04x}") if answer else None
-        alert = self.alerts[0] if self.alerts else None
         turns = None if self.is_opened else self.turns
+        alert, refused_by = (self.alerts[0].name, self.alerts[0].direction) if self.alerts else (None, None)
+        if alert is None and turns is not None and turns.refused_by is not None and not turns.requests:
+            alert, refused_by = "encrypted", turns.refused_by
         usual = turns.usual_time if turns else None
         return {
             "tls_version": version,
@@ -278,8 +280,8 @@ class TlsConnection:
             "tls_certificate_names": certificate.names if certificate else None,
             "tls_certificate_from": certificate.begins if certificate else None,
             "tls_certificate_until": certificate.ends if certificate else None,
-            "tls_alert": alert.name if alert else None,
-            "tls_alert_by": None if alert is None else "client" if alert.direction == self.client else "broker",
+            "tls_alert": alert,
+            "tls_alert_by": None if alert is None else "client" if refused_by == self.client else "broker",
             "tls_opened": self.is_opened,
             "tls_requests": turns.requests if turns else None,
             "tls_first_request": _time(turns.first) if turns else None,

@@ -3,6 +3,7 @@
 A turn is what a client sends until the broker sends; it counts as a request when the broker's first bytes come.
 Requests that are sent one behind the other before the first is answered are one turn. In TLS 1.3 the end of the
 handshake and alerts look like data: the client's first record, and those that are too small for Kafka, do not count.
+An alert in the place of the end of the handshake shows all the same, by its size.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ class Turns:
     times: list[int] = field(default_factory=list)  # nanoseconds from the turn's last record to the answer's first
     first: int = NO_TIME  # time of the first request
     last: int = NO_TIME  # ... of the last answer
+    refused_by: int | None = None  # TLS 1.3: direction of who sent an alert before anything was answered
     _waiting: list[Sent] = field(default_factory=list)
     _is_finished: bool = False  # the client has sent the end of its handshake
+    _is_closed: bool = False  # ... and then an alert: it had no more to say
     _asked: int | None = None  # time of the turn's last record
     _began: int = NO_TIME
 
@@ -51,10 +54,11 @@ class Turns:
         for sent in sorted(self._waiting):
             is_small = is_1_3 and sent.size <= ALERT_BYTES
             if is_small and (sent.direction == client or not self.requests):
+                self._alert(sent, client)
                 continue
             if sent.direction == client:
                 if is_1_3 and not self._is_finished:
-                    self._is_finished = True
+                    self._is_finished, self.refused_by = True, None
                     continue
                 if self._asked is None:
                     self._began = sent.at
@@ -63,6 +67,13 @@ class Turns:
                 self._answer(self._asked, sent.at)
                 self._asked = None
         self._waiting = []
+
+    def _alert(self, sent: Sent, client: int) -> None:
+        """A record that is too small for anything else, but for a certificate that says that there is none."""
+        if sent.direction == client:
+            self._is_closed |= self._is_finished
+        if not self.requests and not self._is_closed and self.refused_by is None:
+            self.refused_by = sent.direction
 
     def _answer(self, asked: int, answered: int) -> None:
         self.requests += 1

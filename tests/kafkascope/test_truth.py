@@ -121,6 +121,7 @@ BEGUN_BEFORE = frozenset(
         "broker-killed",
         "broker-paused",
         "clients_admin",
+        "cut-paths",
         "named-brokers",
         "net_capture_drops",
         "rolling-restart",

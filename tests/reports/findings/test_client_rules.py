@@ -527,6 +527,20 @@ def test_a_finding_as_a_whole(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("errors", "title", "advice"),
+    [
+        ({"ILLEGAL_SASL_STATE"}, ": it uses SASL at a listener that does not", "PLAINTEXT"),
+        ({"UNSUPPORTED_SASL_MECHANISM"}, ": the listener does not offer the SASL mechanism", "sasl.enabled.mechanisms"),
+        ({"ILLEGAL_SASL_STATE", "UNSUPPORTED_SASL_MECHANISM"}, "2 authentication failures", "password"),
+    ],
+)
+def test_what_is_wrong_with_sasl_itself(errors: set[str], title: str, advice: str) -> None:
+    (found,) = client_findings("c", [fact("error", api="SaslHandshake", what=error) for error in sorted(errors)])
+    assert title in found.title
+    assert advice in found.advice
+
+
 @pytest.mark.parametrize(("count", "severity"), [(19, Severity.INFO), (20, Severity.WARNING)])
 def test_leaders_that_change_as_often_as_a_loop_are_a_warning(count: int, severity: Severity) -> None:
     (found,) = client_findings("c", [fact("error", api="Fetch", what="UNKNOWN_LEADER_EPOCH", count=count, broker=None)])

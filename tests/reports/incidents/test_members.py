@@ -189,6 +189,40 @@ def test_without_member_ids_it_is_told_by_a_client_id_that_one_host_has() -> Non
     assert (names(one), seconds(one.started)) == (["c1", "shop"], 40)
 
 
+# --- while the group rebalances for another reason -------------------------------------------------------------------
+
+
+def joins(generation: int, time: float, *expelled: float, client_id: str = "c1") -> Row:
+    """Somebody joins, and meanwhile sessions of a client end."""
+    also = [{"trigger": "session_timeout", "client_id": client_id, "at": at(one), "packet": None} for one in expelled]
+    return rebalance("member_joined", generation, time, trigger_client_id="c1-new", contributing=also)
+
+
+def test_one_that_is_killed_and_replaced_at_once() -> None:
+    (one,) = lost(joins(5, 32, 40), connections=[connection(1, opened=1, closed=30, how_closed="fin")])
+    assert one.kind == "client_died"
+    assert one.rebalances == {("shop", 5)}
+    assert "was taken out of group shop after 10.0 s of silence" in one.headline
+    assert len(lost(joins(5, 32, 40, 40))) == 1  # who of several it was is not told
+    assert lost(joins(5, 32, 29)) == []  # who was not silent by then
+    assert lost(joins(5, 32, 40, client_id="c2")) == []
+
+
+@pytest.mark.parametrize(("apart", "times"), [(8, 3), (3, None)])
+def test_a_process_that_dies_again_and_again(apart: float, times: int | None) -> None:
+    silences = [
+        group_event("silence_begun", 30 + n * apart, member_id=f"c1-{n}", client_id="c1", client=H1) for n in range(3)
+    ]
+    closed = [connection(n, opened=29 + n * apart, closed=30 + n * apart, how_closed="fin") for n in range(3)]
+    rows = [joins(5 + n, 31 + n * apart, 37 + n * apart) for n in range(3)]
+    (one,) = lost(*rows, group_events=silences, connections=closed)
+    assert one.kind == "client_died"
+    assert (
+        f"ended without leaving 3 times, from {clock(at(30))} to {clock(at(46))}, each time started anew"
+        in one.headline
+    ) == (times is not None)
+
+
 # --- what belongs together -------------------------------------------------------------------------------------------
 
 

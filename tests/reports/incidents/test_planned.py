@@ -77,7 +77,39 @@ def test_what_an_administrator_changed_is_told() -> None:
     assert (one.kind, one.severity, one.certainty) == ("admin_action", "info", "certain")
     assert (names(one), seconds(one.started), seconds(one.ended)) == (["adm", H1], 10, 12)
     assert one.headline.startswith(f"adm ({H1}) changed something from ")
-    assert one.headline.endswith(": AlterConfigs 1 time, CreateTopics 2 times")
+    assert one.headline.endswith(": CreateTopics 2 times, AlterConfigs 1 time")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "words", "subjects"),
+    [
+        (
+            '{"topics": [{"name": "b", "numPartitions": 6}, {"name": "a", "configs": [{"name": "x"}]}]}',
+            " (a, b)",
+            ["a", "b"],
+        ),
+        ('{"topicNames": ["a"]}', " (a)", ["a"]),
+        ('{"topicPartitions": [{"topic": "a", "partitions": [0]}]}', " (a)", ["a"]),
+        ('{"groupId": "shop", "topics": [{"topicName": "a"}]}', " (a, shop)", ["shop", "a"]),
+        ('{"groupsNames": ["shop"]}', " (shop)", ["shop"]),
+        (
+            '{"resources": [{"resourceType": 2, "resourceName": "a", "configs": [{"name": "x", "value": "y"}]}]}',
+            " (a)",
+            [],
+        ),
+        ('{"listeners": [{"name": "CONTROLLER"}]}', "", []),
+        ('{"topics": [{"name": 7}, null, "a"]}', " (a)", ["a"]),
+        ('{"topics": null}', "", []),
+        ("[1]", "", []),
+        ('{"topics": [{"na', "", []),
+        (None, "", []),
+    ],
+)
+def test_what_was_changed_is_named(request_text: str | None, words: str, subjects: list[str]) -> None:
+    changed = exchange(1, "DeleteTopics", 10, 10.1, request=request_text)
+    one = only(exchanges=[changed], connections=[connection(1)])
+    assert one.headline.endswith(f": DeleteTopics 1 time{words}")
+    assert names(one) == ["c1", H1, *subjects]
 
 
 def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> None:

@@ -1,0 +1,156 @@
+"""TLS handshakes that one side ends: certificates that are not trusted or have expired, versions that do not fit."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import address, address_alone, counted
+from kafkascope.reports.columns.words import clock, day_and_clock
+from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS
+
+_COLUMNS = (
+    "connection",
+    "client",
+    "broker",
+    "broker_port",
+    "opened",
+    "closed",
+    "tls_version",
+    "tls_server_name",
+    "tls_certificate_names",
+    "tls_certificate_from",
+    "tls_certificate_until",
+    "tls_alert",
+    "tls_alert_by",
+)
+_ENDS = ("close_notify", "user_canceled")  # alerts by which a side says that it has no more to say
+_OF_CERTIFICATES = (
+    "bad_certificate",
+    "unsupported_certificate",
+    "certificate_revoked",
+    "certificate_unknown",
+    "unknown_ca",
+)
+_NOTHING_IN_COMMON = ("handshake_failure", "protocol_version", "insufficient_security", "inappropriate_fallback")
+
+
+def failed(signs: Signs) -> Iterator[Incident]:
+    """Handshakes that fail alike, at one listener: an incident for each way in which they do."""
+    quiet = (pc.field("exchanges") == 0) & (pc.field("tls_requests").is_null() | (pc.field("tls_requests") == 0))
+    # In TLS 1.2 an alert that cannot be read comes behind the handshake.
+    told = ~pc.field("tls_alert").isin(_ENDS) & (
+        (pc.field("tls_alert") != "encrypted") | (pc.field("tls_version") == "TLS 1.3")
+    )
+    alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
+    for row in signs.rows("connections", _COLUMNS, pc.field("tls_alert").is_valid() & told & quiet):
+        alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
+    for (host, port, by, alert), rows in sorted(alike.items()):
+        if len(rows) >= threshold("failed_handshakes"):
+            rows.sort(key=lambda row: (row["opened"] or 0, row["connection"]))
+            yield _failed(signs, address(host, port), by, alert, rows)
+
+
+def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) -> Incident:
+    since, until = (rows[n]["opened"] or rows[n]["closed"] or 0 for n in (0, -1))
+    where = signs.where(place)
+    hosts = sorted({row["client"] for row in rows})
+    names = sorted({name for client, _, name, _ in signs.parties if client in hosts and name})
+    who = listed(hosts)
+    why, advice = _why(rows, place, by, alert)
+    broker = signs.broker_words(where)
+    ended = {"client": "by the client" if len(hosts) == 1 else "by the clients", "broker": "by the broker"}[by]
+    text = (
+        f"alert {alert} of the {by}"
+        if alert != "encrypted"
+        else f"an encrypted alert of the {by}, in the place of a handshake's end"
+    )
+    number = counted(len(rows), "TLS handshake")
+    return Incident(
+        kind=IncidentKind.TLS_FAILED,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.CERTAIN if alert != "encrypted" else Certainty.LIKELY,
+        subjects=(
+            *(Subject(Role.HOST, host) for host in hosts),
+            *signs.broker(where),
+            *(Subject(Role.CLIENT, name) for name in names),
+        ),
+        started=since,
+        ended=until,
+        headline=f"{number} of {who} with {broker} at port {place.rpartition(':')[2]} failed from {clock(since)} to "
+        f"{clock(until)}, each ended {ended}: {why}",
+        evidence=tuple(Weighed(text, row["connection"], row["closed"] or row["opened"], 0.9) for row in rows),
+        advice=advice,
+        cost_ms=(until - since) / MILLISECOND_NS,
+        findings=signs.explained(("connection_churn",), since, until, clients=names),
+    )
+
+
+def _why(rows: Sequence[Row], place: str, by: str, alert: str) -> tuple[str, str]:
+    """Why handshakes failed, as far as alert and certificate tell; and what to do."""
+    last = rows[-1]
+    ends, begins = last["tls_certificate_until"], last["tls_certificate_from"]
+    at = last["opened"] or last["closed"] or 0
+    if by == "client" and ends is not None and ends < at:
+        return f"the broker's certificate has expired on {_day(ends)}", _RENEW
+    if by == "client" and begins is not None and begins > at:
+        return f"the broker's certificate holds from {_day(begins)} on only", _RENEW
+    if alert == "certificate_expired":
+        return f"the {'broker' if by == 'client' else 'client'}'s certificate has expired", _RENEW
+    if alert in _NOTHING_IN_COMMON:
+        return f"they agree on no version or cipher ({alert})", _AGREE
+    if by == "broker" and alert == "certificate_required":
+        return "the client has no certificate (certificate_required)", _CLIENT_CERTIFICATE
+    if by == "broker" and alert in _OF_CERTIFICATES:
+        return f"it refuses the client's certificate, or the client has none ({alert})", _CLIENT_CERTIFICATE
+    if by == "broker" and alert == "encrypted":
+        return (
+            "it refused what the client sent last, most likely its certificate, or that it has none",
+            _CLIENT_CERTIFICATE,
+        )
+    if by == "client" and alert in _OF_CERTIFICATES:
+        return f"it does not accept the broker's certificate ({alert}){_names(last, place)}", _TRUST
+    if by == "client" and alert == "encrypted":
+        return (
+            "it refused what the broker sent, most likely its certificate: not trusted, expired, or for another name",
+            _TRUST,
+        )
+    return alert, _LOGS
+
+
+def _names(row: Row, place: str) -> str:
+    """Whom the certificate is for, if not for whom the client asked for, as far as that is known."""
+    names = [name.lower() for name in row["tls_certificate_names"] or ()]
+    wanted = (row["tls_server_name"] or address_alone(place)).lower()
+    is_named = wanted in names or f"*.{wanted.partition('.')[2]}" in names
+    if not names or is_named:
+        return ""
+    return f", which names {listed(Counter(names))} and not {wanted}"
+
+
+def _day(at: int) -> str:
+    """A day as text."""
+    return day_and_clock(at)[:10]
+
+
+_RENEW = "Renew the certificate in the keystore, and look at who should have: expiry is known years before."
+_AGREE = "Compare ssl.enabled.protocols and ssl.cipher.suites of client and listener."
+_TRUST = (
+    "Compare the broker's certificate (openssl s_client -connect HOST:PORT -showcerts) with the client's truststore: "
+    "is the CA that signed it in there, is the name or address that the client uses among its names, is it in date? "
+    "The client's log says which."
+)
+_CLIENT_CERTIFICATE = (
+    "The listener demands a certificate of clients (ssl.client.auth): give the client a keystore with one that a CA in "
+    "the broker's truststore has signed, and that is in date. The broker's log says which."
+)
+_LOGS = "The logs of client and broker say what the alert is about."

@@ -1,0 +1,55 @@
+"""Transactional ids that several processes use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.reports.incidents.tables_of import H1, H2, Row, connection, error, exchange, found, names, only, seconds
+
+T1, T2 = connection(1, H1, client_id="t1"), connection(2, H2, client_id="t2")
+
+
+def takes(time: float, which: int, name: str = "tx", error: str = "NONE") -> Row:
+    """A producer asks for its id."""
+    request = f'{{"transactionalId": "{name}", "transactionTimeoutMs": 60000, "producerId": -1}}'
+    known: dict[str, Any] = {"client_id": f"t{which}", "connection": which, "error": error, "request": request}
+    return exchange(int(time), "InitProducerId", time, time + 0.01, **known)
+
+
+def refused(time: float, which: int, name: str = "INVALID_PRODUCER_EPOCH") -> Row:
+    return error(name, "Produce", time, time, client_id=f"t{which}")
+
+
+TURNS = [takes(10, 1), takes(20, 2, error="CONCURRENT_TRANSACTIONS"), takes(20.1, 2), takes(30, 1)]
+REFUSED = [refused(21, 1), refused(30.5, 2, "PRODUCER_FENCED")]
+
+
+def test_two_that_fence_each_other() -> None:
+    one = only(exchanges=TURNS, error_histogram=REFUSED, connections=[T1, T2])
+    assert (one.kind, one.severity, one.certainty) == ("producer_fenced", "critical", "certain")
+    assert names(one) == ["t1", "t2", H1, H2]
+    assert (seconds(one.started), seconds(one.ended)) == (20, 30.5)
+    assert one.headline.startswith(
+        f"t1 ({H1}), t2 ({H2}) use one transactional id, tx: 2 times one fenced the other, from "
+    )
+    assert one.headline.endswith("; 2 requests of who had it before refused")
+    assert [seen.packet for seen in one.evidence] == [20, 30]
+    assert "t2 (10.0.1.2) took it over; t1 was answered INVALID_PRODUCER_EPOCH" in one.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "errors"),
+    [
+        (TURNS, []),
+        (TURNS, REFUSED[:1]),  # once is how one replaces another
+        (TURNS, [refused(21, 1), refused(29, 2)]),  # refused for another reason
+        (TURNS, [refused(21, 1), refused(31, 1)]),
+        ([takes(10, 1), takes(20, 2, "other"), takes(30, 1)], REFUSED),
+        ([takes(10, 1), takes(20, 1), takes(30, 1)], REFUSED),  # started again, at the same place
+        ([takes(10, 1), takes(20, 2, error="NOT_COORDINATOR"), takes(30, 1)], REFUSED),
+    ],
+)
+def test_others_use_their_own(exchanges: list[Row], errors: list[Row]) -> None:
+    assert found(exchanges=exchanges, error_histogram=errors, connections=[T1, T2]) == []

@@ -1,0 +1,117 @@
+"""TLS handshakes that one side ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.reports.incidents.tables_of import B1, BROKERS, H1, H2, Row, at, connection, found, names, only, seconds
+
+
+def handshakes(alert: str | None, by: str | None = "client", count: int = 2, **given: Any) -> list[Row]:
+    """Connections whose handshakes end with an alert; days are those of the certificate, from the capture's on."""
+    days = {
+        name: at(given.pop(name) * 86_400)
+        for name in ("tls_certificate_from", "tls_certificate_until")
+        if given.get(name) is not None
+    }
+    known: dict[str, Any] = {"protocol": "tls", "client_id": None, "tls_version": "TLS 1.2", "tls_requests": 0}
+    known |= {"tls_alert": alert, "tls_alert_by": by} | days | given
+    times = range(10, 10 + count)
+    return [connection(time, broker_port=9095, opened=time, closed=time + 0.1, **known) for time in times]
+
+
+def test_handshakes_that_a_client_ends() -> None:
+    one = only(connections=handshakes("certificate_unknown"), cluster_events=BROKERS)
+    assert (one.kind, one.severity, one.certainty) == ("tls_failed", "critical", "certain")
+    assert names(one) == [H1, "1", B1]
+    assert (seconds(one.started), seconds(one.ended)) == (10, 11)
+    assert one.headline.startswith(f"2 TLS handshakes of {H1} with broker 1 ({B1}) at port 9095 failed from ")
+    assert one.headline.endswith(
+        ", each ended by the client: it does not accept the broker's certificate (certificate_unknown)"
+    )
+    assert [seen.packet for seen in one.evidence] == [10, 11]
+    assert "truststore" in one.advice
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "advice"),
+    [
+        (
+            {"alert": "certificate_expired", "tls_certificate_until": -1},
+            "the broker's certificate has expired on ",
+            "Renew",
+        ),
+        (
+            {"alert": "certificate_unknown", "tls_certificate_until": -1},
+            "the broker's certificate has expired on ",
+            "Renew",
+        ),
+        ({"alert": "bad_certificate", "tls_certificate_from": 1}, "the broker's certificate holds from ", "Renew"),
+        ({"alert": "certificate_expired"}, "the broker's certificate has expired", "Renew"),
+        ({"alert": "certificate_expired", "by": "broker"}, "the client's certificate has expired", "Renew"),
+        (
+            {"alert": "protocol_version", "by": "broker"},
+            "they agree on no version or cipher (protocol_version)",
+            "Compare ssl",
+        ),
+        ({"alert": "certificate_required", "by": "broker"}, "the client has no certificate", "keystore"),
+        ({"alert": "bad_certificate", "by": "broker"}, "it refuses the client's certificate, or", "keystore"),
+        (
+            {"alert": "encrypted", "by": "broker", "tls_version": "TLS 1.3"},
+            "it refused what the client sent",
+            "keystore",
+        ),
+        (
+            {"alert": "encrypted", "tls_version": "TLS 1.3"},
+            "it refused what the broker sent, most likely",
+            "truststore",
+        ),
+        ({"alert": "internal_error"}, ": internal_error", "logs"),
+    ],
+)
+def test_why(given: dict[str, Any], why: str, advice: str) -> None:
+    one = only(connections=handshakes(**given))
+    assert why in one.headline
+    assert advice in one.advice
+    assert one.certainty == ("likely" if given["alert"] == "encrypted" else "certain")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "wanted", "told"),
+    [
+        (["k1.example"], None, f", which names k1.example and not {B1}"),
+        (["K1.example", B1], None, None),
+        (["k1.example"], "K1.EXAMPLE", None),
+        (["*.example"], "k1.example", None),
+        (["*.example"], "a.k1.example", ", which names *.example and not a.k1.example"),
+        ([], "k1.example", None),
+    ],
+)
+def test_whom_the_certificate_names(certificate: list[str], wanted: str | None, told: str | None) -> None:
+    rows = handshakes("certificate_unknown", tls_certificate_names=certificate, tls_server_name=wanted)
+    assert only(connections=rows).headline.endswith(told or "(certificate_unknown)")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        handshakes("certificate_unknown", count=1),
+        handshakes(None, None),
+        handshakes("close_notify"),
+        handshakes("encrypted"),  # in TLS 1.2 it comes behind the handshake
+        handshakes("certificate_unknown", tls_requests=1),
+        handshakes("certificate_unknown", exchanges=1),
+    ],
+)
+def test_connections_that_end_as_they_should(rows: list[Row]) -> None:
+    assert found(connections=rows) == []
+
+
+def test_hosts_that_fail_alike_are_one_incident() -> None:
+    rows = [*handshakes("unknown_ca", count=1), connection(20, H2, broker_port=9095, opened=20, closed=21)]
+    other = rows[0] | {"connection": 20, "client": H2, "tls_requests": None}  # opened with secrets
+    one = only(connections=[rows[0], other])
+    assert f"of {H1}, {H2} with" in one.headline
+    assert "each ended by the clients" in one.headline

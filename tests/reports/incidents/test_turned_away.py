@@ -1,0 +1,98 @@
+"""Connections that a broker closes before it has done anything for the client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.reports.incidents.tables_of import (
+    B1,
+    BROKERS,
+    H1,
+    H2,
+    Row,
+    connection,
+    exchange,
+    finding,
+    found,
+    names,
+    only,
+    seconds,
+)
+
+OTHER = connection(90, H2, client_id="c2", opened=1, exchanges=9, security="plaintext")
+WITH_SASL = OTHER | {"security": "PLAIN"}
+
+
+def closed(count: int = 3, how: str = "fin", lasts: float = 0.1, **given: Any) -> list[Row]:
+    known: dict[str, Any] = {"how_closed": how, "exchanges": 1, "security": "plaintext"} | given
+    return [connection(10 + n, opened=10 + n, closed=10 + n + lasts, **known) for n in range(count)]
+
+
+def asked(count: int = 3, *answered: str, last: str = "Metadata") -> list[Row]:
+    """What was asked on each of them: some that was answered, and one that was not."""
+    rows = []
+    for n in range(count):
+        for api in answered:
+            rows.append(exchange(1, api, 10 + n, 10 + n + 0.01, connection=10 + n, outcome="answered"))
+        rows.append(exchange(2, last, 10 + n + 0.02, None, connection=10 + n, outcome="unanswered"))
+    return rows
+
+
+def test_a_client_without_sasl_where_it_is_wanted() -> None:
+    churn = finding("connection_churn", f"client c1 ({H1})", "Connections are opened and closed", 10, 13)
+    one = only(
+        connections=[*closed(), WITH_SASL], exchanges=asked(3, "ApiVersions"), cluster_events=BROKERS, findings=[churn]
+    )
+    assert (one.kind, one.severity, one.certainty) == ("authentication_failed", "critical", "certain")
+    assert names(one) == ["c1", H1, "1", B1]
+    assert (seconds(one.started), seconds(one.ended)) == (10, 12.1)
+    assert one.headline.startswith(
+        f"c1 ({H1}) does not authenticate at {B1}:9092, which wants SASL (PLAIN): 3 connections closed by broker 1 "
+    )
+    assert one.findings == {churn["id"]}  # and no storm of connections besides
+    assert "others authenticate there by SASL (PLAIN)" in one.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    ("connections", "exchanges", "told"),
+    [
+        (closed(), asked(3, "ApiVersions"), "likely"),  # nobody else shows what the listener wants
+        ([*closed(), OTHER], asked(3, "ApiVersions"), None),  # others are served without SASL
+        ([*closed(2), WITH_SASL], asked(2, "ApiVersions"), None),
+        ([*closed(lasts=6), WITH_SASL], asked(3, "ApiVersions"), None),
+        ([*closed(how="rst", reset_by="client"), WITH_SASL], asked(3, "ApiVersions"), None),
+        ([*closed(how="rst", reset_by="broker"), WITH_SASL], asked(3, "ApiVersions"), "certain"),
+        ([*closed(gap_bytes=1), WITH_SASL], asked(3, "ApiVersions"), None),  # or the capture lacks the answer
+        ([*closed(client=B1), WITH_SASL], asked(3, "ApiVersions"), None),
+        ([*closed(), WITH_SASL], asked(3, "ApiVersions", "Metadata", last="Fetch"), None),  # something was done
+    ],
+)
+def test_only_where_nothing_else_was_answered(connections: list[Row], exchanges: list[Row], told: str | None) -> None:
+    incidents = found(connections=connections, exchanges=exchanges)
+    assert [(one.kind, one.certainty) for one in incidents] == ([("authentication_failed", told)] if told else [])
+
+
+MORE = connection(80, opened=5, exchanges=20, security="plaintext")  # of the same client
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([MORE], "while 1 other of it goes on"),
+        ([MORE, MORE | {"connection": 81}], "while 2 others of it go on"),
+        ([OTHER, OTHER | {"connection": 91, "client": "10.0.1.3"}], "while others are served"),
+        ([OTHER], None),
+        ([], None),
+        ([MORE | {"broker_port": 9093}], None),
+    ],
+)
+def test_a_client_that_has_too_many(others: list[Row], words: str | None) -> None:
+    incidents = found(connections=[*closed(), *others], exchanges=asked(last="ApiVersions"), cluster_events=BROKERS)
+    assert [one.kind for one in incidents] == ["turned_away"] * bool(words)
+    if words:
+        (one,) = incidents
+        assert one.headline.startswith(f"broker 1 ({B1}) closed 3 connections of c1 ({H1}) unanswered, from ")
+        assert words in one.headline
+        assert (one.severity, one.certainty) == ("critical", "likely")
