@@ -128,7 +128,7 @@ def outages(signs: Signs) -> list[Outage]:
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
-    out_of_reach = vanished(signs)
+    out_of_reach = signs.once(vanished)
     return [
         _taken(signs, one, by_host[one.host])
         for one in found
@@ -235,7 +235,7 @@ def _left_out(signs: Signs, outage: Outage) -> int | None:
 def incidents(signs: Signs) -> Iterator[Incident]:
     """An incident for each outage; those of one broker that stands still again and again are one."""
     stalls: dict[str, list[list[Outage]]] = defaultdict(list)
-    found = outages(signs)
+    found = signs.once(outages)
     for takeover in chain.from_iterable(signs.takeovers.values()):
         if takeover.is_foreign and all(outage.taken is not takeover for outage in found):
             yield addresses.taken(signs, takeover)

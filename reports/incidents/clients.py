@@ -58,7 +58,7 @@ _TOLD = (
 def told(signs: Signs) -> Iterator[Incident]:
     """Incidents out of findings about clients."""
     refused = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
-    refused |= {f"client {name} ({one.client})" for one in turned_away.found(signs) for name in one.names}
+    refused |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
     for one in _TOLD:
         by_client: dict[str, list[Row]] = defaultdict(list)
         for row in signs.findings:

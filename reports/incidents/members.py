@@ -54,9 +54,9 @@ class Fate:
 def lost(signs: Signs) -> Iterator[Incident]:
     """Members that a broker heard nothing of for their session: dead, frozen or cut off. One host is one incident."""
     alike: dict[tuple[str, IncidentKind], list[tuple[Loss, Fate]]] = defaultdict(list)
-    of_brokers = [one for one in outages(signs) if one.gone]
-    out_of_reach = vanished(signs)
-    for loss in losses(signs):
+    of_brokers = [one for one in signs.once(outages) if one.gone]
+    out_of_reach = signs.once(vanished)
+    for loss in signs.once(losses):
         by = cut_off_by(signs, out_of_reach, loss)
         if by is not None and by.scope != Scope.CLIENT:
             continue  # the incident of the path tells it
@@ -77,7 +77,7 @@ def losses(signs: Signs) -> list[Loss]:
     Also those whose session ended while their group rebalanced for another reason: as with a process that is killed,
     and replaced at once.
     """
-    of_brokers = [one for one in outages(signs) if one.gone]
+    of_brokers = [one for one in signs.once(outages) if one.gone]
     found: list[Loss] = []
     for row in signs.rebalances:
         if row["started"] is None or _by_coordinator(signs, of_brokers, row):

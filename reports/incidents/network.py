@@ -62,7 +62,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
     lossy: dict[tuple[str, str], list[Path]] = {}
     gone: dict[tuple[str, str], list[Vanished]] = defaultdict(list)
-    for one in vanished(signs) if chosen.num_rows else ():
+    for one in signs.once(vanished) if chosen.num_rows else ():
         gone[one.client, address_alone(one.broker)].append(one)
     for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
@@ -50,15 +51,16 @@ class _Sizes:
 
 def blocked(signs: Signs) -> Iterator[Incident]:
     """Incidents of packets that vanish: of hosts that have trouble with others, one for each time of it."""
-    found = vanished(signs)
-    lost = losses(signs) if found else []
+    found = signs.once(vanished)
+    lost = signs.once(losses) if found else []
+    sizes = _by_size(signs, [one for one in found if one.scope == Scope.CONNECTIONS])
     forgotten: list[Vanished] = []
     by_pair: dict[Scope, dict[tuple[str, str], list[Vanished]]] = defaultdict(lambda: defaultdict(list))
     for one in found:
         if one.scope != Scope.CONNECTIONS:
             by_pair[one.scope][one.client, one.broker].append(one)
-        elif (sizes := _by_size(signs, one)) is not None:
-            yield _large(signs, one, sizes, lost)
+        elif one in sizes:
+            yield _large(signs, one, sizes[one], lost)
         else:
             forgotten.append(one)
     for together in _at_once(forgotten):
@@ -271,22 +273,38 @@ def _unanswered(signs: Signs, together: Sequence[Vanished]) -> tuple[Effect, ...
     return (Effect("requests", f"{counted(count, 'request')} {verb} never answered", count),)
 
 
-def _by_size(signs: Signs, one: Vanished) -> _Sizes | None:
-    """Whether it is what is large that vanishes, on each new connection; None if it is not so, or cannot be told."""
-    dead = {(each.connection, each.sender): each for each in one.unheard}
-    if len(dead) < threshold("sizes_seen"):
-        return None
-    since = min(each.since for each in dead.values())
-    senders = {sender for _, sender in dead}
+def _by_size(signs: Signs, found: Sequence[Vanished]) -> dict[Vanished, _Sizes]:
+    """Those of which it is what is large that vanishes, on each new connection."""
+    again = [one for one in found if len(one.unheard) >= threshold("sizes_seen")]
+    rows = {row["connection"]: row for row in signs.connections_between({_pair(one) for one in again})} if again else {}
+    before = min((one.since for one in again), default=0) - threshold("one_trouble") * SECOND_NS  # long polls wait
+    begin = pa.scalar(int(before), pa.timestamp("ns", tz="UTC"))
+    where = pc.field("connection").isin(sorted(rows)) & (pc.field("request_done") >= begin)
+    of_pair: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.rows("exchanges", _SIZES, where) if rows else ():
+        connection = rows[row["connection"]]
+        of_pair[connection["client"], connection["broker"]].append(row)
+    made = {one: _sizes(one, of_pair[_pair(one)]) for one in again}
+    return {one: sizes for one, sizes in made.items() if sizes is not None}
+
+
+def _pair(one: Vanished) -> tuple[str, str]:
+    return one.client, address_alone(one.broker)
+
+
+def _sizes(one: Vanished, exchanges: Sequence[Row]) -> _Sizes | None:
+    """What got through and what did not, if it differs by size; None if not, or if it cannot be told."""
+    senders = {each.sender for each in one.unheard}
     if len(senders) != 1:
         return None
-    sender = next(iter(senders))
-    size, sent = ("request_bytes", "request_done") if sender == "client" else ("response_bytes", "response_done")
+    by_client = senders == {"client"}
+    size, sent = ("request_bytes", "request_done") if by_client else ("response_bytes", "response_done")
+    dead = {each.connection: each for each in one.unheard}
     stuck: dict[int, tuple[int, int]] = {}  # by connection: the first that did not get through, with its size
     through: list[int] = []
-    for row in _exchanges_of(signs, one):
-        each = dead.get((row["connection"], sender))
-        if row[sent] is None or row[sent] < since:
+    for row in exchanges:
+        each = dead.get(row["connection"])
+        if row[sent] is None or row[sent] < one.since:
             continue
         if each is None or row[sent] < each.since:
             if row["outcome"] == "answered" and row[size]:
@@ -296,14 +314,7 @@ def _by_size(signs: Signs, one: Vanished) -> _Sizes | None:
     sizes = [size for _, size in stuck.values()]
     if min(len(sizes), len(through)) < threshold("sizes_seen") or min(sizes) <= max(through):
         return None
-    return _Sizes("requests" if sender == "client" else "answers", max(through), min(sizes))
-
-
-def _exchanges_of(signs: Signs, one: Vanished) -> Iterator[Row]:
-    """Exchanges between the client's and the broker's address."""
-    numbers = signs.connections_between(one.client, address_alone(one.broker))
-    for batch in signs.batches("exchanges", _SIZES, pc.field("connection").isin(numbers)):
-        yield from batch.to_pylist()
+    return _Sizes("requests" if by_client else "answers", max(through), min(sizes))
 
 
 def _clients(signs: Signs, one: Vanished) -> list[str]:

@@ -74,7 +74,7 @@ _REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICA
 
 def refusals(signs: Signs) -> Iterator[Incident]:
     """Topics that clients cannot use."""
-    found = outages(signs)
+    found = signs.once(outages)
     for refusal in _REFUSALS:
         by_topic: dict[str, list[Row]] = defaultdict(list)
         for row in signs.errors:
@@ -138,7 +138,7 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
 
 def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     """Writes with acks=all that living brokers could not confirm while another broker was away."""
-    for outage in outages(signs):
+    for outage in signs.once(outages):
         if not outage.gone or any(row["error"] in _REPLICA_ERRORS for row in signs.errors):
             continue
         until = signs.end if outage.ended is None else outage.ended

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +32,7 @@ TENTH_NS = SECOND_NS // 10
 _SPAN_NS = 10 * SECOND_NS  # what findings and tcp_health are counted in
 
 Row = dict[str, Any]
+_Made = TypeVar("_Made")
 
 _CONNECTION = (
     "connection",
@@ -145,6 +146,14 @@ class Signs:
     tables: Mapping[str, ds.Dataset]
     end: int = 0  # of the capture
     left_out: set[str] = field(default_factory=set)  # tables of which rows were too many
+    _made: dict[Callable[[Signs], Any], Any] = field(default_factory=dict)
+
+    def once(self, make: Callable[[Signs], _Made]) -> _Made:
+        """What a function makes of these tables: several rules ask for it, and it is made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: _Made = self._made[make]
+        return made
 
     def batches(
         self, name: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
@@ -250,10 +259,11 @@ class Signs:
         where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(list(names))
         return [row for row in self._connections(where) if (row["client"], row["client_id"]) in clients]
 
-    def connections_between(self, client: str, broker: str) -> list[int]:
-        """Numbers of connections between a client's and a broker's address."""
-        where = (pc.field("client") == client) & (pc.field("broker") == broker)
-        return [row["connection"] for row in self._connections(where)]
+    def connections_between(self, pairs: Collection[tuple[str, str]]) -> list[Row]:
+        """Connections between some clients' and brokers' addresses, by number."""
+        clients, brokers = sorted({client for client, _ in pairs}), sorted({broker for _, broker in pairs})
+        where = pc.field("client").isin(clients) & pc.field("broker").isin(brokers)
+        return [row for row in self._connections(where) if (row["client"], row["broker"]) in pairs]
 
     def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Some connections, by number."""

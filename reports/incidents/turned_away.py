@@ -84,7 +84,7 @@ def found(signs: Signs) -> list[TurnedAway]:
 
 def turned_away(signs: Signs) -> Iterator[Incident]:
     """Incidents of clients without SASL where it is wanted, and of those that have too many connections."""
-    for one in found(signs):
+    for one in signs.once(found):
         host, port = one.rows[0]["broker"], one.rows[0]["broker_port"]
         mine = {row["connection"] for row in one.rows}
         others = [

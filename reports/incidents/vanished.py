@@ -115,10 +115,17 @@ class _Said:
         ):
             bits = int.from_bytes(row["sent_in"], "little")
             self._sent[row["connection"], row["sender"]].append((row["at"], bits))
+        self._opened: dict[str, list[Row]] = {  # by address:port, by number
+            place: signs.connections_to(place, since, None) for place in sorted({one.place for one in found})
+        }
         self._to: dict[str, list[str]] = defaultdict(list)
         for source, by_target in self._bits.items():
             for target in by_target:
                 self._to[target].append(source)
+
+    def opened(self, place: str, client: str, since: int) -> Iterator[Row]:
+        """Connections that a client opened to an address:port after a time."""
+        return (row for row in self._opened[place] if row["client"] == client and (row["opened"] or 0) > since)
 
     def times(self, source: str, target: str, since: int, until: int) -> Iterator[int]:
         """Tenths of a second behind a time, in which one sent data to the other."""
@@ -229,19 +236,19 @@ def _sent_again(signs: Signs) -> Iterator[Unheard]:
 
 def _refused(signs: Signs) -> Iterator[Unheard]:
     """Connects of a host that are refused again and again, at a place that others reach meanwhile."""
-    by_pair: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    by_place: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in signs.failed_connects:
         if row["connect"] == "refused" and row["opened"] is not None and row["client"] != row["broker"]:
-            by_pair[row["client"], address(row["broker"], row["broker_port"])].append(row)
-    for (client, place), rows in sorted(by_pair.items()):
-        if len(rows) < threshold("failed_connects"):
-            continue
-        rows.sort(key=lambda row: (row["opened"], row["connection"]))
-        since, until = rows[0]["opened"], rows[-1]["opened"]
-        reached = (row for row in signs.connections_to(place, since, until) if row["opened"] and row["opened"] > since)
-        if {row["client"] for row in reached} - {client}:
-            number, again = rows[0]["connection"], len(rows) - 1
-            yield Unheard(number, "client", client, signs.where(place), place, since, until, again, "refused")
+            by_place[address(row["broker"], row["broker_port"])][row["client"]].append(row)
+    for place, by_client in sorted(by_place.items()):
+        often = {client: rows for client, rows in by_client.items() if len(rows) >= threshold("failed_connects")}
+        reached = signs.connections_to(place, 0, None) if often else []
+        for client, rows in sorted(often.items()):
+            rows.sort(key=lambda row: (row["opened"], row["connection"]))
+            since, until = rows[0]["opened"], rows[-1]["opened"]
+            if {row["client"] for row in reached if since < (row["opened"] or 0) <= until} - {client}:
+                number, again = rows[0]["connection"], len(rows) - 1
+                yield Unheard(number, "client", client, signs.where(place), place, since, until, again, "refused")
 
 
 def _judged(signs: Signs, said: _Said, run: Iterable[Unheard]) -> Vanished | None:
@@ -257,8 +264,7 @@ def _judged(signs: Signs, said: _Said, run: Iterable[Unheard]) -> Vanished | Non
         side = "broker" if one.sender == "client" else "client"
         if any(True for _ in said.packets(one.connection, side, since, sys.maxsize)):
             until -= (one.last - one.since) // 2  # its last try was answered after all; each comes twice as late
-        opened = (row for row in signs.connections_to(one.place, one.since, until) if row["client"] == one.client)
-        new = {row["connection"] for row in opened if row["opened"] > one.since}
+        new = {row["connection"] for row in said.opened(one.place, one.client, one.since)}
         on_others = said.answered(one.client, one.broker, since, until, new) or any(
             True for _ in said.heard(one.source, one.target, since, until, one.connection)
         )
@@ -274,10 +280,8 @@ def _judged(signs: Signs, said: _Said, run: Iterable[Unheard]) -> Vanished | Non
     first = lived[0]
     if scope == Scope.CONNECTIONS:
         begun = max(one.since for one in lived)
-        opened = (
-            row for place in sorted({one.place for one in lived}) for row in signs.connections_to(place, begun, None)
-        )
-        again = (row["opened"] for row in opened if row["client"] == first.client and row["opened"] > begun)
+        places = sorted({one.place for one in lived})
+        again = (row["opened"] for place in places for row in said.opened(place, first.client, begun))
     else:
         last = max(one.last for one in lived)
         end = last + int(threshold("one_trouble") * SECOND_NS)
