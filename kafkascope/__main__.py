@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import signal
-from types import ModuleType
 
 
 def main() -> None:
     """``kafkascope``."""
-    _command_line().main()
+    _run("main")
 
 
 def sniff_main() -> None:
     """``sniff``."""
-    _command_line().sniff_main()
+    _run("sniff_main")
 
 
-def _command_line() -> ModuleType:
+def _run(entry: str) -> None:
     """What takes the words of a command. Ctrl-C while it is imported ends the program without a traceback."""
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from kafkascope.program import importing
+    from kafkascope.program import ended, importing
 
     with importing():
         from kafkascope import cli
 
     if is_heard:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    return cli
+    ended(getattr(cli, entry))
 
 
 if __name__ == "__main__":

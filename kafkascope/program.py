@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import errno
 import gc
@@ -103,6 +104,26 @@ def run(command: Callable[..., Any]) -> None:
         sys.exit(INCOMPLETE)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def ended(command: Callable[[], Any]) -> None:
+    """Run a command, and end the process when all that is registered for its end is done, without taking Python apart.
+
+    Threads of Arrow may outlive what they worked for, and free then what was made by Python or numpy. Where Python is
+    just being taken apart this ends the process by SIGABRT, though all was done (apache/arrow#34314, #39862).
+    """
+    status = 0
+    try:
+        command()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        status = 1 if isinstance(end.code, str) else int(end.code or 0)
+    atexit._run_exitfuncs()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):  # its reader has gone, or it is closed
+            stream.flush()
+    os._exit(status)
 
 
 def _interrupt_again(unraisable: UnraisableHookArgs) -> None:
