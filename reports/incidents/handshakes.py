@@ -53,15 +53,16 @@ def failed(signs: Signs) -> Iterator[Incident]:
     )
     alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _COLUMNS, pc.field("tls_alert").is_valid() & told & quiet):
-        alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
+        if _at(row):
+            alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
     for (host, port, by, alert), rows in sorted(alike.items()):
         if len(rows) >= threshold("failed_handshakes"):
-            rows.sort(key=lambda row: (row["opened"] or 0, row["connection"]))
+            rows.sort(key=lambda row: (_at(row), row["connection"]))
             yield _failed(signs, address(host, port), by, alert, rows)
 
 
 def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) -> Incident:
-    since, until = (rows[n]["opened"] or rows[n]["closed"] or 0 for n in (0, -1))
+    since, until = _at(rows[0]), _at(rows[-1])
     where = signs.where(place)
     hosts = sorted({row["client"] for row in rows})
     names = sorted({name for client, _, name, _ in signs.parties if client in hosts and name})
@@ -88,18 +89,23 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         ended=until,
         headline=f"{number} of {who} with {broker} at port {place.rpartition(':')[2]} failed from {clock(since)} to "
         f"{clock(until)}, each ended {ended}: {why}",
-        evidence=tuple(Weighed(text, row["connection"], row["closed"] or row["opened"], 0.9) for row in rows),
+        evidence=tuple(Weighed(text, row["connection"], _at(row), 0.9) for row in rows),
         advice=advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         findings=signs.explained(("connection_churn",), since, until, clients=names),
     )
 
 
+def _at(row: Row) -> int:
+    """When a connection was opened, or else closed; 0 if the capture has neither."""
+    return row["opened"] or row["closed"] or 0
+
+
 def _why(rows: Sequence[Row], place: str, by: str, alert: str) -> tuple[str, str]:
     """Why handshakes failed, as far as alert and certificate tell; and what to do."""
     last = rows[-1]
     ends, begins = last["tls_certificate_until"], last["tls_certificate_from"]
-    at = last["opened"] or last["closed"] or 0
+    at = _at(last)
     if by == "client" and ends is not None and ends < at:
         return f"the broker's certificate has expired on {_day(ends)}", _RENEW
     if by == "client" and begins is not None and begins > at:

@@ -103,10 +103,17 @@ def test_whom_the_certificate_names(certificate: list[str], wanted: str | None, 
         handshakes("encrypted"),  # in TLS 1.2 it comes behind the handshake
         handshakes("certificate_unknown", tls_requests=1),
         handshakes("certificate_unknown", exchanges=1),
+        [row | {"opened": None, "closed": None} for row in handshakes("certificate_unknown")],
     ],
 )
 def test_connections_that_end_as_they_should(rows: list[Row]) -> None:
     assert found(connections=rows) == []
+
+
+def test_connections_whose_begin_is_not_in_the_capture() -> None:
+    rows = handshakes("certificate_unknown")
+    one = only(connections=[row | {"opened": None} for row in rows])
+    assert (seconds(one.started), seconds(one.ended)) == (10.1, 11.1)
 
 
 def test_hosts_that_fail_alike_are_one_incident() -> None:
