@@ -35,6 +35,7 @@ class Loss:
     host: str | None
     last_word: int | None  # None: it is not known
     expelled: int
+    sure: Certainty  # that it was lost
 
     @property
     def since(self) -> int:
@@ -84,10 +85,11 @@ def losses(signs: Signs) -> list[Loss]:
             continue
         of_row = []
         if row["trigger"] == Trigger.SESSION_TIMEOUT:
-            of_row.append(_loss(signs, row, row["trigger_client_id"], row["trigger_member"], row["started"]))
+            sure = _SURE.get(row["certainty"], Certainty.GUESSED)
+            of_row.append(_loss(signs, row, row["trigger_client_id"], row["trigger_member"], row["started"], sure))
         for also in row["contributing"] or ():
             if also["trigger"] == Trigger.SESSION_TIMEOUT and also["at"] is not None:
-                loss = _loss(signs, row, also["client_id"], None, also["at"])
+                loss = _loss(signs, row, also["client_id"], None, also["at"], Certainty.LIKELY)
                 if loss.last_word is not None and (loss.host, loss.last_word) not in {
                     (one.host, one.last_word) for one in of_row
                 }:
@@ -119,7 +121,7 @@ def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], row: Row) -> boo
     return any(event["event"] == "coordinator_moved" and event["group_id"] == row["group_id"] for event in moves)
 
 
-def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, at: int) -> Loss:
+def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, at: int, sure: Certainty) -> Loss:
     """Who was lost, where it ran, and when it was heard last: by member id, or by a client id that one host has."""
     ran_at = signs.hosts_of.get(client_id or "", [])
 
@@ -134,7 +136,7 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
         before = reversed(signs.rebalances_of(row["group_id"], at))
         members = (member for one in before for member in one["members"] or () if member["host"])
         host = next((member["host"] for member in members if is_it(member)), ran_at[0] if len(ran_at) == 1 else None)
-    return Loss(row, client_id, host, silence["at"] if silence else None, at)
+    return Loss(row, client_id, host, silence["at"] if silence else None, at, sure)
 
 
 def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[list[tuple[Loss, Fate]]]:
@@ -165,14 +167,13 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     again = f"; it was back at {clock(back[0]['started'])}" if back else ""
     last = of_run[-1].rebalance
     times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
-    when = f"at {clock(first.since)}"
+    begun, latest = clock(first.since), clock(max(loss.since for loss in of_run))
+    when = f"at {begun}"
     if times >= threshold("crashes"):
-        when = f"{times} times, from {when[3:]} to {clock(max(loss.since for loss in of_run))}, each time started anew"
+        when = f"{times} times, from {begun} to {latest}, each time started anew"
         again = silent = ""
     over = back[-1]["started"] if back else last["recovered"] or last["stable"] or last["started"]
-    sure = min(
-        (_SURE.get(loss.rebalance["certainty"], Certainty.GUESSED) for loss in of_run), key=list(Certainty).index
-    )
+    sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
         sure = Certainty.LIKELY  # a cut behind the capture point may look the same
     return Incident(

@@ -200,7 +200,7 @@ def joins(generation: int, time: float, *expelled: float, client_id: str = "c1")
 
 def test_one_that_is_killed_and_replaced_at_once() -> None:
     (one,) = lost(joins(5, 32, 40), connections=[connection(1, opened=1, closed=30, how_closed="fin")])
-    assert one.kind == "client_died"
+    assert (one.kind, one.certainty) == ("client_died", "likely")
     assert one.rebalances == {("shop", 5)}
     assert "was taken out of group shop after 10.0 s of silence" in one.headline
     assert len(lost(joins(5, 32, 40, 40))) == 1  # who of several it was is not told
