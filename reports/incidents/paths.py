@@ -153,7 +153,8 @@ def _forgotten(signs: Signs, together: Sequence[Vanished], lost: Sequence[Loss])
         evidence=_evidence(signs, together, "on other connections"),
         advice="Look for what forgets connections on the way: a firewall, NAT or load balancer with an idle timeout, "
         "or that was restarted or failed over. Clients should close idle connections before it does "
-        "(connections.max.idle.ms below its timeout); a shorter request.timeout.ms shortens the wait.",
+        "(connections.max.idle.ms below its timeout); a shorter request.timeout.ms shortens the wait. Where several "
+        "hosts or pods are behind one address, one of them may have gone instead.",
     )
 
 
