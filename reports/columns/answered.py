@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.reports.columns.arrow import distinct_numbers, integers
-from kafkascope.sniffer.columns import Bool
+from kafkascope.sniffer.columns import I64, Bool
 
 
 class Answered:
@@ -35,3 +35,37 @@ class Answered:
         """Forget connections that have ended."""
         for connection in connections:
             self._latest.pop(connection, None)
+
+
+class Begun:
+    """Of open connections, when the broker could begin with the next request: it works them off one by one."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, int] = {}
+
+    def earliest(self, exchanges: pa.Table, free: I64) -> I64:
+        """Take in a batch; for each request, from when on the ones before it on its connection are no excuse.
+
+        free i64[n]: from when on each one is none itself: it was answered, or should have been.
+        """
+        if not len(free):
+            return free
+        connections, place = distinct_numbers(integers(exchanges["connection"]))
+        n = len(connections)
+        state = np.array([self._free.get(connection, 0) for connection in connections.tolist()], np.int64)
+        # Each connection begins with its state; what is highest so far in each is found for all at once.
+        owner, value = np.concatenate([np.arange(n), place]), np.concatenate([state, free])
+        order = np.lexsort((np.concatenate([np.zeros(n, np.int64), integers(exchanges["number"])]), owner))
+        owner, value = owner[order], value[order]
+        heights, height = np.unique(value, return_inverse=True)
+        highest = heights[np.maximum.accumulate(owner * len(heights) + height) % len(heights)]
+        last = np.searchsorted(owner, np.arange(n), "right") - 1
+        self._free.update(zip(connections.tolist(), highest[last].tolist(), strict=True))
+        before = np.empty(len(value), np.int64)
+        before[order[1:]] = highest[:-1]
+        return before[n:]
+
+    def forget(self, connections: Iterable[int]) -> None:
+        """Forget connections that have ended."""
+        for connection in connections:
+            self._free.pop(connection, None)

@@ -1,7 +1,8 @@
 """When a broker said nothing on all its connections at once, though answers were due or connects failed.
 
 What a broker sent is known by tenths of a second (``tcp_health``). A request is due when the time is over for which it
-lets the broker wait; JoinGroup and SyncGroup may wait for others as long as they like, and are never due.
+lets the broker wait, and the requests before it on its connection were answered, or are overdue themselves; JoinGroup
+and SyncGroup may wait for others as long as they like, and are never due.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.answered import Answered
+from kafkascope.reports.columns.answered import Answered, Begun
 from kafkascope.reports.columns.arrow import dictionary_codes, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
@@ -34,6 +35,7 @@ _KINDS = ("sent", "sent_as_client", "received", "asked", "throttled", "connectio
 Row = dict[str, Any]
 Gap = tuple[int, int, bool]  # its first tenth, the one behind its last, whether the broker never spoke again
 _NONE = np.iinfo(np.int64).min
+_NEVER = np.iinfo(np.int64).max
 
 
 def of_health(health: pa.Table) -> pa.Table:
@@ -82,9 +84,11 @@ def of_connections(connections: pa.Table) -> pa.Table:
     )
 
 
-def of_exchanges(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], answered: Answered) -> pa.Table:
+def of_exchanges(
+    exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], answered: Answered, begun: Begun
+) -> pa.Table:
     """Rows of ``ACTIVITY`` of requests that waited longer than they let the broker wait, and of orders to hold back."""
-    return pa.concat_tables([_asked(exchanges, terms, ends, answered), _throttled(exchanges, ends)])
+    return pa.concat_tables([_asked(exchanges, terms, ends, answered, begun), _throttled(exchanges, ends)])
 
 
 def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
@@ -106,8 +110,10 @@ def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
     )
 
 
-def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], of_answered: Answered) -> pa.Table:
-    """Requests that waited longer than they let the broker wait."""
+def _asked(
+    exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], of_answered: Answered, begun: Begun
+) -> pa.Table:
+    """Requests that waited longer than they let the broker wait, and those before them on their connection."""
     asked, answered = (_numbers(exchanges[name]) for name in ("request_done", "answered"))
     api = _numbers(exchanges["api_key"])
     allowed = np.zeros(len(asked), np.int64)
@@ -120,11 +126,13 @@ def _asked(exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends]
         known[place[waits]] = True
         writes = (place >= 0) & (api[place] == apis.PRODUCE) & (_numbers(terms["acks"]) == _ALL)
         replicas[place[writes]] = True
-    due = asked + allowed
+    patient = ~known | np.isin(api, _PATIENT)
+    due = np.where(patient, _NEVER, asked + allowed)
+    due = np.maximum(due, begun.earliest(exchanges, np.where(answered == _NONE, due, np.minimum(due, answered))))
     unanswered = pc.equal(exchanges["outcome"], "unanswered").to_numpy(zero_copy_only=False)
     late: Bool = (answered != _NONE) & (answered - due >= int(threshold("silence") * SECOND_NS))
     unanswered &= ~of_answered.passed_over(exchanges)
-    chosen = known & (asked != _NONE) & ~np.isin(api, _PATIENT) & (late | unanswered)
+    chosen = (asked != _NONE) & (due < _NEVER) & (late | unanswered)
     rows = exchanges.filter(pa.array(chosen))
     _, brokers = clients_and_brokers(_numbers(rows["connection"]), ends)
     host, port = _ends(brokers)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.answered import Answered
+from kafkascope.reports.columns.answered import Answered, Begun
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
@@ -27,7 +27,7 @@ class HostsView:
     results: tuple[str, ...] = ("silences",)
 
     def __init__(self) -> None:
-        self._answered = Answered()
+        self._answered, self._begun = Answered(), Begun()
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """The rows of a batch; None without any."""
@@ -37,9 +37,10 @@ class HostsView:
         if (connections := tables.get("connections")) is not None:
             parts.append(of_connections(connections))
         if (exchanges := tables.get("exchanges")) is not None and exchanges.num_rows:
-            parts.append(of_exchanges(exchanges, tables.get("terms"), ends, self._answered))
+            parts.append(of_exchanges(exchanges, tables.get("terms"), ends, self._answered, self._begun))
         if connections is not None:
-            self._answered.forget(connections["connection"].to_pylist())
+            for state in (self._answered, self._begun):
+                state.forget(connections["connection"].to_pylist())
         rows = [part for part in parts if part.num_rows]
         return pa.concat_tables(rows) if rows else None
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.answered import Answered
+from kafkascope.reports.columns.answered import Answered, Begun
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.measures.silences import of_connections, of_exchanges, of_health
@@ -129,6 +129,36 @@ def test_requests_that_may_wait_are_due_when_their_time_is_over() -> None:
         assert silences([asked(5, 0.5, 3, api)]) == []
 
 
+MAY_WAIT = [{"connection": 1, "number": 4, "max_wait_ms": 2400}]  # up to 2.6 s, or until 3.0 s if it is asked later
+
+
+@pytest.mark.parametrize(
+    ("before", "waiting"),
+    [
+        ([asked(4, 0.2, 2.9, apis.FETCH)], 2),  # it should have been answered at 2.6 s, and both wait since
+        ([asked(4, 0.6, 2.9, apis.FETCH)], 0),
+        ([asked(4, 0.2, 0.4, apis.FETCH)], 1),  # answered at once, long before
+        ([asked(4, 0.4, 2.9, apis.JOIN_GROUP)], 0),  # as long as it likes
+        ([asked(3, 0.2, None, apis.FETCH)], 0),  # for how long nobody knows
+        ([asked(4, 0.6, 2.9, apis.FETCH) | {"connection": 2}], 1),  # elsewhere
+        ([asked(6, 2.9, 3, apis.FETCH)], 1),  # behind it
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_requests_wait_their_turn(before: list[Row], waiting: int, at_once: bool) -> None:
+    requests = sorted([*before, asked(5, 0.5, 3)], key=lambda row: int(row["number"]))
+    if at_once:
+        made = silences(requests, terms=MAY_WAIT)
+        assert [one["waiting"] for one in made] == [waiting] * bool(waiting)
+        return
+    view = HostsView()
+    parts = [
+        view.observe({"exchanges": table("exchanges", [one]), "terms": table("terms", MAY_WAIT)}, ENDS)
+        for one in requests
+    ]
+    assert sum(part.num_rows for part in parts if part is not None) == waiting
+
+
 def test_writes_that_wait_for_replicas_are_counted_for_themselves() -> None:
     writes = [asked(number, 0.5, 3, apis.PRODUCE) for number in (5, 6)]
     terms = [{"connection": 1, "number": number, "acks": acks} for number, acks in ((5, -1), (6, 1))]
@@ -140,7 +170,7 @@ def test_writes_that_wait_for_replicas_are_counted_for_themselves() -> None:
     ("told_at", "ms", "waits"), [(0.2, 100, True), (0.2, 101, False), (2.9, 1, False), (3, 9, True)]
 )
 def test_a_client_that_was_told_to_hold_back_does_not_wait(told_at: float, ms: float, waits: bool) -> None:
-    throttled = asked(4, told_at, told_at, throttle_ms=ms)
+    throttled = asked(4 if told_at < 3 else 6, told_at, told_at, throttle_ms=ms)
     earlier = asked(3, 0.1, 0.1, throttle_ms=1)
     assert bool(silences([earlier, throttled, asked(5, 0.5, 3)])) == waits
     assert len(silences([throttled | {"connection": 2}, asked(5, 0.5, 3)])) == 1
@@ -251,6 +281,6 @@ def test_rows_are_by_the_brokers_address() -> None:
     told = [(row["host"], row["port"], row["kind"]) for row in there.to_pylist()]
     assert told == [("fd77::1", 9092, "received"), ("10.0.1.1", None, "sent_as_client")]
     assert of_connections(table("connections", [connection(1, broker="fd77::1")]))["host"].to_pylist() == ["fd77::1"]
-    rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS, Answered())
+    rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS, Answered(), Begun())
     assert (rows["host"].to_pylist(), rows["port"].to_pylist()) == ([B1], [9092])
     assert HostsView().observe({}, ENDS) is None
