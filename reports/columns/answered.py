@@ -1,4 +1,8 @@
-"""Requests whose answers the capture lacks: brokers answer each connection in order (Kafka protocol guide)."""
+"""What follows from it that brokers work off the requests of each connection in order (Kafka protocol guide).
+
+What was not answered, though a later request was, lacks its answer in the capture alone; and a request waits for those
+before it.
+"""
 
 from __future__ import annotations
 

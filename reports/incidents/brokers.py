@@ -151,8 +151,8 @@ def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
     for one in found:
         ends = {one.client, address_alone(one.broker)}
         if stall.address in ends and one.overlaps(stall.started, end):
-            names = {name for client, _, name, _ in signs.parties if client in ends - {stall.address} and name}
-            explained |= waited if one.scope == Scope.PATH and names & waited else names & waited
+            unheard = waited.intersection(signs.names_at(ends - {stall.address}))
+            explained |= waited if one.scope == Scope.PATH and unheard else unheard
     return bool(waited) and waited <= explained
 
 

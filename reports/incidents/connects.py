@@ -36,7 +36,7 @@ def listeners(signs: Signs) -> Iterator[Incident]:
         if missed(signs, broker, since):
             continue  # it is gone, wherever it is listed
         hosts = sorted({row["client"] for row in rows})
-        names = sorted({client_id for client, _, client_id, _ in signs.parties if client in hosts and client_id})
+        names = signs.names_at(hosts)
         hows = sorted({row["connect"] for row in rows})
         how = " or ".join("not answered" if one == "unanswered" else one for one in hows)
         by_name = listed_at["host"] != place

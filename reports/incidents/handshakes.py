@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import pyarrow.compute as pc
@@ -65,11 +65,10 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
     since, until = _at(rows[0]), _at(rows[-1])
     where = signs.where(place)
     hosts = sorted({row["client"] for row in rows})
-    names = sorted({name for client, _, name, _ in signs.parties if client in hosts and name})
-    who = listed(hosts)
+    names = signs.names_at(hosts)
     why, advice = _why(rows, place, by, alert)
     broker = signs.broker_words(where)
-    ended = {"client": "by the client" if len(hosts) == 1 else "by the clients", "broker": "by the broker"}[by]
+    side = "clients" if by == "client" and len(hosts) > 1 else by
     text = (
         f"alert {alert} of the {by}"
         if alert != "encrypted"
@@ -87,8 +86,8 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         ),
         started=since,
         ended=until,
-        headline=f"{number} of {who} with {broker} at port {place.rpartition(':')[2]} failed from {clock(since)} to "
-        f"{clock(until)}, each ended {ended}: {why}",
+        headline=f"{number} of {listed(hosts)} with {broker} at port {place.rpartition(':')[2]} failed from "
+        f"{clock(since)} to {clock(until)}, each ended by the {side}: {why}",
         evidence=tuple(Weighed(text, row["connection"], _at(row), 0.9) for row in rows),
         advice=advice,
         cost_ms=(until - since) / MILLISECOND_NS,
@@ -114,23 +113,19 @@ def _why(rows: Sequence[Row], place: str, by: str, alert: str) -> tuple[str, str
         return f"the {'broker' if by == 'client' else 'client'}'s certificate has expired", _RENEW
     if alert in _NOTHING_IN_COMMON:
         return f"they agree on no version or cipher ({alert})", _AGREE
-    if by == "broker" and alert == "certificate_required":
+    if by == "client":
+        if alert in _OF_CERTIFICATES:
+            return f"it does not accept the broker's certificate ({alert}){_names(last, place)}", _TRUST
+        guess = (
+            "it refused what the broker sent, most likely its certificate: not trusted, expired, or for another name"
+        )
+        return (guess, _TRUST) if alert == "encrypted" else (alert, _LOGS)
+    if alert == "certificate_required":
         return "the client has no certificate (certificate_required)", _CLIENT_CERTIFICATE
-    if by == "broker" and alert in _OF_CERTIFICATES:
+    if alert in _OF_CERTIFICATES:
         return f"it refuses the client's certificate, or the client has none ({alert})", _CLIENT_CERTIFICATE
-    if by == "broker" and alert == "encrypted":
-        return (
-            "it refused what the client sent last, most likely its certificate, or that it has none",
-            _CLIENT_CERTIFICATE,
-        )
-    if by == "client" and alert in _OF_CERTIFICATES:
-        return f"it does not accept the broker's certificate ({alert}){_names(last, place)}", _TRUST
-    if by == "client" and alert == "encrypted":
-        return (
-            "it refused what the broker sent, most likely its certificate: not trusted, expired, or for another name",
-            _TRUST,
-        )
-    return alert, _LOGS
+    guess = "it refused what the client sent last, most likely its certificate, or that it has none"
+    return (guess, _CLIENT_CERTIFICATE) if alert == "encrypted" else (alert, _LOGS)
 
 
 def _names(row: Row, place: str) -> str:
@@ -140,7 +135,7 @@ def _names(row: Row, place: str) -> str:
     is_named = wanted in names or f"*.{wanted.partition('.')[2]}" in names
     if not names or is_named:
         return ""
-    return f", which names {listed(Counter(names))} and not {wanted}"
+    return f", which names {listed(set(names))} and not {wanted}"
 
 
 def _day(at: int) -> str:

@@ -78,7 +78,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
         share = 100 * again / sent
         timeouts = sum(path.timeouts for path in paths)
         repaired = sum(path.repaired for path in paths)
-        names = _clients_at(signs, [host, *others])
+        names = signs.names_at({host, *others} - signs.brokers)
         yield Incident(
             kind=IncidentKind.NETWORK_LOSS,
             severity=Severity.WARNING,
@@ -213,8 +213,3 @@ def by_common_host(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Sequ
         host = min(count, key=lambda one: (-count[one], one))
         yield host, [pair for pair in left if host in pair]
         left = [pair for pair in left if host not in pair]
-
-
-def _clients_at(signs: Signs, hosts: Sequence[str]) -> list[str]:
-    wanted = set(hosts) - signs.brokers
-    return sorted({client_id for client, _, client_id, _ in signs.parties if client in wanted and client_id})

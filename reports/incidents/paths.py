@@ -177,7 +177,7 @@ def _incident(
     effects = (*_unanswered(signs, together), *of_groups)
     since, end = together[0].since, signs.end if until is None else until
     hosts = sorted({host for one in together for host in (one.client, one.broker)})
-    names = sorted({name for one in together for name in _clients(signs, one)})
+    names = sorted({name for one in together for name in signs.names_at([one.client], address_alone(one.broker))})
     return Incident(
         kind=kind,
         severity=Severity.CRITICAL if until is None and kind == IncidentKind.PATH_BLOCKED else Severity.WARNING,
@@ -318,12 +318,6 @@ def _sizes(one: Vanished, exchanges: Sequence[Row]) -> _Sizes | None:
     return _Sizes("requests" if by_client else "answers", max(through), min(sizes))
 
 
-def _clients(signs: Signs, one: Vanished) -> list[str]:
-    """Client ids that spoke with the broker from the client's host."""
-    at = one.client, address_alone(one.broker)
-    return sorted({name for client, broker, name, _ in signs.parties if (client, broker) == at and name})
-
-
 def _subjects(signs: Signs, host: str) -> tuple[Subject, ...]:
     return signs.broker(host) if address_alone(host) in signs.brokers else (Subject(Role.HOST, host),)
 
@@ -332,5 +326,5 @@ def _who(signs: Signs, host: str) -> str:
     """``broker 2 (10.0.0.2)``; ``c1 (10.0.1.1)`` of a client."""
     if address_alone(host) in signs.brokers:
         return signs.broker_words(host)
-    names = sorted({name for client, _, name, _ in signs.parties if client == host and name})
+    names = signs.names_at([host])
     return f"{listed(names)} ({host})" if names else host

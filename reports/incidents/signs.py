@@ -527,6 +527,16 @@ class Signs:
                 found[client_id][client] = None
         return {name: list(hosts) for name, hosts in found.items()}
 
+    def names_at(self, hosts: Collection[str], broker: str | None = None) -> list[str]:
+        """Client ids that were heard from some addresses, in order; or that spoke from there with one broker's."""
+        return sorted(
+            {
+                client_id
+                for client, spoken_with, client_id, _ in self.parties
+                if client_id and client in hosts and broker in (None, spoken_with)
+            }
+        )
+
     @cached_property
     def groups_of(self) -> dict[str, list[str]]:
         """Groups in which each client id is a member."""

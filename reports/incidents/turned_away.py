@@ -19,7 +19,6 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_GREETINGS = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")  # answered before anything is done
 _CLEAR = ("plaintext", "tls")  # security of connections without SASL
 
 
@@ -37,6 +36,11 @@ class TurnedAway:
     def names(self) -> list[str]:
         """Client ids on these connections."""
         return sorted({row["client_id"] for row in self.rows if row["client_id"]})
+
+    @property
+    def who(self) -> str:
+        """``c1 (10.0.1.1)``."""
+        return f"{listed(self.names or ['a client'])} ({self.client})"
 
     @property
     def since(self) -> int:
@@ -102,7 +106,6 @@ def turned_away(signs: Signs) -> Iterator[Incident]:
 
 def _without_sasl(signs: Signs, one: TurnedAway, mechanisms: Sequence[str]) -> Incident:
     number = counted(len(one.rows), "connection")
-    who = f"{listed(one.names or ['a client'])} ({one.client})"
     evidence = [
         Weighed(
             f"ApiVersions was answered, and the connection closed at the next request ({listed(one.asked)})",
@@ -121,7 +124,7 @@ def _without_sasl(signs: Signs, one: TurnedAway, mechanisms: Sequence[str]) -> I
         subjects=_subjects(signs, one),
         started=one.since,
         ended=one.until,
-        headline=f"{who} does not authenticate at {one.place}, which wants SASL"
+        headline=f"{one.who} does not authenticate at {one.place}, which wants SASL"
         f"{f' ({listed(mechanisms)})' if mechanisms else ', as it seems'}: {number} closed by "
         f"{signs.broker_words(signs.where(one.place))} at the first request, from {clock(one.since)} to "
         f"{clock(one.until)}",
@@ -135,12 +138,8 @@ def _without_sasl(signs: Signs, one: TurnedAway, mechanisms: Sequence[str]) -> I
 
 def _too_many(signs: Signs, one: TurnedAway, working: Sequence[Row]) -> Incident:
     number = counted(len(one.rows), "connection")
-    who = f"{listed(one.names or ['a client'])} ({one.client})"
-    beside = (
-        f"while {counted(len(working), 'other')} of it {'goes' if len(working) == 1 else 'go'} on"
-        if working
-        else ("while others are served")
-    )
+    go = "goes" if len(working) == 1 else "go"
+    beside = f"while {counted(len(working), 'other')} of it {go} on" if working else "while others are served"
     return Incident(
         kind=IncidentKind.TURNED_AWAY,
         severity=Severity.CRITICAL,
@@ -148,7 +147,7 @@ def _too_many(signs: Signs, one: TurnedAway, working: Sequence[Row]) -> Incident
         subjects=_subjects(signs, one),
         started=one.since,
         ended=one.until,
-        headline=f"{signs.broker_words(signs.where(one.place))} closed {number} of {who} unanswered, from "
+        headline=f"{signs.broker_words(signs.where(one.place))} closed {number} of {one.who} unanswered, from "
         f"{clock(one.since)} to {clock(one.until)}, {beside}: a limit of connections, as it seems",
         evidence=tuple(
             Weighed(f"connection closed before {listed(one.asked)} was answered", row["connection"], row["closed"], 0.7)
