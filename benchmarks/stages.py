@@ -25,7 +25,7 @@ WATCHED: dict[str, dict[str, Any]] = {
     "sniff -r FILE -c 1": {
         "modules": ["kafkascope.sniffing"],
         "stages": {
-            "numba.core.caching:Cache.load_overload": "kernels loaded and linked",
+            "kafkascope.decoders.kernels:Kernel._form": "kernels loaded and linked",
             "kafkascope.decoders.program:compile_layouts": "layouts of all messages",
         },
         "call": "from kafkascope.cli import sniff_main as main; "

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kafkascope.decoders import program as layouts
 from kafkascope.decoders.characters import HIDDEN
-from kafkascope.decoders.kernels import allocating_shared, borrowing, kernel
+from kafkascope.decoders.kernels import allocating, borrowing, kernel
 from kafkascope.decoders.limits import DEFAULT
 from kafkascope.decoders.program import Bools, Bytes, Int8s, Int32s, Int64s, Programs, programs
 
@@ -100,7 +100,7 @@ def big_endian(data: Bytes, position: Integer, width: Integer) -> Integer:
     return value
 
 
-@allocating_shared
+@allocating
 def _decode(
     data: Bytes,
     start: Int64s,
@@ -386,7 +386,7 @@ def _decode(
     return np.int64(start.shape[0]), used
 
 
-@allocating_shared
+@allocating
 def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: Int32s, status: Int8s) -> None:
     """Write the status of each frame data[start:end] if it is read by the program whose first row is its entry.
 

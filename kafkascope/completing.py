@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, suppress
 
 import pyarrow.compute as pc
 
-from kafkascope.decoders.kernels import when_compiling
+from kafkascope.decoders.machine_code.progress import when_compiling
 from kafkascope.engine import EngineOptions
 from kafkascope.filters.fields import COLUMNS, Kind
 from kafkascope.reading import Reading

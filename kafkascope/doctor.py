@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import inspect
 import json
 import os
 import platform
@@ -19,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kafkascope import __version__
-from kafkascope.decoders.kernels import kept
+from kafkascope.decoders.machine_code import files
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.sniffer.sources.ring import ANY
 
@@ -106,8 +107,8 @@ def _python() -> Check:
 def _kernels() -> Check:
     from kafkascope.sniffer import reassembly
 
-    place, compiled = kept(reassembly.absorb)
-    if compiled:
+    place = files.places()[-1]
+    if files.is_kept(inspect.unwrap(reassembly.absorb)):
         return Check("kernels", State.OK, f"compiled, in {place}")
     return Check(
         "kernels",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
-from kafkascope.decoders.kernels import when_compiling
+from kafkascope.decoders.machine_code.progress import when_compiling
 from kafkascope.engine import VIEW_BYTES, Completed, Engine, EngineOptions, Facts, Tables
 from kafkascope.filters.fields import both_ends
 from kafkascope.losses import Loss

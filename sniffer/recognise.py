@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kafkascope.decoders import apis
-from kafkascope.decoders.kernels import allocating, allocating_shared, borrowing, kernel, shared
+from kafkascope.decoders.kernels import allocating, borrowing, kernel
 from kafkascope.decoders.program import ARRAY as ARRAY_OPERATION
 from kafkascope.decoders.program import COMPACT_ARRAY as COMPACT_ARRAY_OPERATION
 from kafkascope.decoders.program import END_ARRAY, END_STRUCT, END_TAG, STRUCT, TAG, TAGS, Programs, programs
@@ -41,7 +41,7 @@ def int16(data: U8, position: Any) -> Any:
     return np.int64(np.int16((np.uint16(data[position]) << np.uint16(8)) | np.uint16(data[position + 1])))
 
 
-@shared
+@kernel
 def int32(data: U8, position: int) -> Any:
     """A big-endian int32 as int64; the caller knows that four bytes are there."""
     value = np.int64(0)
@@ -76,7 +76,7 @@ def is_valid(key: int, version: int, table: apis.ApiTable) -> Any:
     return 0 <= key < table.first_version.size and table.first_version[key] <= version <= table.last_version[key]
 
 
-@shared
+@kernel
 def response_layout(data: U8, start: int, end: int, key: int, version: int, flexible: I64) -> Any:
     """The version of a response's layout, given the request's; where its body begins, -1 if the header is not whole.
 
@@ -90,7 +90,7 @@ def response_layout(data: U8, start: int, end: int, key: int, version: int, flex
     return version, body
 
 
-@shared
+@kernel
 def read_request_header(data: U8, start: int, end: int, flexible: I64, header: I64) -> Any:
     """Read the header of a request frame, as far as it is there; header takes the HEADER_ columns, positions in data.
 
@@ -160,7 +160,7 @@ def produces(data: U8, body: int, end: int, version: int) -> Any:
     return end - position >= 4 and int32(data, position) > 0
 
 
-@shared
+@kernel
 def is_text(data: U8, start: int, end: int) -> Any:
     """Whether bytes are UTF-8 without control characters."""
     position = start
@@ -369,7 +369,7 @@ def _fits(data: U8, start: int, end: int, program: int, entry: I64, alternative:
     return False
 
 
-@allocating_shared
+@allocating
 def _readings_of(
     data: U8, start: int, end: int, flexible: Bool, layout: I64, layout_of: I64, rows: I32, fitting: Bool
 ) -> None:

@@ -1,10 +1,11 @@
-"""Where compiled kernels are kept when the usual places cannot be written; kernels that borrow arrays."""
+"""Where machine code of kernels is kept, when it is up to date; kernels that borrow arrays and are part of others."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
+import pickle
 import re
 import stat
 import subprocess
@@ -13,43 +14,44 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from kafkascope.decoders import kernels
-from tests.paths import package_files
+from kafkascope.decoders.machine_code import compiler, files
+from kafkascope.decoders.machine_code.files import KernelFile
+from kafkascope.decoders.machine_code.loading import MachineCode
+from tests.decoders.kernels_of_all_kinds import Numbers, increased, last_by, last_of, of_three, total
+from tests.paths import ROOT, package_files
 from tests.terminals import on_a_terminal
 
 OWN = f"kafkascope-{os.geteuid()}"
 
 # Calls one small kernel, and tells where it is kept and whether it had to be compiled.
 CALL = """
+import sys
 import numpy as np
+from kafkascope.decoders.machine_code import files
 from kafkascope.decoders.tape import _gather
 text = np.zeros(3, np.uint8)
 _gather(np.array([1, 2], np.uint8), *np.array([[0], [2], [1]]), text)
 assert text.tolist() == [0, 1, 2]
-print(_gather.stats.cache_path)
-print(sum(_gather.stats.cache_misses.values()))
+assert _gather.signatures == ["uint8[1 C], int64[1 C], int64[1 C], int64[1 C], uint8[1 C]"]
+print(files.places()[-1])
+print(int("numba" in sys.modules))
 """
 # The same, but says when it compiles that kernel, and goes on when it is told to.
 HELD = f"""
 import sys
-from kafkascope.decoders.kernels import event
+from kafkascope.decoders.machine_code import progress
 
-class Held(event.Listener):
-    def on_start(self, of):
-        if of.data["dispatcher"].py_func.__name__ == "_gather":
-            print("compiles", flush=True)
-            sys.stdin.readline()
+def held():
+    print("compiles", flush=True)
+    sys.stdin.readline()
 
-    def on_end(self, of):
-        pass
-
-event.register("numba:compile", Held())
+progress.when_compiling(held)
 {CALL}
 """
 IMPORT_ALL = "import kafkascope.capture, kafkascope.sniffing, kafkascope.messages, kafkascope.spark.tasks"
@@ -61,9 +63,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     path = tmp_path / "temporary"
     path.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(path))
-    kernels.temporary_directory.cache_clear()
+    files.temporary_directory.cache_clear()
     yield path
-    kernels.temporary_directory.cache_clear()
+    files.temporary_directory.cache_clear()
 
 
 def linked(target: Path, *, can_be_kept: bool = False) -> None:
@@ -121,8 +123,7 @@ def test_without_home_and_cache_kernels_are_kept_among_temporary_files(
 def test_every_command_starts_without_home_and_cache(tmp_path: Path, temporary: Path) -> None:
     linked(tmp_path / "packages")
     _, said = run(IMPORT_ALL, tmp_path / "packages", temporary)
-    assert len(said) == 1
-    assert f"kept in {temporary / OWN}," in said[0]
+    assert said == []
 
 
 def planted_link(place: Path) -> None:
@@ -138,7 +139,7 @@ def open_to_all(place: Path) -> None:
 @pytest.mark.parametrize("taken", [planted_link, open_to_all, Path.touch])
 def test_a_place_where_others_may_have_put_code_is_not_used(temporary: Path, taken: Callable[[Path], None]) -> None:
     taken(temporary / OWN)
-    used = Path(kernels.temporary_directory())
+    used = Path(files.temporary_directory())
     assert used != temporary / OWN
     assert used.parent == temporary
     assert stat.S_IMODE(used.lstat().st_mode) == 0o700
@@ -149,13 +150,13 @@ def test_a_place_of_another_user_is_not_used(temporary: Path, monkeypatch: pytes
     other = os.geteuid() + 1
     (temporary / f"kafkascope-{other}").mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: other)
-    assert Path(kernels.temporary_directory()) != temporary / f"kafkascope-{other}"
+    assert Path(files.temporary_directory()) != temporary / f"kafkascope-{other}"
 
 
 def test_an_own_place_is_used_again(temporary: Path) -> None:
-    used = kernels.temporary_directory()
-    kernels.temporary_directory.cache_clear()
-    assert kernels.temporary_directory() == used == str(temporary / OWN)
+    used = files.temporary_directory()
+    files.temporary_directory.cache_clear()
+    assert files.temporary_directory() == used == str(temporary / OWN)
 
 
 def test_without_any_place_it_says_what_to_do(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_without_any_place_it_says_what_to_do(temporary: Path, monkeypatch: pyte
 
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
     with pytest.raises(FileNotFoundError, match="NUMBA_CACHE_DIR must name a directory"):
-        kernels.temporary_directory()
+        files.temporary_directory()
 
 
 def started(code: str, path: Path, temporary: Path) -> subprocess.Popen[str]:
@@ -208,23 +209,69 @@ def test_a_kernel_that_is_kept_waits_for_no_lock(tmp_path: Path, temporary: Path
     linked(tmp_path / "packages", can_be_kept=True)
     (place, misses), _ = run(CALL, tmp_path / "packages", temporary)
     assert misses == "1"
-    with (Path(place) / "kafkascope.decoders.tape._gather.lock").open() as lock:
+    (path,) = Path(place).glob("*/kafkascope.decoders.tape._gather.lock")
+    with path.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert run(CALL, tmp_path / "packages", temporary) == ([place, "0"], [])
 
 
 def test_a_kernel_is_compiled_where_there_can_be_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reached = []
-    with kernels._locked(tmp_path / "missing" / "one.lock"):
+    monkeypatch.setattr(files, "places", lambda: (tmp_path / "file",))
+    (tmp_path / "file").touch()
+    with KernelFile(last_of, "").locked():
         reached.append("no directory")
 
     def no_locks(file: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with kernels._locked(tmp_path / "one.lock"):
+    monkeypatch.setattr(files, "places", lambda: (tmp_path,))
+    with KernelFile(last_of, "").locked():
         reached.append("no locks")
     assert reached == ["no directory", "no locks"]
+
+
+def test_what_cannot_be_kept_is_said_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(files, "places", lambda: (tmp_path / "file",))
+    (tmp_path / "file").touch()
+    assert kernels.kernel(last_of)(np.arange(3)) == 2
+    (_, said) = capsys.readouterr().err.splitlines()
+    assert "of_all_kinds.last_of is compiled again in the next run, as it could not be kept: " in said
+
+
+@pytest.mark.parametrize("content", [b"", b"half of a", pickle.dumps(1)[:-1]])
+def test_a_file_that_is_damaged_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(files, "places", lambda: (tmp_path,))
+    file = KernelFile(last_of, "")
+    code = MachineCode("last_of", "function", "environment", (), b"")
+    file.write(code)
+    assert file.read() == code
+    (path,) = tmp_path.glob("*/*.kernel")
+    path.write_bytes(content)
+    assert file.read() is None
+
+
+def test_what_is_not_up_to_date_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "places", lambda: (tmp_path,))
+    code = MachineCode("last_of", "function", "environment", (), b"")
+    for stamp in ("before", "now"):
+        monkeypatch.setattr(files, "_stamp", lambda function, stamp=stamp: stamp)
+        KernelFile(last_of, "int64").write(code)
+        KernelFile(last_of, stamp).write(code)
+    there = [path.stem.rpartition("-")[2] for path in tmp_path.glob("*/*.kernel")]
+    assert sorted(there) == ["before", "now", "now"]
+
+
+def test_what_lies_where_nothing_can_be_written_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    code = MachineCode("last_of", "function", "environment", (), b"")
+    monkeypatch.setattr(files, "places", lambda: (first,))
+    KernelFile(last_of, "").write(code)
+    monkeypatch.setattr(files, "places", lambda: (first, second))
+    assert KernelFile(last_of, "").read() == code
 
 
 def test_a_terminal_has_a_bar_while_kernels_are_compiled(tmp_path: Path, temporary: Path) -> None:
@@ -237,51 +284,6 @@ def test_a_terminal_has_a_bar_while_kernels_are_compiled(tmp_path: Path, tempora
     assert re.search(r"\b1/\d\d", shown)
     assert shown.rstrip("\x1b[?25h\r\n").endswith("\x1b[2K")  # the line of the bar is erased
     assert on_a_terminal(command, environment)[1] == ""
-
-
-class Numbers(NamedTuple):
-    few: NDArray[np.int64]
-    many: NDArray[np.int64]
-
-
-@kernels.kernel
-def total(numbers: Numbers) -> Any:
-    return last(numbers)
-
-
-@kernels.borrowing
-def last(numbers: Numbers) -> Any:
-    return numbers.many[-1]
-
-
-@kernels.borrowing
-def increased_twice(number: int) -> Any:
-    return increased(increased(number, 1), 2)
-
-
-@kernels.borrowing
-def increased(number: int, by: int) -> Any:
-    return number + by
-
-
-@kernels.kernel
-def doubled(number: int) -> int:
-    return 2 * number
-
-
-@kernels.shared
-def halved(number: int) -> int:
-    return number // 2
-
-
-@kernels.kernel
-def of_shared(number: int) -> int:
-    return halved(number) + 1
-
-
-@kernels.kernel
-def of_another(number: int) -> int:
-    return doubled(number) + 1
 
 
 def test_a_kernel_is_up_to_date_if_all_files_are_that_its_own_imports(tmp_path: Path, temporary: Path) -> None:
@@ -300,8 +302,8 @@ def test_a_kernel_is_up_to_date_if_all_files_are_that_its_own_imports(tmp_path: 
 
 
 def test_the_files_of_a_kernel_are_found_through_others() -> None:
-    package = Path(kernels.__file__).parents[1]
-    found = {str(file.relative_to(package)) for file in kernels.sources(package / "sniffer" / "pairing" / "kernel.py")}
+    package = Path(files.__file__).parents[2]
+    found = {str(file.relative_to(package)) for file in files.sources(package / "sniffer" / "pairing" / "kernel.py")}
     assert found >= {"sniffer/frames.py", "sniffer/pairing/state.py", "sniffer/pairing/resync.py", "decoders/apis.py"}
     assert not found & {"sniffer/session.py", "sniffer/reassembly.py"}
 
@@ -315,53 +317,83 @@ def test_a_borrowing_kernel_counts_no_references() -> None:
 
 
 def test_a_kernel_is_not_compiled_anew_for_each_constant() -> None:
-    cast(Any, increased_twice).compile("(int64,)")
-    assert [str(signature) for signature in cast(Any, increased).signatures] == ["(int64, int64)"]
-
-
-KEPT = """
-import sys
-sys.path.insert(0, {tests!r})
-from tests.decoders.test_kernels import doubled, halved, of_shared
-print(doubled(3), of_shared(5), halved(8))
-print(len(doubled._cache_hits), len(halved._cache_hits), len(of_shared._cache_hits))
-"""
+    assert of_three(1) == 4
+    compiler.compiled(cast(Any, of_three), (1,))
+    assert [str(signature) for signature in compiler.as_part(increased).signatures] == ["(int64, int64)"]
 
 
 def test_what_is_kept_of_a_kernel_is_enough(tmp_path: Path) -> None:
-    """And of what other kernels call as much as they need: in the second run one of them is compiled anew."""
-    code = KEPT.format(tests=str(Path(__file__).parents[2]))
+    """Though numba is not imported: for those that are part of others as well, for arrays, tuples and exceptions."""
+    code = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+kernels = __import__("kafkascope.decoders.kernels", fromlist=["kernels"])
+compiled = []
+before = kernels.Kernel._compiled
+kernels.Kernel._compiled = lambda kernel, *of: compiled.append(kernel.__name__) or before(kernel, *of)
+from tests.decoders import kernels_of_all_kinds as kinds
+print(kinds.doubled(3), kinds.of_another(5), kinds.counted(3).tolist())
+one, (few, many) = kinds.counted_twice(2)
+print(one.tolist(), few.tolist(), many.tolist())
+try:
+    kinds.refused(-1)
+except ValueError as error:
+    print(error.args)
+print(compiled, "numba" in sys.modules)
+"""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    for hits in ("0 0 0", "1 1 0", "1 1 1"):
+    every = ["doubled", "of_another", "counted", "counted_twice", "refused"]
+    for said in (f"{every} True", "[] False"):
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
         )
-        assert done.stdout.splitlines() == ["6 3 4", hits], done.stderr
-        if hits == "0 0 0":
-            (compiled,) = tmp_path.glob("**/*of_shared*.nbi")
-            compiled.unlink()
+        lines = ["6 11 [0, 1, 2]", "[0, 1] [0] [0, 1, 2, 3]", "('below zero', 7)", said]
+        assert done.stdout.splitlines() == lines, done.stderr
+
+
+def test_one_that_is_part_of_others_is_not_called_by_python() -> None:
+    with pytest.raises(TypeError, match="increased is part of other kernels, and only they call it"):
+        increased(1, 2)
+
+
+def test_kernels_of_other_arrays_are_other_ones() -> None:
+    """And as Python's numbers and numpy's are the same to a kernel, those of such are the same one."""
+    of = cast(Any, kernels.kernel(last_of))
+    pair = np.arange(6).reshape(2, 3)
+    arrays = (pair[0], pair[:, 0], np.array([1.5], np.float32), np.array([2**64 - 1], np.uint64))
+    assert [of(array) for array in arrays] == [2, 3, 1.5, 2**64 - 1]
+    assert of.signatures == ["int64[1 C]", "int64[1 A]", "float32[1 C]", "uint64[1 C]"]
+    by = cast(Any, kernels.kernel(last_by))
+    assert [by(pair[0], 1), by(pair[1], np.int64(1)), by(pair[1].copy(), np.bool_(True))] == [2, 5, 5]
+    assert by.signatures == ["int64[1 C], int64", "int64[1 C], bool"]
+    fixed = pair[0].copy()
+    fixed.flags.writeable = False
+    assert by(fixed, True) == 2
+    assert by.signatures[2:] == ["int64[1 C read-only], bool"]
 
 
 PARTS = """
 from kafkascope.compiling import LONGEST
+from kafkascope.decoders.machine_code import compiler
+
+def look(library):
+    if library.name == "converse":
+        for function in library._final_module.functions:
+            if not function.is_declaration:
+                print(function.linkage.name, function.name)
+    before(library)
+
+before = compiler._Whole._finalize_final_module
+compiler._Whole._finalize_final_module = look
 exec(LONGEST)
-from kafkascope.sniffer.pairing.kernel import converse
-(form,) = converse.overloads.values()
-for function in form.library.get_defined_functions():
-    print(function.linkage.name, function.name)
 """
 
 
-def test_what_is_part_of_a_kernel_is_not_to_be_had_from_it(tmp_path: Path) -> None:
+def test_parts_of_a_kernel_cannot_be_called_from_elsewhere(tmp_path: Path) -> None:
     """So LLVM leaves away what a part does not use; those of this kernel are too large to go into their callers."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", PARTS], env=environment, capture_output=True, text=True, check=False)
     functions = [line.split(" ", 1) for line in done.stdout.splitlines()]
     parts = [linkage for linkage, name in functions if "take_frame" in name]
-    own = [linkage for linkage, name in functions if name.startswith(("_ZN10kafkascope", "_ZN7cpython"))]
+    own = [linkage for linkage, name in functions if linkage == "external"]
     assert (parts, own) == (["internal"], ["external", "external"]), done.stderr
-
-
-def test_a_kernel_for_python_alone_is_part_of_no_other() -> None:
-    with pytest.raises(TypeError, match="doubled is a kernel for Python alone: others call what is `shared`"):
-        of_another(1)

@@ -6,7 +6,6 @@ copy of this project.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -187,17 +186,14 @@ def test_a_cluster_gives_the_tables_of_one_machine(cluster: Cluster, tmp_path: P
     directory = cluster.directory
     shipped = package(directory / "kafkascope.zip")
     # Somebody ran it on this machine before: its kernels serve all copies of the zip, wherever they lie.
-    of_zip = f"kafkascope-{hashlib.sha256(shipped.read_bytes()).hexdigest()[:16]}"
-    for source, place in package_files():
-        into = directory / "home/.cache/numba" / of_zip / place.removesuffix(".py").replace("/", ".")
-        compiled_kernels.give(source, into)
+    compiled_kernels.give(directory / "home/.cache/kafkascope/kernels")
     before = [bare_python(), "-c", READ, str(CAPTURE)]
     subprocess.run(before, env=with_path(cluster.environment, shipped), cwd=directory, check=True)
-    (kept,) = {path.parent.parent for path in (directory / "home").rglob("*.nbi")}
+    kept = {*directory.rglob("*.kernel")}
     cluster.submit({}, DRIVER, str(CAPTURE), str(tmp_path / "there"), package=shipped)
     executors = sorted(path.parent.parent.parent.name for path in directory.glob("worker*/app-*/*/kafkascope.zip"))
     assert executors == ["worker1", "worker2"], "both workers took part, with the zip"
-    assert {path.parent.parent for path in (directory / "home").rglob("*.nbi")} == {kept}
+    assert {*directory.rglob("*.kernel")} == kept
     same_tables(kafkascope.read(CAPTURE, records=True), tmp_path / "there")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from numba import typeof
 
 from kafkascope import compiling
 from kafkascope.decoders import kernels
+from kafkascope.decoders.machine_code import files, progress
 from kafkascope.engine import EngineOptions
 from kafkascope.reading import Reading
 from kafkascope.sniffer.pairing.kernel import converse
@@ -22,20 +23,19 @@ def test_the_process_beside_compiles_the_kernel_that_pairs() -> None:
     assert cast(Any, converse).signatures
 
 
-def test_it_is_started_once_when_the_first_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_started_once_when_the_first_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
-    monkeypatch.setattr(kernels._compiling, "first", None)
+    monkeypatch.setattr(progress._shown, "first", None)
 
     def twice(number: float) -> Any:
         return 2 * number
 
-    twice.__module__ = "kafkascope.made_up"
-    compiled = kernels.borrowing(twice)
+    monkeypatch.setattr(files, "places", lambda: (tmp_path,))
+    compiled = kernels.kernel(twice)
     with Reading([str(PCAPS / "eager-three-joins" / "capture.pcap")], EngineOptions(), progress_bar=False):
         assert started == []
-        for number in (2, 2.0):
-            cast(Any, compiled).compile((typeof(number),))
+        assert [compiled(2), compiled(True)] == [4, 2]
     assert [command[-1] for command in started] == [compiling.LONGEST]
 
 

@@ -87,4 +87,4 @@ def test_a_real_bash_completes_with_the_script_that_is_installed_and_compiles_no
         ["bash", "-c", script, "bash", TWO], env=environment, capture_output=True, text=True, check=True
     )
     assert (done.stdout.split(), done.stderr) == (["shop", "slow"] if compiled else [], "")
-    assert not [*tmp_path.rglob("*.nbc")]
+    assert not [*tmp_path.rglob("*.kernel")]

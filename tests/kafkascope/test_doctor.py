@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafkascope import doctor
+from kafkascope.decoders.machine_code import files
 from tests.kafkascope.conftest import Command
 from tests.needs import needs
 
@@ -50,7 +51,7 @@ def test_what_is_missing_says_how_to_mend_it(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(doctor, "_MEMORY", memory)
     monkeypatch.setattr(doctor, "LEAST_DISK", 1 << 62)
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "textual" else name)
-    monkeypatch.setattr(doctor, "kept", lambda kernel: ("/cache", False))
+    monkeypatch.setattr(files, "is_kept", lambda kernel: False)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     [java], [disk], [available], [top], [kernels] = map(found, ("Java", "disk", "memory", "top", "kernels"))
     assert java.state is doctor.State.BROKEN

@@ -15,7 +15,7 @@ import pytest
 import kafkascope
 from tests import compiled_kernels
 from tests.kafkascope.conftest import Command
-from tests.paths import PCAPS, ROOT, package_files
+from tests.paths import PCAPS, ROOT
 
 CAPTURE = PCAPS / "net_vlan" / "capture.pcap"
 OURS = ("decoders", "sniffer", "reports")
@@ -37,13 +37,6 @@ def project(place: Path) -> Path:
     return place
 
 
-def kernels_as_compiled_here(package: Path) -> None:
-    """Give an installed package the kernels that are compiled already."""
-    for source, place in package_files():
-        if source.suffix == ".py":
-            compiled_kernels.give(source, (package.parent / place).parent / "__pycache__")
-
-
 def test_installed_it_takes_no_name_but_its_own(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     build: list[str | Path] = ["wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path]
@@ -57,7 +50,7 @@ def test_installed_it_takes_no_name_but_its_own(tmp_path: Path) -> None:
     run(*pip, "--python", binaries / "python", "install", "--no-deps", wheel)
     installed = {path.name for path in site.iterdir()} - {"dependencies.pth"}
     assert installed == {"kafkascope", f"kafkascope-{kafkascope.__version__}.dist-info"}
-    kernels_as_compiled_here(site / "kafkascope")
+    compiled_kernels.give(site / "kafkascope" / "decoders" / "machine_code" / "__pycache__")
 
     # Whoever has modules with the names of ours, where Python looks first, does not disturb us.
     own = tmp_path / "own"

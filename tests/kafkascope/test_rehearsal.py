@@ -14,9 +14,9 @@ from functools import cache
 from types import CodeType, ModuleType
 
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 from kafkascope import decoders, reports, sniffer
+from kafkascope.decoders.kernels import Kernel
 from tests.paths import PCAPS
 
 # Between them they need every kernel that showing a recording needs.
@@ -50,8 +50,8 @@ OTHER_DISPLAYS = (
 # there were after the one and after the other, with their signatures.
 SHOW = """
 import io, json, sys
-from numba.core.dispatcher import Dispatcher
 from kafkascope import sniff_options, sniffing
+from kafkascope.decoders.kernels import Kernel
 from kafkascope.reading import Listening
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.sniffer import tcp
@@ -73,9 +73,9 @@ class Small(Rehearsal):
 
 def kernels():
     return {
-        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}": sorted(map(str, kernel.signatures))
+        f"{kernel.__module__}.{kernel.__name__}": sorted(kernel.signatures)
         for name, module in list(sys.modules.items()) if name.startswith("kafkascope.")
-        for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and kernel.signatures
+        for kernel in vars(module).values() if isinstance(kernel, Kernel) and kernel.signatures
     }
 
 options = sniff_options.SniffOptions(display=eval(sys.argv[1], vars(sniff_options)))
@@ -128,14 +128,14 @@ def called_by_python() -> Iterator[str]:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(found.name)
             names = vars(module)
-            kernels = {names[name].py_func.__code__ for name in names if isinstance(names[name], Dispatcher)}
+            kernels = {names[name].function.__code__ for name in names if isinstance(names[name], Kernel)}
             near = [names, *(vars(other) for other in names.values() if isinstance(other, ModuleType))]
             for code in functions(compile(inspect.getsource(module), str(module.__file__), "exec")):
                 if code in kernels:
                     continue
                 for name, there in itertools.product(code.co_names, near):
-                    if isinstance(there.get(name), Dispatcher):
-                        yield f"{there[name].py_func.__module__}.{name}"
+                    if isinstance(there.get(name), Kernel):
+                        yield f"{there[name].__module__}.{name}"
 
 
 def functions(code: CodeType) -> Iterator[CodeType]:

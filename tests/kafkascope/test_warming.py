@@ -80,7 +80,7 @@ def test_kernels_of_spark_are_compiled_though_its_classes_are_kept(
     kept_classes(sessions.find_java()).touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     subprocess.run([sys.executable, "-m", "kafkascope", "warm"], capture_output=True, check=True)
-    assert [*(tmp_path / "kernels").rglob("parcels._copy-*.nbi")]
+    assert [*(tmp_path / "kernels").rglob("kafkascope.spark.parcels._copy-*.kernel")]
 
 
 def test_what_cannot_be_kept_is_said(cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

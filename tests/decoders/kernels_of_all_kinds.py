@@ -1,0 +1,71 @@
+"""Kernels that take and give all that kernels can, call each other, and fail."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkascope.decoders.kernels import allocating, borrowing, kernel
+
+
+class Numbers(NamedTuple):
+    few: NDArray[np.int64]
+    many: NDArray[np.int64]
+
+
+@kernel
+def total(numbers: Numbers) -> Any:
+    return last(numbers)
+
+
+@borrowing
+def last(numbers: Numbers) -> Any:
+    return numbers.many[-1]
+
+
+@kernel
+def of_three(number: int) -> Any:
+    return increased(increased(number, 1), 2)
+
+
+@borrowing
+def increased(number: int, by: int) -> Any:
+    return number + by
+
+
+@kernel
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+@kernel
+def of_another(number: int) -> int:
+    return doubled(number) + 1
+
+
+@allocating
+def counted(upto: int) -> Any:
+    return np.arange(upto)
+
+
+@allocating
+def counted_twice(upto: int) -> Any:
+    numbers = counted(upto)
+    return numbers, Numbers(numbers[:1], counted(doubled(upto)))
+
+
+@kernel
+def refused(number: int) -> int:
+    if number < 0:
+        raise ValueError("below zero", 7)
+    return number
+
+
+def last_of(numbers: Any) -> Any:
+    return numbers[-1]
+
+
+def last_by(numbers: Any, by: Any) -> Any:
+    return numbers[-by]
