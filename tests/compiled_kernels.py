@@ -10,4 +10,4 @@ from kafkascope.decoders.machine_code import files
 
 def give(into: Path) -> None:
     """Copy the kernels that are kept here to where they are looked for: what they are of is told by its text."""
-    shutil.copytree(files.places()[-1], into)
+    shutil.copytree(files.places()[-1], into, dirs_exist_ok=True)
