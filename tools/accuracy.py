@@ -21,11 +21,11 @@ import statistics
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -46,6 +46,7 @@ _TOLERATED = {("poll_timeout", "consumer"): Trigger.MEMBER_LEFT}
 _PROCESSES = 2  # side by side: each holds a recording and its decoded messages
 
 Truth = dict[str, Any]
+_One = TypeVar("_One")
 
 
 @dataclass(slots=True)
@@ -175,8 +176,8 @@ def _judge(one: Truth, mine: Rebalance, claims: Claims) -> None:
 def compare_rebalances(logged: Sequence[Truth], answered: Sequence[Rebalance]) -> Score:
     """What the broker logged against what the capture told."""
     result = Score(truth=len(logged))
-    by_key = {(one.group_id, one.to_generation): one for one in answered}
-    keys = {_key(one): one for one in logged}
+    by_key = _by_turn(answered, lambda one: (one.group_id, one.to_generation))
+    keys = _by_turn(logged, _key)
     for key, one in keys.items():
         mine = by_key.get(key)
         if mine is not None:
@@ -185,11 +186,22 @@ def compare_rebalances(logged: Sequence[Truth], answered: Sequence[Rebalance]) -
         elif _may_be_unseen(one):
             result.not_on_the_wire += 1
         else:
-            result.missed.append(_name(key))
-    groups = {group for group, _ in keys}
-    result.invented = [_name(key) for key in by_key if key[0] in groups and key not in keys]
-    result.without_truth = sorted({group for group, _ in by_key} - groups)
+            result.missed.append(_name(key[:2]))
+    groups = {group for group, *_ in keys}
+    result.invented = [_name(key[:2]) for key in by_key if key[0] in groups and key not in keys]
+    result.without_truth = sorted({group for group, *_ in by_key} - groups)
     return result
+
+
+def _by_turn(rebalances: Sequence[_One], key: Callable[[_One], tuple[str, Any]]) -> dict[tuple[str, Any, int], _One]:
+    """By group, generation, and how often it came before: a group that was deleted begins anew."""
+    turns = Counter[tuple[str, Any]]()
+    found: dict[tuple[str, Any, int], _One] = {}
+    for one in rebalances:
+        of = key(one)
+        found[*of, turns[of]] = one
+        turns[of] += 1
+    return found
 
 
 def _compare(one: Truth, mine: Rebalance, result: Score) -> None:

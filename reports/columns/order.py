@@ -28,6 +28,7 @@ _ORDER: dict[str, list[str]] = {
     "throughput": ["topic", "client_id", "client", "direction", "from"],
     "lag": ["group_id", "topic", "partition", "at"],
     "rereads": ["at", "group_id", "topic", "partition"],
+    "forgotten_commits": ["at", "group_id", "topic", "partition"],
     "findings": ["severity_rank", "-weight", "kind", "since", "subject"],
 }
 

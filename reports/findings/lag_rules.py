@@ -1,4 +1,4 @@
-"""Findings about what groups read of topics, from the table of lag.
+"""Findings about what groups read of topics, from the tables of lag and what goes with it.
 
 Rows become Python's only of those groups and topics that may be a finding: there may be a hundred thousand topics.
 """
@@ -25,9 +25,9 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 Row = Mapping[str, Any]
 
 
-def lag_findings(lag: pa.Table, rereads: pa.Table) -> list[Finding]:
-    """All findings about topics, by all their rows of the tables lag and rereads."""
-    return [*_stuck(lag), *_growing(lag), *_read_again(rereads)]
+def lag_findings(lag: pa.Table, rereads: pa.Table, forgotten: pa.Table) -> list[Finding]:
+    """All findings about topics, by all their rows of the tables lag, rereads and forgotten_commits."""
+    return [*_stuck(lag), *_growing(lag), *_read_again(rereads), *_forgotten(forgotten)]
 
 
 def _stuck(lag: pa.Table) -> Iterator[Finding]:
@@ -142,6 +142,36 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
             ],
             "Commit more often, and in the rebalance listener before partitions are taken; make processing idempotent.",
             round(total / (total + 20 * enough), 3),
+            client_ids=_clients(found),
+        )
+
+
+def _forgotten(forgotten: pa.Table) -> Iterator[Finding]:
+    """Commits that were gone when somebody asked for them."""
+    moved = pc.fill_null(pc.not_equal(forgotten["read_from"], forgotten["committed_offset"]), True)
+    for (topic, group, _), found in _by_reader(forgotten.filter(moved), by_client=False):
+        passed_over = sum(row["passed_over"] or 0 for row in found)
+        where = in_words(f"{topic}-{row['partition']}" for row in found)
+        yield Finding(
+            Severity.CRITICAL if passed_over else Severity.WARNING,
+            "commits_forgotten",
+            f"what was committed of {where} was gone when it was asked for"
+            + (f": {passed_over:,} records were passed over" if passed_over else ""),
+            f"group {group}",
+            found[0]["at"],
+            found[-1]["at"],
+            [
+                Observation(
+                    f"{topic}-{row['partition']}: {row['client_id'] or '?'} was told that nothing is committed, where "
+                    f"{row['committed_offset']} had been, and read from {_known(row['read_from'])} on",
+                    None,
+                    row["at"],
+                )
+                for row in found
+            ],
+            "See who deleted the offsets, or for how long the group had no members (offsets.retention.minutes); set "
+            "them anew (kafka-consumer-groups --reset-offsets) if records were passed over.",
+            round(passed_over / (passed_over + 20 * threshold("reread_records")), 3),
             client_ids=_clients(found),
         )
 

@@ -14,6 +14,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -55,8 +56,8 @@ _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
 _NAMES = ("name", "topic", "topicName", "resourceName")
 
 
-def changes(signs: Signs) -> Iterator[Incident]:
-    """What administrators changed, one client at a time; brokers that hand such requests on are left out.
+def changes_made(signs: Signs) -> list[Row]:
+    """Requests by which administrators changed something, in order of time; those that brokers hand on are left out.
 
     What was refused, if only in part, or not answered, changed nothing that is known.
     """
@@ -69,18 +70,23 @@ def changes(signs: Signs) -> Iterator[Incident]:
         if row["requested"] is not None and (row["connection"], row["number"]) not in refused
     ]
     hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
+    made = [row for row in made if row["host"] is not None and row["host"] not in signs.brokers]
+    return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
+
+
+def changes(signs: Signs) -> Iterator[Incident]:
+    """What administrators changed, one client at a time."""
     by_client: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: (row["requested"], row["request_packet"])):
-        host = hosts.get(row["connection"], {}).get("client")
-        if host is not None and host not in signs.brokers:
-            by_client[row["client_id"] or "?", host].append(row)
+    for row in signs.once(changes_made):
+        by_client[row["client_id"] or "?", row["host"]].append(row)
     for (client_id, host), made in sorted(by_client.items()):
         counts = Counter(row["api"] for row in made)
         since, until = made[0]["requested"], max(row["answered"] for row in made)
         about: dict[str, set[str]] = {api: set() for api in counts}
         subjects = set[Subject]()
         for row in made:
-            for role, name in _about(row["request"]):
+            for role, name in named_in(row["request"]):
                 about[row["api"]].add(name)
                 subjects |= {Subject(role, name)} if role is not None else set()
         what = ", ".join(
@@ -109,7 +115,7 @@ def changes(signs: Signs) -> Iterator[Incident]:
         )
 
 
-def _about(request: str | None) -> Iterator[tuple[Role | None, str]]:
+def named_in(request: str | None) -> Iterator[tuple[Role | None, str]]:
     """What a request names; of what may be a topic or something else the role is None."""
     try:
         body = json.loads(request or "")
@@ -123,6 +129,38 @@ def _about(request: str | None) -> Iterator[tuple[Role | None, str]]:
                 [one] if isinstance(one, str) else [one.get(name) for name in _NAMES] if isinstance(one, dict) else []
             )
             yield from ((role, name) for name in names if isinstance(name, str) and name)
+
+
+def offsets_set(signs: Signs) -> Iterator[Incident]:
+    """Offsets that somebody who is no member committed for a group: where it goes on was moved."""
+    made = {(row["connection"], row["number"]) for row in signs.once(changes_made)}
+    by_client: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in signs.rows("group_events", where=pc.field("event") == EventKind.OFFSETS_ALTERED):
+        if (row["connection"], row["number"]) not in made and row["at"] is not None:
+            by_client[row["client_id"] or "?", row["client"] or "?", row["group_id"]].append(row)
+    for (client_id, host, group), unordered in sorted(by_client.items()):
+        rows = sorted(unordered, key=lambda row: (row["at"], row["packet"]))
+        since, until = rows[0]["at"], rows[-1]["at"]
+        topics = sorted({row["detail"] for row in rows if row["detail"]})
+        yield Incident(
+            kind=IncidentKind.ADMIN_ACTION,
+            severity=Severity.INFO,
+            certainty=Certainty.CERTAIN,
+            subjects=(Subject(Role.GROUP, group), Subject(Role.CLIENT, client_id), Subject(Role.HOST, host)),
+            started=since,
+            ended=until,
+            headline=f"{client_id} ({host}), which is no member, set committed offsets of group {group} from "
+            f"{clock(since)} on{f': {listed(topics)}' if topics else ''}",
+            evidence=tuple(
+                Weighed(
+                    "an OffsetCommit that names no member, answered without an error", row["packet"], row["at"], 0.9
+                )
+                for row in rows
+            ),
+            advice="Nothing, if this was planned (kafka-consumer-groups --reset-offsets, a mirror that carries offsets "
+            "over); between committed_offset before and after (table lag) it skips records, or reads them again.",
+            cost_ms=0,
+        )
 
 
 def removals(signs: Signs) -> Iterator[Incident]:

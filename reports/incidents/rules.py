@@ -17,6 +17,7 @@ from kafkascope.reports.incidents import (
     clients,
     connects,
     fencing,
+    forgotten,
     handshakes,
     joins,
     lag,
@@ -93,6 +94,11 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.OFFSETS_LOST,
     ),
     _rule(
+        forgotten.offsets_forgotten,
+        "forgotten_commits exchanges errors connections rebalances findings cluster_events",
+        IncidentKind.OFFSETS_LOST,
+    ),
+    _rule(
         clients.told,
         "findings connections cluster_events exchanges",
         IncidentKind.AUTHENTICATION_FAILED,
@@ -124,6 +130,11 @@ RULES: tuple[Rule, ...] = (
     _rule(connects.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
     _rule(handshakes.failed, "connections cluster_events findings", IncidentKind.TLS_FAILED),
     _rule(planned.changes, "exchanges errors connections cluster_events", IncidentKind.ADMIN_ACTION),
+    _rule(
+        planned.offsets_set,
+        "group_events exchanges errors connections cluster_events",
+        IncidentKind.ADMIN_ACTION,
+    ),
     _rule(planned.removals, "rebalances connections", IncidentKind.ADMIN_ACTION),
     _rule(planned.migrations, "rebalances connections", IncidentKind.GROUP_MIGRATED),
     _rule(planned.deployments, "rebalances connections", IncidentKind.CLIENT_DEPLOY),

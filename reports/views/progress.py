@@ -14,13 +14,12 @@ from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import finding_table
 from kafkascope.reports.findings.lag_rules import lag_findings
+from kafkascope.reports.measures.progress.forgotten import forgotten_commits
 from kafkascope.reports.measures.progress.lag import lag_table
 from kafkascope.reports.measures.progress.positions import (
-    COMMIT,
-    COMMITTED,
     END,
     FETCH,
-    SHARE,
+    SPOKEN,
     joined_commits,
     joined_ends,
     joined_fetches,
@@ -33,13 +32,13 @@ from kafkascope.reports.vocabulary.tables import POSITIONS
 
 
 class ProgressView:
-    """Positions by topic; of them lag, what was read again, and findings."""
+    """Positions by topic; of them lag, what was read again, commits that are gone, and findings."""
 
     name = "positions"
     schema = POSITIONS
     key = "topic"
     needs = frozenset({"partitions", "batches", "told_offsets", "exchanges"})
-    results: tuple[str, ...] = ("lag", "rereads", "findings")
+    results: tuple[str, ...] = ("lag", "rereads", "forgotten_commits", "findings")
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Rows of POSITIONS that a batch gives; None without any."""
@@ -47,15 +46,16 @@ class ProgressView:
         return pa.concat_tables(parts) if parts else None
 
     def result(self, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
-        """Rows of lag, rereads and findings, topics in order of their names; of one cluster after the other."""
-        lags, again, findings = [], [], []
+        """Rows of all results, topics in order of their names; of one cluster after the other."""
+        lags, again, gone, findings = [], [], [], []
         for cluster, of_cluster in _by_cluster(rows, known.clusters):
             for of_topics, _ in keys_together(_joined(of_cluster), self.key):
-                lag, reread = (_called(table, known.clusters, cluster) for table in _of_topics(of_topics))
+                lag, reread, forgotten = (_called(table, known.clusters, cluster) for table in _of_topics(of_topics))
                 lags.append(lag)
                 again.append(reread)
-                findings += lag_findings(lag, reread)
-        tables = {"lag": lags, "rereads": again, "findings": [finding_table(findings)]}
+                gone.append(forgotten)
+                findings += lag_findings(lag, reread, forgotten)
+        tables = {"lag": lags, "rereads": again, "forgotten_commits": gone, "findings": [finding_table(findings)]}
         return {name: whole for name, parts in tables.items() if parts and (whole := pa.concat_tables(parts)).num_rows}
 
 
@@ -93,12 +93,12 @@ def _joined(rows: pa.Table) -> pa.Table:
 
 def _by_kind(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Fetches, ends, and what groups committed or fetched otherwise."""
-    kinds = ([FETCH], [END], [COMMIT, COMMITTED, SHARE])
+    kinds = ([FETCH], [END], SPOKEN)
     fetches, ends, commits = (rows.filter(pc.is_in(rows["kind"], pa.array(some))) for some in kinds)
     return fetches, ends, commits
 
 
-def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     fetches, ends, commits = _by_kind(rows)
     code, names = dictionary_codes(commits["group_id"])
     group = groups_of(fetches, commits, code)
@@ -106,12 +106,11 @@ def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     fetches = fetches.set_column(fetches.schema.get_field_index("group_id"), POSITIONS.field("group_id"), named)
     lag = lag_table(fetches, commits, ends)
     again = rereads(fetches.filter(pa.array(np.asarray(group >= 0))))
-    orders = (
-        ("group_id", "partition", "client_id", "client", "at"),
-        ("group_id", "partition", "at", "connection", "number"),
-    )
-    lag, again = (
+    gone = forgotten_commits(fetches, commits)
+    in_time = ("group_id", "partition", "at", "connection", "number")
+    orders = (("group_id", "partition", "client_id", "client", "at"), in_time, in_time)
+    lag, again, gone = (
         table.sort_by([(name, "ascending") for name in ("topic", *order)])
-        for table, order in zip((lag, again), orders, strict=True)
+        for table, order in zip((lag, again, gone), orders, strict=True)
     )
-    return lag, again
+    return lag, again, gone

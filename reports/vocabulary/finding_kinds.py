@@ -36,6 +36,7 @@ FINDING_KINDS: dict[str, str] = {
     "commits_stopped": "a consumer does not commit any more",
     "lag_growing": "a group falls behind",
     "read_again": "a group was sent many records a second time",
+    "commits_forgotten": "what a group had committed was gone when it asked",
     # Clients
     "metadata_storm": "a client asks for metadata all the time",
     "connection_churn": "a client opens connections all the time",

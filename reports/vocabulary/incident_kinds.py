@@ -80,8 +80,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.UNKNOWN_TOPIC: "clients ask for a topic that does not exist",
     IncidentKind.RECORD_TOO_LARGE: "records are refused because they are larger than the topic or the broker allows",
     IncidentKind.TOO_FEW_REPLICAS: "records are refused because fewer replicas are in sync than the topic demands",
-    IncidentKind.OFFSETS_LOST: "a consumer's position is no longer in the log: records were deleted before it "
-    "read them",
+    IncidentKind.OFFSETS_LOST: "a consumer's position is gone: records were deleted before it read them, or what its "
+    "group had committed is not there any more",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
     IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and fence each other",
     IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",

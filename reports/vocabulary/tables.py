@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -740,7 +740,7 @@ TOLD_OFFSETS = pa.schema(
 POSITIONS = pa.schema(
     [
         ("topic", pa.string()),
-        ("kind", pa.string()),  # end, commit (sent), committed (told), fetch, share
+        ("kind", pa.string()),  # of those of reports.measures.progress.positions
         ("partition", pa.int32()),
         ("broker", pa.string()),  # address:port
         ("connection", pa.int64()),  # null for ends, which are those of all connections
@@ -802,6 +802,24 @@ REREADS = described(
         ("to_offset", pa.int64(), "behind the last one"),
         ("records", pa.int64(), "offsets between them, times over"),
         ("times", pa.int64(), "how often in a row it began there"),
+    ],
+)
+
+FORGOTTEN_COMMITS = described(
+    "Offsets that a group had committed and that its coordinator did not have any more when a member asked for them",
+    [
+        ("group_id", pa.string(), "the group"),
+        ("topic", pa.string(), "topic"),
+        ("partition", pa.int32(), "number of the partition"),
+        ("at", TIME, "time of the OffsetFetch answer that had none"),
+        ("connection", pa.int64(), "connection of that answer"),
+        ("number", pa.int64(), "number of its exchange"),
+        ("client_id", pa.string(), "who asked"),
+        ("client", pa.string(), "address of the client"),
+        ("committed_at", TIME, "time of the last commit, or answer that told of one, before"),
+        ("committed_offset", pa.int64(), "the offset in it"),
+        ("read_from", pa.int64(), "offset of the first fetch of the group's after; null: none was seen"),
+        ("passed_over", pa.int64(), "records between, that the group was not sent before either; null: not known"),
     ],
 )
 
@@ -1009,6 +1027,7 @@ RESULTS: dict[str, pa.Schema] = {
     "throughput": THROUGHPUT,
     "lag": LAG,
     "rereads": REREADS,
+    "forgotten_commits": FORGOTTEN_COMMITS,
     "findings": FINDINGS,
     "silences": SILENCES,
 }

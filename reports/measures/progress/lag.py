@@ -25,12 +25,14 @@ from kafkascope.reports.measures.progress.positions import (
     COMMIT,
     SHARE,
     SPAN,
+    TXN_COMMIT,
     earliest,
     partition_of,
     topic_partitions,
     topic_place,
 )
 from kafkascope.reports.measures.progress.readers import NOBODY
+from kafkascope.reports.measures.progress.timelines import Timeline
 from kafkascope.reports.vocabulary.tables import LAG, TIME
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -46,7 +48,7 @@ MOST_ROWS = 200_000  # of a topic, as long as wider spans help
 def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
     """Rows of LAG by joined rows of POSITIONS; group_id of fetches is that of their reader, or null.
 
-    commits are those of the kinds commit, committed and share. The width of spans is one for each topic.
+    commits are those of all kinds by which groups speak (`SPOKEN`). The width of spans is one for each topic.
     """
     assert WIDTHS[0] == SPAN
     if not fetches.num_rows + commits.num_rows:
@@ -78,16 +80,12 @@ def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: i
     of_ends = numbered[2]
     points = _points(series, fetches, commits, ends, of_ends, width)
     pair, span = points
-    fetch = _Timeline(
-        series.of_fetch, _spans(fetches, width), _ranks(fetches, "first_at", "connection", "first_number")
-    )
+    fetch = Timeline(series.of_fetch, _spans(fetches, width), _ranks(fetches, "first_at", "connection", "first_number"))
     is_share = pc.equal(commits["kind"], SHARE).to_numpy()
     told = np.flatnonzero(~is_share)
     said = commits.take(pa.array(told))
-    commit = _Timeline(
-        series.of_commit[told], _spans(said, width), _ranks(said, "last_at", "connection", "last_number")
-    )
-    end = _Timeline(of_ends, _spans(ends, width), np.zeros(ends.num_rows, np.int64))
+    commit = Timeline(series.of_commit[told], _spans(said, width), _ranks(said, "last_at", "connection", "last_number"))
+    end = Timeline(of_ends, _spans(ends, width), np.zeros(ends.num_rows, np.int64))
 
     last_end, last_commit, last_fetch = (
         end.last(series.topic_partition[pair], span),
@@ -101,13 +99,13 @@ def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: i
     fetch_behind = (fetched >= 0) & (end_offset >= 0)
     left = np.maximum(end_offset - committed, 0)
     reader = pa.array(last_fetch, mask=last_fetch < 0)
-    spoke = _Timeline(series.of_commit, _spans(commits, width), _ranks(commits, "last_at", "connection", "last_number"))
+    spoke = Timeline(series.of_commit, _spans(commits, width), _ranks(commits, "last_at", "connection", "last_number"))
     last_spoke = spoke.last(pair, span)
     speaker = pa.array(last_spoke, mask=last_spoke < 0)
-    is_commit = np.flatnonzero(pc.equal(said["kind"], COMMIT).to_numpy())
+    is_commit = np.flatnonzero(pc.is_in(said["kind"], pa.array([COMMIT, TXN_COMMIT])).to_numpy())
     stuck, refetched = _fetch_stuck(fetch, fetches, last_fetch, span)
     shared = np.flatnonzero(is_share)
-    fetches_in = fetch.sums(pair, span, integers(fetches["count"])) + _Timeline(
+    fetches_in = fetch.sums(pair, span, integers(fetches["count"])) + Timeline(
         series.of_commit[shared], _spans(commits, width)[shared], np.zeros(len(shared), np.int64)
     ).sums(pair, span, integers(commits["count"])[shared])
     named = series.groups.take(pa.array(series.group[pair], mask=series.group[pair] < 0))
@@ -144,48 +142,6 @@ class _Series:
     of_fetch: I64
     of_commit: I64
     groups: pa.Array
-
-
-@dataclass(frozen=True, slots=True)
-class _Timeline:
-    """Rows that each belong to a key and a span, and have a rank in it."""
-
-    key: I64
-    span: I64
-    rank: I64
-
-    def last(self, key: I64, span: I64) -> I64:
-        """For each key and span given, the last row of the key up to the end of the span, or -1."""
-        if not len(self.key):
-            return np.full(len(key), -1, np.int64)
-        order = np.lexsort((self.rank, self.span, self.key))
-        place = np.searchsorted(*_comparable(self.key[order], self.span[order], key, span), side="right") - 1
-        found = order[np.maximum(place, 0)]
-        return np.where((place >= 0) & (self.key[found] == key), found, np.int64(-1))
-
-    def sums(self, key: I64, span: I64, values: I64) -> I64:
-        """For each key and span given (ascending) the sum of the values of the rows in it."""
-        total = np.zeros(len(key), np.int64)
-        if len(self.key) and len(key):
-            ours, wanted = _comparable(self.key, self.span, key, span)
-            place = np.minimum(np.searchsorted(wanted, ours), len(key) - 1)
-            there = wanted[place] == ours
-            np.add.at(total, place[there], values[there])
-        return total
-
-    def chosen(self, rows: I64) -> _Timeline:
-        """Some of the rows."""
-        return _Timeline(self.key[rows], self.span[rows], self.rank[rows])
-
-
-def _comparable(key: I64, span: I64, other_key: I64, other_span: I64) -> tuple[I64, I64]:
-    """One number for key and span of each row of both, in their order."""
-    spans = np.unique(np.concatenate([span, other_span]))
-    keys = np.unique(np.concatenate([key, other_key]))
-    return (
-        np.searchsorted(keys, key) * np.int64(len(spans)) + np.searchsorted(spans, span),
-        np.searchsorted(keys, other_key) * np.int64(len(spans)) + np.searchsorted(spans, other_span),
-    )
 
 
 def _series(fetches: pa.Table, commits: pa.Table, topic_partition: I64) -> _Series:
@@ -258,7 +214,7 @@ def _stuck(pair: I64, span: I64, committed: I64, behind: Bool, width: int) -> I6
     return np.where(behind, (span - span[since]) * np.int64(width // MILLISECOND_NS), 0)
 
 
-def _fetch_stuck(timeline: _Timeline, fetches: pa.Table, last: I64, span: I64) -> tuple[I64, Bool]:
+def _fetch_stuck(timeline: Timeline, fetches: pa.Table, last: I64, span: I64) -> tuple[I64, Bool]:
     """Milliseconds for which one offset was asked for, with more behind it; and in which spans there was a fetch.
 
     Who reads from the start again on a new connection is not stuck, but has begun anew.

@@ -31,7 +31,11 @@ from kafkascope.sniffer.units import SECOND_NS
 SPAN = 5 * SECOND_NS
 """Nanoseconds of a span."""
 
-END, COMMIT, COMMITTED, FETCH, SHARE = "end", "commit", "committed", "fetch", "share"
+END, FETCH, SHARE = "end", "fetch", "share"
+COMMIT, TXN_COMMIT = "commit", "txn_commit"  # what members sent; the latter counts if its transaction is committed
+COMMITTED, NOTHING_COMMITTED = "committed", "nothing_committed"  # what the coordinator told them
+SPOKEN = (COMMIT, TXN_COMMIT, COMMITTED, NOTHING_COMMITTED, SHARE)
+"""What groups commit, are told, and fetch otherwise."""
 _ABSENT = np.int64(-1)  # of offsets, none of which is negative
 
 # Replicas read as clients do; brokers name their fetchers so (ReplicaFetcherManager), and the quorum its own topic.
@@ -277,8 +281,10 @@ def _of_told_offsets(told: pa.Table, clients: _Clients) -> Iterator[pa.Table]:
     of_group = of_group.filter(pc.invert(pc.and_(asked, pc.is_null(of_group["error"]))))
     asked = pc.equal(of_group["api"], "OffsetFetch")
     client, broker = clients.addresses(of_group)
+    told = pc.if_else(pc.is_valid(of_group["offset"]), COMMITTED, NOTHING_COMMITTED)
+    sent = pc.if_else(pc.equal(of_group["api"], "TxnOffsetCommit"), TXN_COMMIT, COMMIT)
     rows = _rows(
-        pc.if_else(asked, COMMITTED, COMMIT),
+        pc.if_else(asked, told, sent),
         of_group,
         connection=of_group["connection"],
         client=client,

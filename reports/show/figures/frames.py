@@ -275,6 +275,7 @@ FIGURES: dict[str, Callable[[pd.DataFrame], go.Figure]] = {
     "rebalances": in_time.rebalances,
     "group_events": in_time.group_events,
     "rereads": in_time.rereads,
+    "forgotten_commits": in_time.forgotten_commits,
     "silences": in_time.silences,
     "cluster_events": in_time.cluster_events,
 }

@@ -185,12 +185,30 @@ def rereads(frame: pd.DataFrame) -> go.Figure:
         again = f"{counted(row['records'], 'record')} again, offsets {row['from_offset']} to {row['to_offset'] - 1}"
         return f"{row['client_id'] or row['client']}: {again}"
 
+    return _by_reader(frame, "Records read again", told)
+
+
+def forgotten_commits(frame: pd.DataFrame) -> go.Figure:
+    """A lane a group, topic and partition, a mark where what was committed was gone; colours are who asked."""
+    if frame.empty:
+        return nothing("no commit was gone")
+
+    def told(row: Mapping[str, Any]) -> str:
+        read = "" if row["read_from"] is None else f", read from {row['read_from']:,} on"
+        return (
+            f"{row['client_id'] or row['client']}: nothing committed, where {row['committed_offset']:,} had been{read}"
+        )
+
+    return _by_reader(frame, "Commits that were gone", told)
+
+
+def _by_reader(frame: pd.DataFrame, title: str, told: _Told) -> go.Figure:
     lanes = [f"{group} {topic}-{number}" for group, topic, number in texts(frame, "group_id", "topic", "partition")]
     rows = _told(frame.assign(lane=lanes, reader=frame["client_id"].fillna("?")), told)
     figure, (shown, lanes) = go.Figure(), _laned(rows)
     for number, reader in enumerate(shown["reader"].value_counts().head(MOST_ROWS).index):
         _marks(figure, shown[shown["reader"] == reader], reader, number)
-    return _in_lanes(figure, "Records read again", lanes, rows["lane"].nunique())
+    return _in_lanes(figure, title, lanes, rows["lane"].nunique())
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

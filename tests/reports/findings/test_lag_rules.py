@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,16 +12,19 @@ import pytest
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.lag_rules import lag_findings
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.tables import LAG, REREADS
+from kafkascope.reports.vocabulary.tables import FORGOTTEN_COMMITS, LAG, REREADS
+from kafkascope.reports.vocabulary.thresholds import threshold
 
 SECOND = 1_000_000_000
 READER = {"group_id": "g", "client_id": "c", "topic": "t", "partition": 0}
 
 
-def findings(lag: list[dict[str, Any]], rereads: list[dict[str, Any]]) -> list[Finding]:
+def findings(
+    lag: list[dict[str, Any]], rereads: list[dict[str, Any]], forgotten: Sequence[dict[str, Any]] = ()
+) -> list[Finding]:
     tables = (
         pa.Table.from_pylist([READER | row for row in rows], schema=schema)
-        for rows, schema in ((lag, LAG), (rereads, REREADS))
+        for rows, schema in ((lag, LAG), (rereads, REREADS), (forgotten, FORGOTTEN_COMMITS))
     )
     return lag_findings(*tables)
 
@@ -206,3 +210,28 @@ def test_records_read_again_as_a_whole() -> None:
             client_ids=["c", "d"],
         )
     ]
+
+
+def test_commits_that_are_gone_as_a_whole() -> None:
+    row: dict[str, Any] = {"at": 60 * SECOND, "committed_at": 0, "committed_offset": 20}
+    rows = [
+        row | {"read_from": 90, "passed_over": 70},
+        row | {"read_from": None, "passed_over": None, "partition": 1},
+        row | {"read_from": 20, "passed_over": 0, "partition": 2},  # nothing is lost by it
+    ]
+    told = "c was told that nothing is committed, where 20 had been, and read from"
+    assert without_advice(findings([], [], rows)) == [
+        Finding(
+            Severity.CRITICAL,
+            "commits_forgotten",
+            "what was committed of t 0-1 was gone when it was asked for: 70 records were passed over",
+            "group g",
+            60 * SECOND,
+            60 * SECOND,
+            [seen(f"t-0: {told} 90 on", 60), seen(f"t-1: {told} unknown on", 60)],
+            "",
+            round(70 / (70 + 20 * threshold("reread_records")), 3),
+            client_ids=["c"],
+        )
+    ]
+    assert findings([], [], rows[1:2])[0].severity == Severity.WARNING

@@ -10,6 +10,7 @@ from tests.reports.incidents.tables_of import (
     B2,
     H1,
     Row,
+    at,
     connection,
     exchange,
     found,
@@ -124,6 +125,22 @@ def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> Non
 def test_what_brokers_hand_on_is_not_told_again() -> None:
     of_broker = [connection(1, B2, B1), connection(2, H1, B2)]
     assert found(exchanges=[exchange(1, "CreateTopics", 10, 10.1)], connections=of_broker) == []
+
+
+def test_offsets_that_somebody_set_who_is_no_member() -> None:
+    known: Row = {"client_id": "adm", "client": H1, "group_id": "shop", "connection": 1, "detail": "orders"}
+    rows = [row("group_events", event="offsets_altered", at=at(10 + n), number=n, packet=n, **known) for n in (3, 1)]
+    other = row("group_events", event="offsets_deleted", at=at(20), number=8, packet=8, **known)
+    one = only(group_events=[*rows, other], connections=[connection(1, client_id="adm")])
+    assert (one.kind, one.severity, one.certainty) == ("admin_action", "info", "certain")
+    assert (names(one), seconds(one.started), seconds(one.ended)) == (["shop", "adm", H1], 11, 13)
+    assert f"adm ({H1}), which is no member, set committed offsets of group shop from " in one.headline
+    assert one.headline.endswith(" on: orders")
+    assert [seen.packet for seen in one.evidence] == [1, 3]
+    # What is told as a request of an administrator is not told twice.
+    asked = [exchange(n, "AlterShareGroupOffsets", 10 + n, 10 + n, client_id="adm") for n in (1, 3)]
+    one = only(group_events=rows, exchanges=asked, connections=[connection(1, client_id="adm")])
+    assert "AlterShareGroupOffsets 2 times" in one.headline
 
 
 def test_members_that_somebody_else_took_out() -> None:

@@ -23,6 +23,8 @@ ASKED = table("exchanges", {"connection": 1, "number": 1, "api": "Fetch", "reque
 FRAMES["clients"] = to_frame(clients_of({"connections": ENDS, "exchanges": ASKED}))
 AGAIN = {"topic": "orders", "partition": 1, "at": BEGIN, "client_id": HOSTILE, "from_offset": 5, "to_offset": 9}
 FRAMES["rereads"] = to_frame(table("rereads", AGAIN | {"group_id": HOSTILE, "records": 4, "times": 1}).to_table())
+GONE = {"topic": "orders", "partition": 1, "at": BEGIN, "client_id": HOSTILE, "committed_offset": 5, "read_from": 9}
+FRAMES["forgotten_commits"] = to_frame(table("forgotten_commits", GONE | {"group_id": HOSTILE}).to_table())
 IN_TIME = [name for name, figure in FIGURES.items() if figure.__module__ == in_time.__name__]
 
 

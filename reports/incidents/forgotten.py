@@ -1,0 +1,111 @@
+"""Groups whose committed offsets are gone: no error says so, and records may be passed over."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.planned import changes_made, named_in
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.triggers import Certainty
+
+_DELETIONS = ("OffsetDelete", "DeleteGroups", "DeleteTopics")  # with a topic go its offsets, of all groups
+
+
+def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
+    """Members that were told nothing is committed where something had been, and did not go on where they would have."""
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rows("forgotten_commits"):
+        if row["read_from"] != row["committed_offset"]:
+            by_group[row["group_id"]].append(row)
+    for group, rows in sorted(by_group.items()):
+        yield _forgotten(signs, group, sorted(rows, key=lambda row: (row["at"], row["topic"], row["partition"])))
+
+
+def _forgotten(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
+    since, until = rows[0]["at"], rows[-1]["at"]
+    committed = max(row["committed_at"] for row in rows)
+    topics = {row["topic"] for row in rows}
+    names = sorted({row["client_id"] for row in rows if row["client_id"]})
+    partitions = [f"{row['topic']}-{row['partition']}" for row in rows]
+    passed_over = sum(row["passed_over"] or 0 for row in rows)
+    back = [row for row in rows if row["read_from"] is not None and row["read_from"] < row["committed_offset"]]
+    deletions = _deletions(signs, group, topics, committed, until)
+    who = sorted({f"{row['client_id'] or '?'} ({row['host']})" for row in deletions})
+    why = (
+        f"{listed(who)} deleted them at {clock(deletions[0]['requested'])} ({deletions[0]['api']})"
+        if deletions
+        else "they were deleted, or expired, where this capture does not show it"
+    )
+    effects = [Effect("partitions", f"commits gone of {in_words(partitions)}", len(partitions))]
+    what = ""
+    if passed_over:
+        what = f"; {counted(passed_over, 'record')} written meanwhile were passed over"
+        effects.append(Effect("records", f"{counted(passed_over, 'record')} passed over", passed_over))
+    elif back:
+        what = f"; it reads again from offset {back[0]['read_from']:,} of {back[0]['topic']}-{back[0]['partition']} on"
+    packets = {
+        (row["connection"], row["number"]): row["response_packet"]
+        for row in signs.rows(
+            "exchanges",
+            ("connection", "number", "response_packet"),
+            pc.field("connection").isin(sorted({row["connection"] for row in rows}))
+            & (pc.field("api") == "OffsetFetch"),
+        )
+    }
+    return Incident(
+        kind=IncidentKind.OFFSETS_LOST,
+        severity=Severity.CRITICAL if passed_over else Severity.WARNING,
+        certainty=Certainty.CERTAIN,
+        subjects=(
+            Subject(Role.GROUP, group),
+            *(Subject(Role.TOPIC, topic) for topic in sorted(topics)),
+            *signs.clients(names),
+        ),
+        started=deletions[0]["requested"] if deletions else since,
+        ended=until,
+        headline=f"what group {group} had committed of {in_words(partitions)} was gone when "
+        f"{listed(names or ['a member'])} asked at {clock(since)}: {why}{what}",
+        evidence=(
+            *(
+                Weighed(f"{row['api']} of {row['client_id'] or '?'}", row["request_packet"], row["requested"], 0.9)
+                for row in deletions
+            ),
+            *(
+                Weighed(
+                    f"{row['topic']}-{row['partition']}: {row['client_id'] or '?'} was told that nothing is committed, "
+                    f"where {row['committed_offset']} had been at {clock(row['committed_at'])}, and read from "
+                    f"{'an offset that was not seen' if row['read_from'] is None else row['read_from']} on",
+                    packets.get((row["connection"], row["number"])),
+                    row["at"],
+                    0.95,
+                )
+                for row in rows
+            ),
+        ),
+        advice="Set the offsets to where the group was, with its members stopped (kafka-consumer-groups "
+        "--reset-offsets --to-datetime), if what was passed over is wanted. A group without members keeps its offsets "
+        "for offsets.retention.minutes; auto.offset.reset decides where it goes on without any.",
+        cost_ms=0,
+        effects=tuple(effects),
+        findings=signs.explained(("commits_forgotten", "read_again"), since, until, groups=[group]),
+    )
+
+
+def _deletions(signs: Signs, group: str, topics: set[str], since: int, until: int) -> list[Row]:
+    """Requests by which somebody deleted a group's offsets in a time, as they are named in them."""
+    found = []
+    for row in signs.once(changes_made):
+        if row["api"] in _DELETIONS and since <= row["requested"] <= until:
+            names = {name for _, name in named_in(row["request"])}
+            if group in names or (row["api"] == "DeleteTopics" and topics & names):
+                found.append(row)
+    return found

@@ -1,0 +1,95 @@
+"""Groups that are told nothing is committed, where something had been."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reports.incidents.tables_of import (
+    B1,
+    CLIENT,
+    H1,
+    H2,
+    Row,
+    at,
+    connection,
+    exchange,
+    found,
+    names,
+    only,
+    row,
+    seconds,
+)
+
+ADMIN = connection(9, H2, client_id="adm")
+ASKED = exchange(50, "OffsetFetch", 59.9, 60, response_packet=51)
+
+
+def gone(partition: int = 0, read_from: int | None = 90, passed_over: int | None = 70, group: str = "shop") -> Row:
+    """A row of ``forgotten_commits``: 20 was committed at 10 s, and nothing is there at 60 s."""
+    return row("forgotten_commits", at=at(60), committed_at=at(10), connection=1, number=50, client_id="c1") | {
+        "group_id": group,
+        "topic": "orders",
+        "partition": partition,
+        "committed_offset": 20,
+        "read_from": read_from,
+        "passed_over": passed_over,
+    }
+
+
+def deleted(time: float, request: str, api: str = "OffsetDelete") -> Row:
+    return exchange(7, api, time, time + 0.1, connection=9, client_id="adm", request=request)
+
+
+def test_records_that_are_passed_over() -> None:
+    rows = [gone(0), gone(1, 30, 10)]
+    one = only(forgotten_commits=rows, exchanges=[ASKED], connections=[CLIENT])
+    assert (one.kind, one.severity, one.certainty) == ("offsets_lost", "critical", "certain")
+    assert (names(one), seconds(one.started), seconds(one.ended)) == (["shop", "orders", "c1", H1], 60, 60)
+    assert one.headline.startswith("what group shop had committed of orders 0-1 was gone when c1 asked at ")
+    assert one.headline.endswith(
+        "deleted, or expired, where this capture does not show it; 80 records written meanwhile were passed over"
+    )
+    assert [(effect.what, effect.count) for effect in one.effects] == [("partitions", 2), ("records", 80)]
+    assert [seen.packet for seen in one.evidence] == [51, 51]
+    assert one.evidence[0].text.endswith(" and read from 90 on")
+
+
+@pytest.mark.parametrize(
+    ("api", "request_text"),
+    [
+        ("OffsetDelete", '{"groupId": "shop", "topics": [{"name": "orders"}]}'),
+        ("DeleteGroups", '{"groupsNames": ["other", "shop"]}'),
+        ("DeleteTopics", '{"topicNames": ["orders"]}'),
+    ],
+)
+def test_who_deleted_them_is_named(api: str, request_text: str) -> None:
+    made = deleted(30, request_text, api)
+    tables = {"forgotten_commits": [gone()], "connections": [CLIENT, ADMIN]}
+    lost, changed = found(**tables, exchanges=[made])
+    assert (lost.kind, changed.kind) == ("offsets_lost", "admin_action")
+    assert seconds(lost.started) == 30
+    assert f": adm ({H2}) deleted them at " in lost.headline
+    assert f" ({api}); 70 records" in lost.headline
+    assert lost.evidence[0].packet == 7
+    for other in (deleted(5, request_text, api), deleted(61, request_text, api), deleted(30, '{"groupId": "x"}', api)):
+        lost, _ = found(**tables, exchanges=[other])
+        assert "where this capture does not show it" in lost.headline
+
+
+def test_who_reads_again_and_where_nothing_was_seen() -> None:
+    back = only(forgotten_commits=[gone(0, 0, 0)], connections=[CLIENT])
+    assert back.severity == "warning"
+    assert back.headline.endswith("; it reads again from offset 0 of orders-0 on")
+    unknown = only(forgotten_commits=[gone(0, None, None)], connections=[CLIENT])
+    assert unknown.severity == "warning"
+    assert unknown.headline.endswith("does not show it")
+    assert "an offset that was not seen" in unknown.evidence[0].text
+
+
+def test_who_goes_on_where_it_would_have_lost_nothing() -> None:
+    assert found(forgotten_commits=[gone(0, 20, 0)], connections=[CLIENT]) == []
+
+
+def test_each_group_is_told_for_itself() -> None:
+    both = found(forgotten_commits=[gone(), gone(group="other")], connections=[CLIENT, connection(2, B1)])
+    assert [names(one)[0] for one in both] == ["other", "shop"]
