@@ -17,6 +17,11 @@ from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty
 
+_BACK_TO = (
+    "If what was passed over is wanted, set the offsets to where the group was, with its members stopped "
+    "(kafka-consumer-groups --reset-offsets --to-datetime)."
+)
+_TWICE = "See that the application may be given records a second time."
 _DELETIONS = ("OffsetDelete", "DeleteGroups", "DeleteTopics")  # with a topic go its offsets, of all groups
 
 
@@ -91,9 +96,8 @@ def _forgotten(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
                 for row in rows
             ),
         ),
-        advice="Set the offsets to where the group was, with its members stopped (kafka-consumer-groups "
-        "--reset-offsets --to-datetime), if what was passed over is wanted. A group without members keeps its offsets "
-        "for offsets.retention.minutes; auto.offset.reset decides where it goes on without any.",
+        advice=f"{_BACK_TO if passed_over else _TWICE} A group without members keeps its offsets for "
+        "offsets.retention.minutes; auto.offset.reset decides where it goes on without any.",
         cost_ms=0,
         effects=tuple(effects),
         findings=signs.explained(("commits_forgotten", "read_again"), since, until, groups=[group]),

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeAlias
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
@@ -52,8 +53,15 @@ class Fate:
     settled: bool
 
 
+_Run: TypeAlias = list[tuple[Loss, Fate]]
+"""Losses that are one incident."""
+
+
 def lost(signs: Signs) -> Iterator[Incident]:
-    """Members that a broker heard nothing of for their session: dead, frozen or cut off. One host is one incident."""
+    """Members that a broker heard nothing of for their session: dead, frozen or cut off. One host is one incident.
+
+    Processes of several hosts that end one after the other are one as well: what rolls out new ones kills the old.
+    """
     alike: dict[tuple[str, IncidentKind], list[tuple[Loss, Fate]]] = defaultdict(list)
     of_brokers = [one for one in signs.once(outages) if one.gone]
     out_of_reach = signs.once(vanished)
@@ -67,9 +75,8 @@ def lost(signs: Signs) -> Iterator[Incident]:
             loss, fate = replace(loss, last_word=by.since), _unheard(by)
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
-    for _, of_host in sorted(alike.items()):
-        for together in _runs(of_host):
-            yield _lost(signs, together)
+    for together in _rollouts([run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]):
+        yield _lost(signs, together)
 
 
 def losses(signs: Signs) -> list[Loss]:
@@ -139,9 +146,9 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
     return Loss(row, client_id, host, silence["at"] if silence else None, at, sure)
 
 
-def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[list[tuple[Loss, Fate]]]:
+def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[_Run]:
     """Losses of one host that belong to one trouble: of groups that lost it at once, or again soon."""
-    run: list[tuple[Loss, Fate]] = []
+    run: _Run = []
     for one in sorted(of_host, key=lambda one: (one[0].expelled, one[0].rebalance["group_id"])):
         if run and one[0].expelled - run[-1][0].expelled > threshold("one_trouble") * SECOND_NS:
             yield run
@@ -151,15 +158,39 @@ def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[list[tuple[Loss, Fat
         yield run
 
 
+def _rollouts(runs: Sequence[_Run]) -> Iterator[_Run]:
+    """The same, but those put together by which several hosts' processes of one group ended, one soon after another."""
+    of_group: dict[str, list[_Run]] = defaultdict(list)
+    for run in runs:
+        groups = {loss.rebalance["group_id"] for loss, _ in run}
+        if len(groups) == 1 and all(fate.settled and fate.kind == IncidentKind.CLIENT_DIED for _, fate in run):
+            of_group[groups.pop()].append(run)
+        else:
+            yield run
+    for _, ended in sorted(of_group.items()):
+        in_turn: list[_Run] = []
+        for run in sorted(ended, key=lambda run: (run[0][0].since, run[0][0].host or "")):
+            if in_turn and run[0][0].since - in_turn[-1][-1][0].expelled > threshold("one_trouble") * SECOND_NS:
+                yield from _as_one(in_turn)
+                in_turn = []
+            in_turn.append(run)
+        yield from _as_one(in_turn)
+
+
+def _as_one(in_turn: list[_Run]) -> list[_Run]:
+    return [[one for run in in_turn for one in run]] if len(in_turn) >= threshold("hosts_in_turn") else in_turn
+
+
 def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     of_run = [loss for loss, _ in run]
     first = min(of_run, key=lambda loss: loss.since)
+    hosts = sorted({loss.host for loss in of_run if loss.host})
     fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
     names = sorted({loss.client_id for loss in of_run if loss.client_id})
     groups = sorted({loss.rebalance["group_id"] for loss in of_run})
     back = returned(signs, of_run)
     effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
-    who = f"{listed(names or ['a member'])}{f' ({first.host})' if first.host else ''}"
+    who = f"{listed(names or ['a member'])}{f' ({listed(hosts)})' if hosts else ''}"
     what = (
         _FATE_WORDS[fate.kind] if fate.settled else "fell silent (dead, frozen or cut off: the capture leaves it open)"
     )
@@ -167,10 +198,15 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     again = f"; it was back at {clock(back[0]['started'])}" if back else ""
     last = of_run[-1].rebalance
     times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
-    begun, latest = clock(first.since), clock(max(loss.since for loss in of_run))
+    latest_at = max(loss.since for loss in of_run)
+    begun, latest = clock(first.since), clock(latest_at)
     when = f"at {begun}"
     if times >= threshold("crashes"):
         when = f"{times} times, from {begun} to {latest}, each time started anew"
+        again = silent = ""
+    if len(hosts) > 1:
+        if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
+            when = f"one after the other, from {begun} to {latest}"
         again = silent = ""
     over = back[-1]["started"] if back else last["recovered"] or last["stable"] or last["started"]
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
@@ -182,15 +218,15 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         certainty=sure if fate.settled else Certainty.GUESSED,
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names),
-            *((Subject(Role.HOST, first.host),) if first.host else ()),
+            *(Subject(Role.HOST, host) for host in hosts),
             *(Subject(Role.GROUP, group) for group in groups),
         ),
         started=first.since,
         ended=over,
-        headline=f"{who} {what} {when}, and was taken out of "
+        headline=f"{who} {what} {when}, and {'was' if len(hosts) <= 1 else 'were'} taken out of "
         f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
-        evidence=fate.evidence,
-        advice=_FATE_ADVICE[fate.kind],
+        evidence=fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence),
+        advice=_FATE_ADVICE[fate.kind] if len(hosts) <= 1 else _ROLLOUT_ADVICE,
         cost_ms=cost_ms,
         effects=effects,
         findings=signs.explained(
@@ -217,6 +253,11 @@ def _times(signs: Signs, of_run: Sequence[Loss]) -> int:
     return most
 
 
+_ROLLOUT_ADVICE = (
+    "See what ended them in turn. A rollout has to let each process close its consumer (on SIGTERM, within "
+    "terminationGracePeriodSeconds), so that it leaves at once and nobody waits for its session; static membership "
+    "(group.instance.id) spares the rebalances altogether."
+)
 _FATE_WORDS = {
     IncidentKind.CLIENT_DIED: "ended without leaving",
     IncidentKind.CLIENT_FROZEN: "froze",

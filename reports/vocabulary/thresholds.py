@@ -82,6 +82,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "refused_records": Threshold(1, "errors", "each is a batch that was refused"),
     "crashes": Threshold(3, "times", "once or twice may have its own reason each, what goes on has one"),
     "crashes_apart": Threshold(3, "s", "members of one process fall silent within a heartbeat interval"),
+    "hosts_in_turn": Threshold(3, "hosts", "processes of one or two may end for a reason of their own each"),
     "failed_connects": Threshold(3, "connects", "one or two fail while a broker starts"),
     "failed_handshakes": Threshold(2, "handshakes", "one may be a probe of the port; clients try again"),
     "turned_away": Threshold(3, "connections", "one or two are closed while a broker starts or stops"),

@@ -58,6 +58,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "lagging": {("commits_stopped", "shop")},
     "no-topic": {("error_loop", "p2")},
     "offsets-lost": set(),
+    "offsets-gone": {("commits_forgotten", "shop"), ("commits_forgotten", "more")},
     "too-few-replicas": {
         ("leader_changed", "p1"),
         ("sent_again", "p1"),

@@ -223,6 +223,42 @@ def test_a_process_that_dies_again_and_again(apart: float, times: int | None) ->
     ) == (times is not None)
 
 
+def in_turn(hosts: int, apart: float = 10) -> dict[str, Any]:
+    """Processes of as many hosts end, and others take their places."""
+    of = range(hosts)
+    ends = [30 + n * apart for n in of]
+    known = [{"member_id": f"m{n}", "client_id": f"c{n}", "client": f"10.0.2.{n}"} for n in of]
+    return {
+        "rebalances": [joins(5 + n, ends[n] + 1, ends[n] + 6, client_id=f"c{n}") for n in of],
+        "group_events": [group_event("silence_begun", ends[n], **known[n]) for n in of],
+        "connections": [
+            connection(n, f"10.0.2.{n}", client_id=f"c{n}", opened=20, closed=ends[n], how_closed="fin") for n in of
+        ],
+    }
+
+
+def test_processes_of_several_hosts_that_end_one_after_the_other_are_one_incident() -> None:
+    one = only(**in_turn(3))
+    assert (one.kind, one.certainty) == ("client_died", "likely")
+    assert names(one) == ["c0", "c1", "c2", "10.0.2.0", "10.0.2.1", "10.0.2.2", "shop"]
+    assert (
+        "c0, c1, c2 (10.0.2.0, 10.0.2.1, 10.0.2.2) ended without leaving one after the other, from "
+        f"{clock(at(30))} to {clock(at(50))}, and were taken out of group shop; 3 rebalances"
+    ) in one.headline
+    assert [seconds(seen.at) for seen in one.evidence] == [30, 30, 40, 40, 50, 50]
+    assert "terminationGracePeriodSeconds" in one.advice
+
+
+def test_those_that_end_at_once_do_not_end_in_turn() -> None:
+    (one,) = found(**in_turn(3, 1))
+    assert f"ended without leaving at {clock(at(30))}, and were taken out" in one.headline
+
+
+@pytest.mark.parametrize(("hosts", "apart", "incidents"), [(2, 10, 2), (3, 66, 1), (3, 67, 3)])
+def test_two_or_such_as_end_long_after_each_other_are_told_each(hosts: int, apart: float, incidents: int) -> None:
+    assert len(found(**in_turn(hosts, apart))) == incidents
+
+
 # --- what belongs together -------------------------------------------------------------------------------------------
 
 
