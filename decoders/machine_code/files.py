@@ -47,7 +47,7 @@ class KernelFile:
     def read(self) -> MachineCode | None:
         """What is kept, None if nothing is."""
         for place in places():
-            with suppress(OSError, EOFError, pickle.UnpicklingError):
+            with suppress(Exception):  # what is not there, or damaged
                 code: MachineCode = pickle.loads((place / _machine() / self._name).read_bytes())
                 return code
         return None
@@ -55,13 +55,15 @@ class KernelFile:
     def write(self, code: MachineCode) -> None:
         """Keep it, in place of what is not up to date any more."""
         directory = places()[-1] / _machine()
+        whole = directory / f"{self._name}.{os.getpid()}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-                pickle.dump(code, file)
-            os.replace(file.name, directory / self._name)
+            whole.write_bytes(pickle.dumps(code))
+            whole.replace(directory / self._name)
         except OSError as error:
             progress.say(f"{self._kernel} is compiled again in the next run, as it could not be kept: {error}")
+            with suppress(OSError):
+                whole.unlink()
         for other in directory.glob(f"{self._form}-*.kernel"):
             if other.name != self._name:
                 other.unlink(missing_ok=True)

@@ -120,6 +120,7 @@ RULES: tuple[Rule, ...] = (
         "silences exchanges connections tcp_health partitions error_histogram cluster_events findings",
         IncidentKind.TOO_FEW_REPLICAS,
     ),
+    _rule(lag.stuck, "rereads lag findings rebalances connections", IncidentKind.CONSUMER_STUCK),
     _rule(lag.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
     _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
     _rule(

@@ -34,6 +34,7 @@ class IncidentKind(StrEnum):
     OFFSETS_LOST = "offsets_lost"
     HUNG_TRANSACTION = "hung_transaction"
     PRODUCER_FENCED = "producer_fenced"
+    CONSUMER_STUCK = "consumer_stuck"
     CONSUMER_LAGGING = "consumer_lagging"
     CONNECTION_STORM = "connection_storm"
     TURNED_AWAY = "turned_away"
@@ -84,6 +85,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     "group had committed is not there any more",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
     IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and fence each other",
+    IncidentKind.CONSUMER_STUCK: "a consumer is sent the same records again and again, and does not get past one",
     IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",
     IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
     IncidentKind.TURNED_AWAY: "a broker closes a client's connections before it answers anything, while others are "

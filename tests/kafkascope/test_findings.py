@@ -58,6 +58,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "lagging": {("commits_stopped", "shop")},
     "no-topic": {("error_loop", "p2")},
     "offsets-lost": set(),
+    "poison-record": {("consumer_stuck", "shop"), ("commits_stopped", "shop"), ("read_again", "shop")},
     "offsets-gone": {("commits_forgotten", "shop"), ("commits_forgotten", "more")},
     "too-few-replicas": {
         ("leader_changed", "p1"),
