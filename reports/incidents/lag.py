@@ -40,7 +40,8 @@ class Span:
 def stuck(signs: Signs) -> Iterator[Incident]:
     """Members that are sent the same records again and again: one cannot be processed, and is tried without end.
 
-    Who waits at the end of what is committed, as for a transaction, is sent nothing.
+    Who waits at the end of what is committed, as for a transaction, is sent nothing; and after each rebalance members
+    read again from what is committed.
     """
     times = int(threshold("same_again"))
     again: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
@@ -50,7 +51,10 @@ def stuck(signs: Signs) -> Iterator[Incident]:
         if finding["kind"] != "consumer_stuck":
             continue
         for (group, topic, name), rows in sorted(again.items()):
-            if group == group_of(finding) and name in (finding["client_ids"] or ["?"]) and _is_about(finding, topic):
+            if group != group_of(finding) or name not in (finding["client_ids"] or ["?"]):
+                continue
+            rebalances = signs.rebalances_of(group, finding["until"], min(row["at"] for row in rows))
+            if _is_about(finding, topic) and 2 * len(rebalances) <= max(row["times"] for row in rows):
                 yield _stuck(signs, finding, topic, name, sorted(rows, key=lambda row: (row["at"], row["partition"])))
 
 

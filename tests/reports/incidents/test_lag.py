@@ -168,6 +168,13 @@ def test_a_member_that_is_sent_the_same_records_again_and_again() -> None:
     assert only(rereads=[again(50)], findings=[STUCK | {"until": at(296)}], **tables).ended is None
 
 
+def test_what_is_read_again_after_each_rebalance_is_no_record_that_is_in_the_way() -> None:
+    storm = [rebalance("member_joined", n, 20 + n) for n in range(6)]
+    for times, told in ((11, 0), (12, 1)):
+        incidents = found(rereads=[again(times)], findings=[STUCK], rebalances=storm)
+        assert sum(one.kind == "consumer_stuck" for one in incidents) == told
+
+
 @pytest.mark.parametrize(
     ("rereads", "findings"),
     [
