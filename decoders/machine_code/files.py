@@ -30,8 +30,10 @@ from llvmlite import binding as llvm
 from kafkascope.decoders.machine_code import progress
 from kafkascope.decoders.machine_code.loading import MachineCode, numba_directory
 
-_PACKAGE = Path(__file__).parents[2]
-_COMPILER = Path(__file__).with_name("compiler.py")
+# Names of sources as they are imported, and no paths: of a zip in a worker of Spark they begin with "./".
+_HERE = os.path.dirname(__file__)
+_PACKAGE = os.path.dirname(os.path.dirname(_HERE))
+_COMPILER = os.path.join(_HERE, "compiler.py")
 _LOADER: Any = __spec__.loader  # of sources, be they in a zip
 _IMPORT = re.compile(r"^from kafkascope([\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
@@ -163,17 +165,20 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _stamp(function: Callable[..., Any]) -> str:
     """What is the same as long as neither a function's file, nor one that it imports, nor the compiler, changes."""
-    return _stamp_of(Path(function.__code__.co_filename))
+    return _stamp_of(function.__code__.co_filename)
 
 
 @cache
-def _stamp_of(file: Path) -> str:
-    return _digest(b"".join(_read(one)[0] for one in sorted(sources(file) | sources(_COMPILER))))
+def _stamp_of(file: str) -> str:
+    found = sources(file)
+    if file not in found:  # nobody knows whether it is another one now
+        return os.urandom(8).hex()
+    return _digest(b"".join(_read(one)[0] for one in sorted(found | sources(_COMPILER))))
 
 
-def sources(file: Path) -> set[Path]:
+def sources(file: str) -> set[str]:
     """A file of this package and those of it that it imports, be it by way of others."""
-    found: set[Path] = set()
+    found: set[str] = set()
     named = {file}
     while named:
         one = named.pop()
@@ -185,16 +190,16 @@ def sources(file: Path) -> set[Path]:
 
 
 @cache
-def _read(file: Path) -> tuple[bytes, frozenset[Path]]:
+def _read(file: str) -> tuple[bytes, frozenset[str]]:
     """Digest of a file of this package, perhaps in a zip, and what it may import; no digest if it is not there."""
     try:
-        content: bytes = _LOADER.get_data(str(file))
+        content: bytes = _LOADER.get_data(file)
     except OSError:
         return b"", frozenset()
     named = []
     for module, names in _IMPORT.findall(content.decode()):
-        place = _PACKAGE.joinpath(*module.split("."))
-        named += [place.with_suffix(".py"), *(place / f"{name}.py" for name in re.findall(r"\w+", names))]
+        place = os.path.join(_PACKAGE, *module.split("."))
+        named += [f"{place}.py", *(os.path.join(place, f"{name}.py") for name in re.findall(r"\w+", names))]
     return hashlib.sha256(content).digest(), frozenset(named)
 
 

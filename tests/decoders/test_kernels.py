@@ -301,9 +301,36 @@ def test_a_kernel_is_up_to_date_if_all_files_are_that_its_own_imports(tmp_path: 
     assert compiled == ["1", "0", "0", "1", "1"]
 
 
+def test_of_a_zip_with_a_relative_path_kernels_are_the_same(tmp_path: Path) -> None:
+    """So workers of Spark have it."""
+    with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
+        for file, place in package_files():
+            archive.write(file, place)
+    stamp = (
+        "from kafkascope.decoders import tape; from kafkascope.decoders.machine_code import files; "
+        "print(tape.__file__, files._stamp(tape._gather.function))"
+    )
+    told = []
+    for path in ("./packages.zip", str(tmp_path / "packages.zip"), str(ROOT)):
+        code = f"import sys; sys.path.insert(0, {path!r}); {stamp}"
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        imported, mine = done.stdout.split()
+        assert imported.startswith(path)
+        told.append(mine)
+    assert len({*told}) == 1
+
+
+def test_a_kernel_whose_source_cannot_be_read_is_never_up_to_date() -> None:
+    stamp_of = files._stamp_of.__wrapped__
+    assert stamp_of("<stdin>") != stamp_of("<stdin>")
+
+
 def test_the_files_of_a_kernel_are_found_through_others() -> None:
     package = Path(files.__file__).parents[2]
-    found = {str(file.relative_to(package)) for file in files.sources(package / "sniffer" / "pairing" / "kernel.py")}
+    kernel = str(package / "sniffer" / "pairing" / "kernel.py")
+    found = {str(Path(file).relative_to(package)) for file in files.sources(kernel)}
     assert found >= {"sniffer/frames.py", "sniffer/pairing/state.py", "sniffer/pairing/resync.py", "decoders/apis.py"}
     assert not found & {"sniffer/session.py", "sniffer/reassembly.py"}
 
