@@ -1,8 +1,8 @@
 """Kernels: functions of arrays and integers that run as machine code.
 
 They are declared by ``kernel``, ``allocating`` and ``borrowing``. What was compiled once is kept on disk, and is loaded
-without numba: to import that takes longer than all else that the first line of a small capture needs. So nothing but
-``machine_code.compiler`` imports it, in the process that has something to compile.
+without numba: to import that would take half as long again as all else that the first line of a small capture needs. So
+nothing but ``machine_code.compiler`` imports it, in the process that has something to compile.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
 
 def _forgotten(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
     since, until = rows[0]["at"], rows[-1]["at"]
-    committed = max(row["committed_at"] for row in rows)
+    committed = min(row["committed_at"] for row in rows)
     topics = {row["topic"] for row in rows}
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
     partitions = [f"{row['topic']}-{row['partition']}" for row in rows]

@@ -77,7 +77,7 @@ def _stuck(signs: Signs, finding: Row, topic: str, name: str, rows: Sequence[Row
     }
     waiting = sum(max(last.get(row["partition"], 0) - row["from_offset"], 0) for row in rows)
     effects = (
-        Effect("partitions", f"{counted(waiting, 'record')} wait behind", waiting),
+        Effect("records", f"{counted(waiting, 'record')} wait behind", waiting),
         Effect("records", f"{counted(records, 'record')} sent again", records),
     )
     hosts = sorted({row["client"] for row in rows if row["client"]})

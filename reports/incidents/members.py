@@ -201,12 +201,13 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     latest_at = max(loss.since for loss in of_run)
     begun, latest = clock(first.since), clock(latest_at)
     when = f"at {begun}"
+    advice = _FATE_ADVICE[fate.kind]
     if times >= threshold("crashes"):
         when = f"{times} times, from {begun} to {latest}, each time started anew"
         again = silent = ""
     if len(hosts) > 1:
         if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
-            when = f"one after the other, from {begun} to {latest}"
+            when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
         again = silent = ""
     over = back[-1]["started"] if back else last["recovered"] or last["stable"] or last["started"]
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
@@ -226,7 +227,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         headline=f"{who} {what} {when}, and {'was' if len(hosts) <= 1 else 'were'} taken out of "
         f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
         evidence=fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence),
-        advice=_FATE_ADVICE[fate.kind] if len(hosts) <= 1 else _ROLLOUT_ADVICE,
+        advice=advice,
         cost_ms=cost_ms,
         effects=effects,
         findings=signs.explained(

@@ -252,6 +252,7 @@ def test_processes_of_several_hosts_that_end_one_after_the_other_are_one_inciden
 def test_those_that_end_at_once_do_not_end_in_turn() -> None:
     (one,) = found(**in_turn(3, 1))
     assert f"ended without leaving at {clock(at(30))}, and were taken out" in one.headline
+    assert "terminationGracePeriodSeconds" not in one.advice
 
 
 @pytest.mark.parametrize(("hosts", "apart", "incidents"), [(2, 10, 2), (3, 66, 1), (3, 67, 3)])
