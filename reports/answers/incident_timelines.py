@@ -351,7 +351,8 @@ def _rebalance(scene: _Scene, row: Rebalance) -> Iterator[Item]:
         return
     until = next((at for at in (row.stable, row.recovered, row.joined) if at is not None), scene.end)
     who = f" – {row.trigger_client_id}" if row.trigger_client_id else ""
-    text = f"{row.from_generation} → {row.to_generation}: {words(row.trigger)}{who}"
+    before, after = ("?" if one is None else one for one in (row.from_generation, row.to_generation))
+    text = f"{before} → {after}: {words(row.trigger)}{who}"
     packet = next((seen.packet for seen in row.evidence if seen.packet is not None and not seen.rejected), None)
     yield Item("rebalance", begin, max(begin, until), text, packet, row.to_generation)
     if row.unowned:

@@ -149,6 +149,16 @@ def test_groups_show_their_rebalances_of_that_time() -> None:
     assert all(f"→ {item.generation}: " in item.text and item.packet is not None for item in rebalances)
 
 
+def test_a_group_that_begins_or_whose_beginning_was_not_seen_comes_from_nowhere() -> None:
+    rebalances = with_incidents()["rebalances"].to_table()
+    place = rebalances.schema.get_field_index("from_generation")
+    unknown = pa.nulls(rebalances.num_rows, rebalances.schema.field(place).type)
+    one = timeline(broker_down(), rebalances=rebalances.set_column(place, rebalances.schema.field(place), unknown))
+    texts = [item.text for lane in lanes(one, "group") for item in lane.items if item.kind == "rebalance"]
+    assert texts
+    assert all(text.startswith("? → ") for text in texts)
+
+
 def test_a_group_whose_coordinator_moved_is_touched_by_a_broker_alone() -> None:
     lags = [curve.name for curve in timeline(broker_down()).curves if curve.kind == "lag"]
     assert lags == ["lag of orders-app", "lag of group-1"]
