@@ -37,6 +37,11 @@ def times(nanoseconds: Numbers, there: Bool | None = None) -> pa.Array:
     return pa.array(nanoseconds, pa.int64(), mask=~known).cast(TIME)
 
 
+def moment(nanoseconds: int) -> pa.Scalar:
+    """A UTC time, to compare a column with."""
+    return pa.scalar(nanoseconds, TIME)
+
+
 def times_of_milliseconds(milliseconds: Numbers) -> pa.Array:
     """A column of UTC times from Kafka's timestamps; null for -1, which means none, and for what no column can hold."""
     there = (milliseconds != -1) & ~times_too_far(milliseconds)

@@ -52,7 +52,13 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
     ):
         rows = lag.filter(pc.fill_null(pc.greater_equal(lag[column], enough), False))
         for (topic, group, client), found in _by_reader(rows):
-            worst = {partition: max(of, key=lambda row: row[column]) for partition, of in _by_partition(found).items()}
+            worst = {
+                partition: max(of, key=lambda row: row[column])
+                for partition, of in _by_partition(found).items()
+                if _is_its_own(of, column, enough)
+            }
+            if not worst:
+                continue
             longest = max(row[column] for row in worst.values())
             where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(
@@ -76,6 +82,13 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
                 round(longest / (longest + 4 * enough), 3),
                 client_ids=_clients(found),
             )
+
+
+def _is_its_own(rows: Sequence[Row], column: str, enough: float) -> bool:
+    """Whether a reader had a partition when it had stood still for so long, or had it for so long itself."""
+    first, last = rows[0], rows[-1]
+    whole_ms = (last["at"] - first["at"]) / MILLISECOND_NS + last["width_ms"]
+    return bool(first[column] < enough + first["width_ms"] or whole_ms >= enough)
 
 
 def _growing(lag: pa.Table) -> Iterator[Finding]:

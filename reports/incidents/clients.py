@@ -11,6 +11,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import turned_away
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
+from kafkascope.reports.incidents.stuck import beginnings
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -57,15 +58,21 @@ _TOLD = (
 
 def told(signs: Signs) -> Iterator[Incident]:
     """Incidents out of findings about clients."""
-    refused = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
-    refused |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
+    known = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
+    known |= {
+        f"client {row['client_id']} ({row['client']})"
+        for places in signs.once(beginnings).values()
+        for place in places
+        for row in place.rows
+    }
+    known |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
     for one in _TOLD:
         by_client: dict[str, list[Row]] = defaultdict(list)
         for row in signs.findings:
             if row["kind"] not in one.findings:
                 continue
-            if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in refused or _is_of_broker(signs, row)):
-                continue  # that it tries again and again is told with the cause
+            if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in known or _is_of_broker(signs, row)):
+                continue  # why it comes again and again is told with the cause
             by_client[row["client_ids"][0]].append(row)
         if len(by_client) >= threshold("alike"):
             yield _told(signs, one, sorted(by_client), [row for found in by_client.values() for row in found])

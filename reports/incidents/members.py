@@ -16,6 +16,7 @@ from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import TENTH_NS, Row, Signs, between
+from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -209,6 +210,9 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
             when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
         again = silent = ""
+    if places := _places(signs, of_run):
+        when = f"{when}, and began again and again at {in_offsets(places)}"
+        advice = AT_THE_RECORD
     over = back[-1]["started"] if back else last["recovered"] or last["stable"] or last["started"]
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
@@ -226,12 +230,13 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         ended=over,
         headline=f"{who} {what} {when}, and {'was' if len(hosts) <= 1 else 'were'} taken out of "
         f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
-        evidence=fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence),
+        evidence=(fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence))
+        + tuple(seen for place in places for seen in place.evidence),
         advice=advice,
         cost_ms=cost_ms,
         effects=effects,
         findings=signs.explained(
-            {"member_lost", "commit_refused", "partition_unowned", "commits_stopped", "unanswered", "read_again"},
+            _FINDINGS,
             first.since,
             over,
             groups=groups,
@@ -239,6 +244,19 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         ),
         rebalances=rebalances,
     )
+
+
+def _places(signs: Signs, of_run: Sequence[Loss]) -> list[Beginning]:
+    """Where lost members began again and again, in the time of these losses."""
+    since = min(loss.since for loss in of_run)
+    until = max(loss.expelled for loss in of_run) + threshold("one_trouble") * SECOND_NS
+    members = {(loss.client_id, loss.host) for loss in of_run}
+    return [
+        place
+        for group in sorted({loss.rebalance["group_id"] for loss in of_run})
+        for place in signs.once(beginnings).get(group, [])
+        if since <= place.rows[0]["at"] <= until and members & {(row["client_id"], row["client"]) for row in place.rows}
+    ]
 
 
 def _times(signs: Signs, of_run: Sequence[Loss]) -> int:
@@ -254,6 +272,15 @@ def _times(signs: Signs, of_run: Sequence[Loss]) -> int:
     return most
 
 
+_FINDINGS = (
+    "member_lost",
+    "commit_refused",
+    "partition_unowned",
+    "commits_stopped",
+    "unanswered",
+    "read_again",
+    "connection_churn",
+)
 _ROLLOUT_ADVICE = (
     "See what ended them in turn. A rollout has to let each process close its consumer (on SIGTERM, within "
     "terminationGracePeriodSeconds), so that it leaves at once and nobody waits for its session; static membership "

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
@@ -279,8 +279,7 @@ def _by_size(signs: Signs, found: Sequence[Vanished]) -> dict[Vanished, _Sizes]:
     again = [one for one in found if len(one.unheard) >= threshold("sizes_seen")]
     rows = {row["connection"]: row for row in signs.connections_between({_pair(one) for one in again})} if again else {}
     before = min((one.since for one in again), default=0) - threshold("one_trouble") * SECOND_NS  # long polls wait
-    begin = pa.scalar(int(before), pa.timestamp("ns", tz="UTC"))
-    where = pc.field("connection").isin(sorted(rows)) & (pc.field("request_done") >= begin)
+    where = pc.field("connection").isin(sorted(rows)) & (pc.field("request_done") >= moment(int(before)))
     of_pair: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("exchanges", _SIZES, where) if rows else ():
         connection = rows[row["connection"]]

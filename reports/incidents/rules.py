@@ -28,6 +28,7 @@ from kafkascope.reports.incidents import (
     planned,
     requests,
     slow,
+    stuck,
     transactions,
     turned_away,
 )
@@ -63,7 +64,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         members.lost,
-        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram",
+        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram rereads",
         IncidentKind.CLIENT_DIED,
         IncidentKind.CLIENT_FROZEN,
         IncidentKind.CLIENT_UNREACHABLE,
@@ -100,7 +101,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         clients.told,
-        "findings connections cluster_events exchanges",
+        "findings connections cluster_events exchanges rereads group_events",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
@@ -120,8 +121,22 @@ RULES: tuple[Rule, ...] = (
         "silences exchanges connections tcp_health partitions error_histogram cluster_events findings",
         IncidentKind.TOO_FEW_REPLICAS,
     ),
-    _rule(lag.stuck, "rereads lag findings rebalances connections", IncidentKind.CONSUMER_STUCK),
-    _rule(lag.lagging, "lag findings rebalances connections", IncidentKind.CONSUMER_LAGGING),
+    _rule(stuck.stuck, "rereads lag findings rebalances connections", IncidentKind.CONSUMER_STUCK),
+    _rule(
+        stuck.restarting,
+        "rereads group_events rebalances findings connections",
+        IncidentKind.CONSUMER_STUCK,
+    ),
+    _rule(
+        stuck.halted,
+        "exchanges connections lag findings rebalances group_events silences",
+        IncidentKind.CONSUMER_STUCK,
+    ),
+    _rule(
+        lag.lagging,
+        "lag findings rebalances connections exchanges group_events silences",
+        IncidentKind.CONSUMER_LAGGING,
+    ),
     _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
     _rule(
         names.unresolved,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import dictionary_codes, labels, numbered
+from kafkascope.reports.columns.arrow import dictionary_codes, labels, moment, numbered
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
@@ -317,6 +317,15 @@ class Signs:
         low = bisect_left(rows, since, key=lambda row: row["started"] or 0)
         return rows[low : bisect_left(rows, until + 1, low, key=lambda row: row["started"] or 0)]
 
+    def poll_intervals(self, group: str) -> dict[str, int]:
+        """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout."""
+        return {
+            member["client_id"]: member["rebalance_timeout_ms"]
+            for row in self.rebalances_of(group, self.end)
+            for member in row["members"] or ()
+            if member["rebalance_timeout_ms"]
+        }
+
     @cached_property
     def _events_by_group(self) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = defaultdict(list)
@@ -358,7 +367,7 @@ class Signs:
     def health(self, host: str, since: int, until: int) -> list[Life]:
         """What a host sent in the spans that overlap a time."""
         span = 10 * SECOND_NS
-        begin, end = (pa.scalar(at, pa.timestamp("ns", tz="UTC")) for at in (since - span, until))
+        begin, end = (moment(at) for at in (since - span, until))
         where = (pc.field("host") == host) & (pc.field("at") > begin) & (pc.field("at") <= end)
         found = [Life(row) for row in self.rows("tcp_health", where=where)]
         return sorted(found, key=lambda life: (life.row["at"], life.row["connection"], life.row["sender"]))

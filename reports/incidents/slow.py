@@ -52,16 +52,6 @@ def slow(signs: Signs) -> Iterator[Incident]:
         yield _slow(signs, group, found[group], timed_out[group])
 
 
-def _poll_intervals(signs: Signs, group: str) -> dict[str, int]:
-    """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout."""
-    return {
-        member["client_id"]: member["rebalance_timeout_ms"]
-        for row in signs.rebalances_of(group, signs.end)
-        for member in row["members"] or ()
-        if member["rebalance_timeout_ms"]
-    }
-
-
 def _polled_last_in_rebalance(signs: Signs, group: str, intervals: Mapping[str, int]) -> tuple[int, int]:
     """How many polled last when a rebalance had begun, and how many not, of those that left by poll timeout.
 
@@ -116,7 +106,7 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
             for row in timed_out
         ]
     certain = any(row["trigger"] == Trigger.POLL_TIMEOUT and row["certainty"] == Certainty.CERTAIN for row in timed_out)
-    intervals = _poll_intervals(signs, group)
+    intervals = signs.poll_intervals(group)
     inside, outside = _polled_last_in_rebalance(signs, group, intervals)
     in_callback = inside > outside
     if in_callback:

@@ -12,6 +12,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.signs import TENTH_NS, Row, Signs
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -91,10 +92,7 @@ class _Said:
         hosts = pa.array({address_alone(host) for host in targets | sources}, pa.string())
         clients = pa.array(sources & {one.client for one in found}, pa.string())
         since, until = min(one.since for one in found), max(one.last for one in found)
-        begin, end = (
-            pa.scalar(at, pa.timestamp("ns", tz="UTC"))
-            for at in (since - _SPAN_NS, until + int(threshold("one_trouble") * SECOND_NS))
-        )
+        begin, end = moment(since - _SPAN_NS), moment(until + int(threshold("one_trouble") * SECOND_NS))
         about = pc.field("host").isin(hosts) | (pc.field("client").isin(clients) & (pc.field("sender") == "broker"))
         where = about & (pc.field("at") > begin) & (pc.field("at") <= end) & pc.field("last_payload").is_valid()
         # By who sent and who was meant: connections, with the span's begin and its tenths of a second.

@@ -85,7 +85,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     "group had committed is not there any more",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
     IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and fence each other",
-    IncidentKind.CONSUMER_STUCK: "a consumer is sent the same records again and again, and does not get past one",
+    IncidentKind.CONSUMER_STUCK: "a consumer does not get past a record: it is sent the same ones again and again, or "
+    "lives and asks for no more",
     IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",
     IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
     IncidentKind.TURNED_AWAY: "a broker closes a client's connections before it answers anything, while others are "

@@ -107,6 +107,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),
     "behind": Threshold(10, "s of writing", "what one poll or a rebalance leaves is a second or two"),
     "same_again": Threshold(10, "times", "who tries a record again a few times, and then leaves it, is not stuck"),
+    "longest_pause": Threshold(3, "times", "who asks again every 20 s, as its batches take so long, may be late once"),
     "replicas_late": Threshold(12, "s", "a broker that is gone is fenced after 9 s (broker.session.timeout.ms)"),
     "deployed_members": Threshold(2, "members", "one that leaves and comes back may have its own reason"),
     "leader_changes": Threshold(1, "errors", "each costs clients a refresh of their metadata and a retry"),

@@ -59,6 +59,14 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "no-topic": {("error_loop", "p2")},
     "offsets-lost": set(),
     "poison-record": {("consumer_stuck", "shop"), ("commits_stopped", "shop"), ("read_again", "shop")},
+    "poison-thrown": {("commits_stopped", "shop")},
+    "poison-restarts": {
+        ("rebalance_storm", "shop"),
+        ("connection_churn", "c1"),
+        ("commits_stopped", "shop"),
+        ("read_again", "shop"),
+    },
+    "poison-kills": {("session_timeout_tight", "shop"), ("commits_stopped", "shop"), ("eager_assignor", "shop")},
     "offsets-gone": {("commits_forgotten", "shop"), ("commits_forgotten", "more")},
     "too-few-replicas": {
         ("leader_changed", "p1"),

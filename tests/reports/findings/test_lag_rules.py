@@ -42,6 +42,18 @@ def test_a_reader_is_stuck_after_half_a_minute(column: str, kind: str) -> None:
     assert kinds([row | {column: 29_999}], []) == []
 
 
+def test_who_takes_a_partition_over_that_stands_still_is_not_told_of_at_once() -> None:
+    stood = [{"at": n * 5 * SECOND, "width_ms": 5000, "lag": 5, "commit_stuck_ms": 5000 * n} for n in range(30)]
+
+    def clients(taken_over: int) -> list[list[str]]:
+        rows = [row | {"client_id": "a" if n < taken_over else "b"} for n, row in enumerate(stood)]
+        return [finding.client_ids for finding in findings(rows, [])]
+
+    assert clients(25) == [["a"]]
+    assert clients(24) == [["a"], ["b"]]  # for half a minute
+    assert clients(6) == [["b"]]
+
+
 @pytest.mark.parametrize(("seconds", "grown", "found"), [(60, 1_000, ["lag_growing"]), (59, 1_000, []), (60, 999, [])])
 def test_lag_that_grows_by_a_thousand_in_a_minute_is_growing(seconds: int, grown: int, found: list[str]) -> None:
     begin = 100 * SECOND
@@ -82,6 +94,7 @@ def test_stuck_readers_as_a_whole(column: str, kind: str, does: str, severity: S
         {"at": 100 * SECOND, "width_ms": 10_000, column: 40_000},
         {"at": 110 * SECOND, "width_ms": 10_000, column: 60_000} | offsets,
         {"at": 120 * SECOND, "width_ms": 10_000, column: 50_000},
+        {"at": 30 * SECOND, "width_ms": 10_000, column: 30_000, "partition": 2},
         {"at": 50 * SECOND, "width_ms": 10_000, column: 50_000, "partition": 2} | offsets,
         {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "client_id": None},
         {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "group_id": None},

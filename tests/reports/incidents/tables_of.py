@@ -183,6 +183,23 @@ def row(table: str, **given: Any) -> Row:
     return _row(table, (), **given)
 
 
+def begun(connection: int, time: float, offset: int = 7, client_id: str = "c1", client: str = H1) -> Row:
+    """A row of ``rereads``: a member that reads on from an offset once more."""
+    return row(
+        "rereads",
+        group_id="shop",
+        topic="orders",
+        partition=2,
+        at=at(time),
+        connection=connection,
+        client_id=client_id,
+        client=client,
+        from_offset=offset,
+        to_offset=offset + 5,
+        records=5,
+    )
+
+
 def dataset(name: str, rows: Sequence[Mapping[str, Any]]) -> ds.Dataset:
     """A table as rules get it."""
     return ds.dataset(pa.Table.from_pylist(list(rows), schema=ALL_SCHEMAS[name]))

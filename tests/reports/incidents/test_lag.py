@@ -1,4 +1,4 @@
-"""Groups that fall behind, and members that do not get past a record."""
+"""Groups that fall behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.reports.incidents.tables_of import (
     IN_GROUP,
     Row,
     at,
-    finding,
     found,
     names,
     only,
@@ -127,64 +126,3 @@ def test_a_group_that_does_not_commit_or_rebalances_is_behind_for_another_reason
     assert found(lag=rows, rebalances=[rebalance("member_left", 2, 50)]) == []
     assert len(found(lag=rows, rebalances=[rebalance("member_left", 2, 50, "other")])) == 1
     assert found(lag=[one | {"group_id": None} for one in rows]) == []
-
-
-# --- stuck -----------------------------------------------------------------------------------------------------------
-
-STUCK = finding(
-    "consumer_stuck",
-    "group shop",
-    "c1 asks for the same offset again and again",
-    20,
-    290,
-    client_ids=["c1"],
-    evidence=[{"text": "orders-0: after 60 s fetched up to 9", "packet": None, "at": at(20)}],
-)
-
-
-def again(times: int, partition: int = 0, **given: Any) -> Row:
-    known: dict[str, Any] = {"group_id": "shop", "topic": "orders", "client_id": "c1", "client": H1}
-    offsets = {"from_offset": 7, "to_offset": 9, "records": 100}
-    return row("rereads", at=at(20 + partition), partition=partition, **offsets, **known | given) | {"times": times}
-
-
-def ends(*offsets: int) -> list[Row]:
-    return [
-        row("lag", group_id="shop", topic="orders", partition=0, at=at(n * 10), end_offset=offset)
-        for n, offset in enumerate(offsets)
-    ]
-
-
-def test_a_member_that_is_sent_the_same_records_again_and_again() -> None:
-    tables = {"lag": ends(9, 27, 57), "rebalances": [IN_GROUP], "connections": [CLIENT]}
-    one = only(rereads=[again(50), again(10, 1), again(9, 2)], findings=[STUCK], **tables)
-    assert (one.kind, one.severity, one.certainty) == ("consumer_stuck", "critical", "certain")
-    assert names(one) == ["shop", "orders", "c1", H1]
-    assert (seconds(one.started), seconds(one.ended)) == (20, 290)
-    assert "c1 of group shop does not get past orders-0 offset 7, orders-1 offset 7: from " in one.headline
-    assert "again up to 50 times; 50 records wait behind; 200 records sent again" in one.headline
-    assert [seen.at for seen in one.evidence] == [at(20), at(21)]
-    assert STUCK["id"] in one.findings
-    assert only(rereads=[again(50)], findings=[STUCK | {"until": at(296)}], **tables).ended is None
-
-
-def test_what_is_read_again_after_each_rebalance_is_no_record_that_is_in_the_way() -> None:
-    storm = [rebalance("member_joined", n, 20 + n) for n in range(6)]
-    for times, told in ((11, 0), (12, 1)):
-        incidents = found(rereads=[again(times)], findings=[STUCK], rebalances=storm)
-        assert sum(one.kind == "consumer_stuck" for one in incidents) == told
-
-
-@pytest.mark.parametrize(
-    ("rereads", "findings"),
-    [
-        ([again(50)], []),  # it got past it within half a minute
-        ([again(9)], [STUCK]),
-        ([], [STUCK]),  # it waits for what is not committed
-        ([again(50, group_id="other")], [STUCK]),
-        ([again(50, topic="others")], [STUCK]),
-        ([again(50, client_id="c2")], [STUCK]),
-    ],
-)
-def test_who_reads_again_without_being_stuck_and_the_reverse(rereads: list[Row], findings: list[Row]) -> None:
-    assert found(rereads=rereads, findings=findings, connections=[CLIENT]) == []

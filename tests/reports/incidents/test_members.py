@@ -17,6 +17,7 @@ from tests.reports.incidents.tables_of import (
     H2,
     Row,
     at,
+    begun,
     connection,
     finding,
     found,
@@ -221,6 +222,29 @@ def test_a_process_that_dies_again_and_again(apart: float, times: int | None) ->
         f"ended without leaving 3 times, from {clock(at(30))} to {clock(at(46))}, each time started anew"
         in one.headline
     ) == (times is not None)
+
+
+def test_one_that_dies_again_and_again_at_the_same_record() -> None:
+    silences = [group_event("silence_begun", 30 + n * 8, member_id=f"{n}", client_id="c1", client=H1) for n in range(3)]
+    closed = [connection(n, opened=29 + n * 8, closed=30 + n * 8, how_closed="fin") for n in range(3)]
+    churn = finding("connection_churn", f"client c1 ({H1})", "Connections are opened all the time", 30, 50)
+    tables = {"group_events": silences, "connections": closed, "findings": [churn]}
+    rows = [joins(5 + n, 31 + n * 8, 37 + n * 8) for n in range(3)]
+    storm, one = lost(*rows, **tables)
+    assert (storm.kind, one.kind) == ("connection_storm", "client_died")
+    assert "each time started anew, and was taken out of group shop" in one.headline
+    (one,) = lost(*rows, **tables, rereads=[begun(n, 36 + n * 8) for n in range(3)])
+    assert (
+        "each time started anew, and began again and again at orders-2 offset 7, and was taken out of group shop"
+        in one.headline
+    )
+    assert one.advice.startswith("Look at what the application says as it ends, and at the records at these offsets")
+    assert one.evidence[-1].text == "orders-2: read from offset 7 on again 3 times, each time on a new connection"
+    assert one.findings == {churn["id"]}
+    for name, host in (("c2", H1), ("c1", H2)):
+        rereads = [begun(n, 36 + n * 8, client_id=name, client=host) for n in range(3)]
+        one = lost(*rows, **tables | {"findings": []}, rereads=rereads)[0]
+        assert "each time started anew, and was taken out" in one.headline
 
 
 def in_turn(hosts: int, apart: float = 10) -> dict[str, Any]:

@@ -1,0 +1,249 @@
+"""Members that do not get past a record: sent again and again, ended by it, or asking for nothing any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.columns.words import clock
+from tests.reports.incidents.tables_of import (
+    B2,
+    CLIENT,
+    H1,
+    H2,
+    IN_GROUP,
+    Row,
+    at,
+    begun,
+    connection,
+    exchange,
+    finding,
+    found,
+    group_event,
+    member,
+    names,
+    only,
+    rebalance,
+    row,
+    seconds,
+    silence,
+)
+
+STUCK = finding(
+    "consumer_stuck",
+    "group shop",
+    "c1 asks for the same offset again and again",
+    20,
+    290,
+    client_ids=["c1"],
+    evidence=[{"text": "orders-0: after 60 s fetched up to 9", "packet": None, "at": at(20)}],
+)
+
+
+def again(times: int, partition: int = 0, **given: Any) -> Row:
+    known: dict[str, Any] = {"group_id": "shop", "topic": "orders", "client_id": "c1", "client": H1}
+    offsets = {"from_offset": 7, "to_offset": 9, "records": 100}
+    return row("rereads", at=at(20 + partition), partition=partition, **offsets, **known | given) | {"times": times}
+
+
+def ends(*offsets: int) -> list[Row]:
+    return [
+        row("lag", group_id="shop", topic="orders", partition=0, at=at(n * 10), end_offset=offset)
+        for n, offset in enumerate(offsets)
+    ]
+
+
+def test_a_member_that_is_sent_the_same_records_again_and_again() -> None:
+    tables = {"lag": ends(9, 27, 57), "rebalances": [IN_GROUP], "connections": [CLIENT]}
+    one = only(rereads=[again(50), again(10, 1), again(9, 2)], findings=[STUCK], **tables)
+    assert (one.kind, one.severity, one.certainty) == ("consumer_stuck", "critical", "certain")
+    assert names(one) == ["shop", "orders", "c1", H1]
+    assert (seconds(one.started), seconds(one.ended)) == (20, 290)
+    assert "c1 of group shop does not get past orders-0 offset 7, orders-1 offset 7: from " in one.headline
+    assert "again up to 50 times; 50 records wait behind; 200 records sent again" in one.headline
+    assert [seen.at for seen in one.evidence] == [at(20), at(21)]
+    assert STUCK["id"] in one.findings
+    assert only(rereads=[again(50)], findings=[STUCK | {"until": at(296)}], **tables).ended is None
+
+
+def test_what_is_read_again_after_each_rebalance_is_no_record_that_is_in_the_way() -> None:
+    storm = [rebalance("member_joined", n, 20 + n) for n in range(6)]
+    for times, told in ((11, 0), (12, 1)):
+        incidents = found(rereads=[again(times)], findings=[STUCK], rebalances=storm)
+        assert sum(one.kind == "consumer_stuck" for one in incidents) == told
+
+
+@pytest.mark.parametrize(
+    ("rereads", "findings"),
+    [
+        ([again(50)], []),  # it got past it within half a minute
+        ([again(9)], [STUCK]),
+        ([], [STUCK]),  # it waits for what is not committed
+        ([again(50, group_id="other")], [STUCK]),
+        ([again(50, topic="others")], [STUCK]),
+        ([again(50, client_id="c2")], [STUCK]),
+    ],
+)
+def test_who_reads_again_without_being_stuck_and_the_reverse(rereads: list[Row], findings: list[Row]) -> None:
+    assert found(rereads=rereads, findings=findings, connections=[CLIENT]) == []
+
+
+# --- begins anew at one record -------------------------------------------------------------------------------------
+
+
+def left(time: float, client_id: str = "c1", detail: str | None = "the consumer is being closed") -> Row:
+    return group_event("left", time, client_id=client_id, client=H1, detail=detail)
+
+
+BEGUN = [begun(n, 20 + 10 * n) for n in range(1, 4)]
+LEFT = [left(25 + 10 * n) for n in range(3)]
+
+
+def test_a_member_that_leaves_and_begins_anew_at_the_same_record_each_time() -> None:
+    rebalances = [IN_GROUP, *(rebalance("member_left", 2 + n, 25 + 10 * n) for n in range(3))]
+    churn = finding("connection_churn", f"client c1 ({H1})", "Connections are opened all the time", 20, 50)
+    one = only(rereads=BEGUN, group_events=LEFT, rebalances=rebalances, findings=[churn], connections=[CLIENT])
+    assert (one.kind, one.severity, one.certainty) == ("consumer_stuck", "critical", "likely")
+    assert names(one) == ["shop", "orders", "c1", H1]
+    assert (
+        f"c1 of group shop ends again and again, 3 times from {clock(at(25))} on, and each time begins anew at "
+        "orders-2 offset 7; 3 rebalances" in one.headline
+    )
+    assert (seconds(one.started), seconds(one.ended)) == (25, 50)
+    assert [(seen.text, seen.packet, seen.at) for seen in one.evidence] == [
+        ("orders-2: read from offset 7 on again 3 times, each time on a new connection", 1, at(30))
+    ]
+    assert one.findings == {churn["id"]}
+    assert one.rebalances == {("shop", 2), ("shop", 3), ("shop", 4)}
+
+
+def test_it_goes_on_if_the_capture_ends_within_a_minute() -> None:
+    late = {"rereads": [begun(n, 211 + 10 * n) for n in range(1, 4)], "group_events": [left(200 + n) for n in range(3)]}
+    assert only(**late).ended is None
+
+
+@pytest.mark.parametrize(
+    ("rereads", "events"),
+    [
+        (BEGUN, LEFT[:2]),  # those that are lost are told elsewhere
+        (BEGUN, [left(30 + n, detail="consumer poll timeout has expired") for n in range(3)]),
+        (BEGUN, [left(30 + n, "c2") for n in range(3)]),
+        (BEGUN, [left(51 + n) for n in range(3)]),
+        (BEGUN[:2], LEFT),
+        ([begun(1, 30 + n) for n in range(3)], LEFT),  # one connection, one process
+        ([begun(n, 30 + n, offset=n) for n in range(3)], LEFT),  # it gets on
+        ([begun(n, 30 + n, client_id=f"c{n}") for n in range(3)], LEFT),  # a partition that changes hands
+    ],
+)
+def test_who_begins_anew_without_being_ended_by_a_record(rereads: list[Row], events: list[Row]) -> None:
+    assert found(rereads=rereads, group_events=events, connections=[CLIENT]) == []
+
+
+# --- asks for nothing any more -------------------------------------------------------------------------------------
+
+
+def lags(*of_spans: tuple[int, int | None, int], partition: int = 0, **given: Any) -> list[Row]:
+    """Of each span of five seconds from the tenth on: fetches, for how long (ms) no commit moved, records left."""
+    known: dict[str, Any] = {"group_id": "shop", "topic": "orders", "client_id": "c1", "client": H1} | given
+    return [
+        row(
+            "lag",
+            partition=partition,
+            at=at(10 + 5 * n),
+            width_ms=5000,
+            fetches=fetches,
+            commit_stuck_ms=stuck,
+            fetch_lag=more,
+            committed_offset=None if stuck is None else 9,
+            fetch_offset=20,
+            end_offset=20 + more,
+            **known,
+        )
+        for n, (fetches, stuck, more) in enumerate(of_spans)
+    ]
+
+
+def said(*beats: float, asked: float = 14, answered: float | None = 14.5, **given: Any) -> list[Row]:
+    """A last fetch, and heartbeats on another connection."""
+    last = {"error": "NONE", "response_packet": 99} | given
+    return [
+        exchange(1, "Fetch", asked, answered, **last),
+        *(exchange(n, "Heartbeat", time, time, connection=2, group_id="shop") for n, time in enumerate(beats)),
+    ]
+
+
+READS = [
+    *lags((4, 0, 0), *((0, 6000 * n, 10 * n) for n in range(8))),
+    *lags(*[(1, 0, 0)] * 9, client_id="c2", partition=1),
+]
+HALTED: dict[str, list[Row]] = {
+    "lag": READS,
+    "exchanges": said(20, 30, 44.5),
+    "connections": [CLIENT, connection(2, broker=B2)],
+    "rebalances": [rebalance("member_joined", 1, 5, members=[member("c1") | {"rebalance_timeout_ms": 300_000}])],
+}
+
+
+def test_a_member_that_lives_and_asks_for_nothing_any_more() -> None:
+    one = only(**HALTED)
+    assert (one.kind, one.severity, one.certainty) == ("consumer_stuck", "warning", "likely")
+    assert names(one) == ["shop", "orders", "c1", H1]
+    assert one.headline == (
+        f"c1 of group shop asks for no more records of orders 0, from {clock(at(14.5))} on for 30.0 s, though it is "
+        "alive; 50 records wait"
+    )
+    assert (seconds(one.started), seconds(one.ended), one.cost_ms) == (14.5, 44.5, 30_000)
+    assert [(seen.text, seen.packet) for seen in one.evidence] == [
+        ("the last answer to a fetch of it", 99),
+        ("3 heartbeats meanwhile: the process lives", 2),
+        ("orders-0: committed 9, asked for from 20 on, ends at 70", None),
+    ]
+    assert "(Java and librdkafka leave after max.poll.interval.ms, 5 min 0 s, of that)" in one.advice
+
+
+def test_after_the_poll_interval_its_application_is_known_to_poll() -> None:
+    rows = [rebalance("member_joined", 1, 5, members=[member("c1") | {"rebalance_timeout_ms": 29_999}])]
+    one = only(**HALTED | {"rebalances": rows})
+    assert one.severity == "critical"
+    assert "its application calls poll()" in one.evidence[2].text
+    assert only(**HALTED | {"exchanges": said(20, 297)}).ended is None
+
+
+def test_who_lags_behind_for_a_halted_member_is_told_with_it() -> None:
+    spans = [one | {"lag": one["fetch_lag"], "commits": 1} for one in READS]
+    assert [one.kind for one in found(**HALTED | {"lag": spans})] == ["consumer_stuck"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"exchanges": said(20, 30, 44.4)},  # for less than half a minute
+        {"exchanges": said(20, 30, 44.5, answered=None)},
+        {"exchanges": said(20, 30, 44.5, error="NOT_LEADER_OR_FOLLOWER")},
+        {"exchanges": said(20, 30, 44.5, throttle_ms=30_000.0)},
+        {"exchanges": said()},  # it left, or died
+        {"exchanges": [one | {"group_id": "other"} for one in said(20, 30, 44.5)]},
+        {"lag": lags((4, 0, 0), *((0, 0, 0) for _ in range(8)))},  # there is nothing to ask for
+        {"lag": lags((4, 0, 0), *((0, 2500, 60) for _ in range(8)))},  # it works, and commits
+        {"lag": lags((4, 0, 0), (0, 0, 1), (0, 0, 1), (4, 0, 0), *((0, 30_000, 9) for n in range(8)))},  # as before
+        {"lag": [one | {"group_id": None} for one in READS]},
+        {"rebalances": [rebalance("member_joined", 2, 30)]},
+        {"group_events": [left(46, detail="consumer poll timeout has expired")]},
+        {"connections": [*HALTED["connections"], connection(3, opened=20, connect="refused", protocol=None)]},
+        {"silences": [silence(B2, 20, 40)]},
+    ],
+)
+def test_who_asks_for_nothing_for_another_reason(given: dict[str, list[Row]]) -> None:
+    kinds = [one.kind for one in found(**HALTED | given)]
+    assert "consumer_stuck" not in kinds
+
+
+def test_two_clients_of_one_name_are_told_apart_by_their_hosts() -> None:
+    other = [one | {"client": H2} for one in lags(*[(1, 0, 0)] * 9, partition=2)]
+    more = {
+        "lag": READS + other,
+        "connections": [*HALTED["connections"], connection(4, H2)],
+        "exchanges": [*HALTED["exchanges"], *(one | {"connection": 4} for one in said(asked=53, answered=54))],
+    }
+    assert names(only(**HALTED | more))[-1] == H1
