@@ -191,6 +191,8 @@ class ConnectionRow:
     protocol: str  # kafka, or what else was recognised: http, tls, redis, zookeeper, ..., empty, unknown
     client_id: str | None
     packets: int
+    packets_up: int  # from the client
+    packets_down: int
     bytes_up: int  # payload from the client on the wire, each byte once
     bytes_down: int
     retransmits: int

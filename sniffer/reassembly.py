@@ -777,6 +777,11 @@ def _end_connection(state: State, slot: Integer) -> None:
     connection.beginning = _beginning(connection, state.streams[2 * slot + 1 - connection.first_side])
     connection.base_0 = state.streams[2 * slot].base & 0xFFFFFFFF
     connection.base_1 = state.streams[2 * slot + 1].base & 0xFFFFFFFF
+    if connection.how_closed == OPEN and (connection.packets_0 == 0 or connection.packets_1 == 0):
+        stream = state.streams[2 * slot + (connection.packets_0 == 0)]
+        if stream.fin > 0:  # the other side's may be there as well: it is not in the capture
+            connection.how_closed = BY_FIN
+            connection.closed = stream.fin_at
     state.ended[totals.ended] = connection
     for side in range(2):
         state.ended_flows[2 * totals.ended + side] = state.flows[2 * slot + side]

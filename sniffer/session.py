@@ -272,11 +272,13 @@ class Session:
         connection = summary.connection
         endpoint = self._endpoint(summary)
         up, down = summary.source_bytes, summary.target_bytes
+        packets_up, packets_down = summary.source_packets, summary.target_packets
         of_client, of_broker = summary.source_fares, summary.target_fares
         client_base, broker_base = summary.source_base, summary.target_base
         client = 0
         if not self._client_is_source(summary):
             up, down = down, up
+            packets_up, packets_down = packets_down, packets_up
             client_base, broker_base = broker_base, client_base
             of_client, of_broker = of_broker, of_client
             client = 1
@@ -291,9 +293,8 @@ class Session:
                 self.issues.add(issue)
         exchanges = self._conversations.count(connection)
         if protocol == "kafka" and exchanges:
-            packets = (summary.source_packets, summary.target_packets)
-            for direction, name in ((client, "requests"), (1 - client, "responses")):
-                if not packets[direction]:
+            for packets, name in ((packets_up, "requests"), (packets_down, "responses")):
+                if not packets:
                     self.issues.add(
                         Issue(
                             "one_way_capture",
@@ -328,6 +329,8 @@ class Session:
             protocol=protocol,
             client_id=self._conversations.client_id(connection),
             packets=summary.packets,
+            packets_up=packets_up,
+            packets_down=packets_down,
             bytes_up=up,
             bytes_down=down,
             retransmits=summary.retransmits,

@@ -109,7 +109,7 @@ class TcpConnection:
     target_port: int
     opened: int | None  # time of the SYN (or of its answer, if the capture lacks it); None: open before the capture
     first_seen: int
-    closed: int | None  # time of the RST, or of the second FIN
+    closed: int | None  # time of the RST, or of the second FIN (of the only one, if one side alone was captured)
     how_closed: str  # fin, rst, open
     packets: int  # all that were captured, also twice (but not the copies in files of a higher rank)
     source_packets: int

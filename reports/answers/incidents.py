@@ -59,12 +59,16 @@ def nothing_wrong(summary: Mapping[str, Any]) -> str:
     exchanges = sum(summary.get("exchanges", {}).values())
     if not exchanges:
         return NOTHING_KNOWN
+    one_way = summary.get("issues", {}).get("one_way_capture", 0)
+    wrong = "that is wrong is seen" if 2 * one_way > kafka else "is wrong"
     looked = (
-        f"nothing is wrong in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
+        f"nothing {wrong} in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
         f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for"
     )
     hidden = []
     if tls:
         hidden.append(f"what {counted(tls, 'connection')} with TLS {'says' if tls == 1 else 'say'}")
+    if one_way:
+        hidden.append(f"what {counted(one_way, 'connection')} said in the direction that was not captured")
     hidden.append("what happened before, after and elsewhere")
     return f"{looked}; it cannot show {' nor '.join(hidden)}"

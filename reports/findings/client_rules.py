@@ -9,7 +9,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import OF_CLIENT, Finding, Observation
-from kafkascope.reports.measures.client_facts import CAPTURE, Fact
+from kafkascope.reports.measures.client_facts import CAPTURE, NO_NAME, Fact
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -82,6 +82,16 @@ class ClientFacts:
     def of(self, kind: str, *, api: str | None = None) -> list[Fact]:
         """Facts of a kind in order of time, of one API if it is given."""
         return [fact for fact in self._by_kind[kind] if api is None or fact.api == api]
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether it has no name, and no request of it was answered: all clients of a host whose side is not there."""
+        return self.client_ids == [NO_NAME] and not self.was_answered
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether any of its requests was, as far as the capture has it."""
+        return any(fact.most is not None for fact in self.of("request"))
 
 
 def client_findings(client: str, facts: Iterable[Fact]) -> list[Finding]:
@@ -158,7 +168,7 @@ def _metadata_storm(facts: ClientFacts) -> Iterator[Finding]:
 def _connection_churn(facts: ClientFacts) -> Iterator[Finding]:
     connections = facts.of("connection")
     most, window = busiest(connections, SPANS_A_MINUTE)
-    if most < (enough := threshold("connections_opened")):
+    if most < (enough := threshold("connections_opened")) or facts.is_nobody:
         return
     brief = sum(f.count for f in connections if (f.most or 0) < threshold("connections_short") * 1000)
     yield _finding(
@@ -266,7 +276,10 @@ def _unanswered(facts: ClientFacts) -> Iterator[Finding]:
     yield _finding(
         Severity.WARNING,
         "unanswered",
-        f"{counted(count, 'request')} never answered: {listed}",
+        f"{counted(count, 'request')} never answered: {listed}"
+        if facts.was_answered
+        else f"No answer to any of {counted(count, 'request')}: the broker's side is not in the capture, or it says "
+        f"nothing: {listed}",
         facts,
         [f for f, _ in waiting],
         [_at(f, f"{f.api} to {f.broker}: no answer, {waited:,.1f} s until the end") for f, waited in waiting],

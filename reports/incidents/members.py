@@ -72,6 +72,9 @@ def lost(signs: Signs) -> Iterator[Incident]:
             continue  # the incident of the path tells it
         if by is None:
             fate = _fate(signs, loss, of_brokers)
+            known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
+            if not known and loss.host and signs.lacking(loss.host) >= threshold("answers_lacking"):
+                continue  # it may have left, or spoken on, where the capture has holes
         else:
             loss, fate = replace(loss, last_word=by.since), _unheard(by)
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"

@@ -50,6 +50,7 @@ _CONNECTION = (
     "security",
     "gap_bytes",
     "exchanges",
+    "packets_down",
 )
 _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of clusters that say where a broker is
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)

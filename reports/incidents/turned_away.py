@@ -65,6 +65,7 @@ def found(signs: Signs) -> list[TurnedAway]:
         if None not in (row["opened"], row["closed"])
         and row["closed"] - row["opened"] <= threshold("connections_short") * SECOND_NS
         and row["client"] != row["broker"]
+        and row["packets_down"]
         and not row["gap_bytes"]  # else it may be the capture that lacks the answer
         and (row["how_closed"] == "fin" or row["reset_by"] == "broker")
     }

@@ -26,6 +26,10 @@ CAPTURE = "capture"
 """Stands for the client where a fact is about the capture itself."""
 
 
+NO_NAME = "-"
+"""Stands for a client id that is null or not known."""
+
+
 @dataclass(slots=True)
 class Fact:
     """One row of `facts.FACTS`."""
@@ -151,9 +155,7 @@ def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges, answered: Answer
         "at": at,
         "packet": packet,
     }
-    latency = pc.subtract(
-        _nanoseconds(exchanges["answered"]), _nanoseconds(pc.coalesce(exchanges["request_done"], exchanges["answered"]))
-    )
+    latency = pc.subtract(_nanoseconds(exchanges["answered"]), _nanoseconds(exchanges["request_done"]))
     yield _rows("request", base, latency)
     waiting = pc.and_(pc.equal(exchanges["outcome"], "unanswered"), pa.array(~answered.passed_over(exchanges)))
     yield _rows("unanswered", base | {"number": exchanges["connection"]}, None, waiting)
@@ -303,7 +305,7 @@ def _clients(rows: pa.Table, ends: Mapping[int, Ends]) -> pa.Array:
 
 def _client_names(client_id: Any, address: Any) -> Any:
     """Clients as a person tells them apart: client id and address."""
-    return pc.binary_join_element_wise(pc.fill_null(client_id, "-"), " (", pc.fill_null(address, "?"), ")", "")
+    return pc.binary_join_element_wise(pc.fill_null(client_id, NO_NAME), " (", pc.fill_null(address, "?"), ")", "")
 
 
 def _brokers(connections: pa.ChunkedArray, ends: Mapping[int, Ends]) -> pa.Array:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -48,7 +48,8 @@ CONNECTIONS = described(
         (
             "closed",
             TIME,
-            "time of the RST, or of the second FIN; null: it was open when the capture ended, or fell silent",
+            "time of the RST, or of the second FIN (of the only one, where one side alone was captured); null: it was "
+            "open when the capture ended, or fell silent",
         ),
         ("how_closed", pa.string(), "fin, rst, open"),
         (
@@ -95,6 +96,8 @@ CONNECTIONS = described(
             "inferred: median of the milliseconds from such a request's end to the answer's begin",
         ),
         ("packets", pa.int64(), "packets, both directions"),
+        ("packets_up", pa.int64(), "packets from client to broker; 0: the capture has the broker's side alone"),
+        ("packets_down", pa.int64(), "packets from broker to client, likewise"),
         ("bytes_up", pa.int64(), "payload from client to broker on the wire, each byte once"),
         ("bytes_down", pa.int64(), "payload from broker to client on the wire, each byte once"),
         ("retransmits", pa.int64(), "packets whose bytes had been seen before"),

@@ -101,7 +101,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "delay_longest": Threshold(60, "ms", "receivers may hold back an acknowledgement for 40 ms by themselves"),
     "delay_samples": Threshold(5, "round trips in 10 s", "of fewer one slow one makes the mean"),
     "round_trips_lacking": Threshold(4, "% of the bytes", "as many acknowledgements are missing: others seem to be it"),
-    "answers_lacking": Threshold(20, "% of the bytes", "of a broker: as many tenths of a second have nothing of it"),
+    "answers_lacking": Threshold(20, "% of the bytes", "of a host: as many tenths of a second have nothing of it"),
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
     "takeovers": Threshold(2, "times", "once is how a process replaces another that hangs or is cut off"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),

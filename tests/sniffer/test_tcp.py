@@ -301,6 +301,20 @@ def test_reset_ends() -> None:
     assert (outcome.only().how_closed, outcome.only().closed) == ("rst", START + 5 * MILLISECOND)
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_where_one_side_alone_was_captured_its_fin_ends(side: int) -> None:
+    conversation = opened()
+    conversation.send(side, b"said")
+    conversation.close()
+    mine = [packet for packet in conversation.packets if packet.source == conversation.sides[side]]
+    fin = next(packet for packet in mine if packet.flags & FIN)
+    outcome = run(mine)
+    assert (outcome.only().how_closed, outcome.only().closed) == ("fin", START + fin.at)
+    conversation = opened()
+    conversation.send(0, b"request", FIN | ACK)
+    assert run(conversation.packets).only().how_closed == "open"  # the other side may go on
+
+
 def test_data_behind_the_fin_is_left_out() -> None:
     conversation = opened()
     conversation.send(0, b"request", FIN | ACK)

@@ -191,7 +191,7 @@ class _Writer:
             until = min([replaced, *(at for at in refused[member] if at >= last_word)])
             allowed = by_session(sessions[member]) if member in sessions else None
             connection = next(reversed(words.connections))
-            last = [] if gone or member in waits else [until]
+            last = [] if gone or waits.get(member, -1) >= last_word else [until]
             if allowed is not None:
                 ends = words.times[1:] + array("q", last)
                 pauses = np.subtract(ends, words.times[: len(ends)])

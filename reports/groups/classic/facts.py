@@ -11,6 +11,7 @@ import json
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,7 +181,8 @@ def _sent(fact: Join | Sync | Leave | Refusal | Seen) -> int:
 def facts_of(log: GroupLog) -> GroupFacts:
     """The facts of the classic protocol among a group's messages."""
     facts = GroupFacts()
-    reader = _FactReader(facts)
+    # Where the capture has no answer at all of a connection, that there is none says nothing.
+    reader = _FactReader(facts, {message.connection for message in log.messages if message.answered is not None})
     for message in log.messages:
         read = _READERS.get(message.api)
         if read is not None:
@@ -217,8 +219,9 @@ def _only_of_members(facts: GroupFacts) -> None:
 
 
 class _FactReader:
-    def __init__(self, facts: GroupFacts) -> None:
+    def __init__(self, facts: GroupFacts, answered: Set[int]) -> None:
         self.facts = facts
+        self._answered = answered  # connections
         self._named: set[tuple[str, int]] = set()
         self._busy: dict[int, int] = {}  # until when, by connection
         self._bodies: dict[str | None, tuple[str, int, str]] = {}
@@ -358,7 +361,7 @@ class _FactReader:
         words = self.facts.words[member]
         words.times.append(at)
         words.packets.append(message.packet or 0)
-        if may_wait or message.answered is not None:
+        if may_wait or message.answered is not None or message.connection not in self._answered:
             words.heard.append(at)
         repeats = message.repeats or NO_REPEATS
         times = repeats.at.tobytes()

@@ -48,4 +48,9 @@ def test_what_was_looked_at_is_what_rules_tell() -> None:
     )
     some = {"connections": {"kafka": 4, "tls": 2}, "exchanges": {"unanswered": 1}}
     assert "it cannot show what 2 connections with TLS say nor what happened before" in nothing_wrong(some)
+    some = {"connections": {"kafka": 4}, "exchanges": {"answered": 1}, "issues": {"one_way_capture": 2}}
+    assert nothing_wrong(some).startswith("nothing is wrong in this capture: ")
+    assert "what 2 connections said in the direction that was not captured nor what happened" in nothing_wrong(some)
+    some |= {"connections": {"kafka": 3}}
+    assert nothing_wrong(some).startswith("nothing that is wrong is seen in this capture: ")
     assert nothing_wrong({}) == nothing_wrong({"connections": {"kafka": 1}}) == NOTHING_KNOWN

@@ -26,6 +26,9 @@ def fact(kind: str, span: float = 0, **values: Any) -> Fact:
     return dataclasses.replace(base, **given)
 
 
+ENDED = fact("connection", span=3, what="fin", number=7)
+
+
 def sequence(span: int, producer: str = "1000/0", what: str = "t-0", **values: Any) -> Fact:
     """Sequence numbers that a producer sent in a span."""
     return fact("sequence", span, api=producer, what=what, **values)
@@ -58,7 +61,7 @@ CASES: dict[str, tuple[list[Fact], list[Fact]]] = {
         [fact("error", api="Produce", what="REQUEST_TIMED_OUT")],
     ),
     "unanswered": (
-        [fact("unanswered", api="Produce", number=7), fact("connection", span=3, what="fin", number=7)],
+        [fact("unanswered", api="Produce", number=7), ENDED],
         [fact("unanswered", api="Produce", number=7), fact("connection", span=0, what="fin", number=7)],
     ),
     "sent_again": (
@@ -329,7 +332,7 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
         [
             fact("connection", what="fin", number=7, last_at=4 * SECOND),
             fact("connection", what="open", number=8, last_at=6 * SECOND),
-            fact("request", api="Produce", last_at=10 * SECOND),
+            fact("request", api="Produce", last_at=10 * SECOND, most=5),
             fact("error", 90, api="Produce", what="INVALID_RECORD"),
             fact("unanswered", 1, api="Produce", number=7),
             fact("unanswered", 3.5, api="Metadata", number=7),
@@ -588,3 +591,19 @@ def test_every_threshold_is_used_and_has_its_reason() -> None:
     unused = [name for name in THRESHOLDS if f'"{name}"' not in rules]
     assert not unused
     assert all(one.reason and one.unit for one in THRESHOLDS.values())
+
+
+def test_where_nothing_was_answered_it_may_be_the_capture() -> None:
+    facts = [fact("request", api="Metadata"), fact("unanswered", api="Metadata", number=7, count=2), ENDED]
+    (one,) = client_findings("c (10.0.0.9)", facts)
+    assert one.title == (
+        "No answer to any of 2 requests: the broker's side is not in the capture, or it says nothing: 2 Metadata"
+    )
+
+
+def test_connections_whose_clients_say_nothing_in_the_capture_are_not_one_client() -> None:
+    churn = [fact("connection", count=20)]
+    assert client_findings("- (10.0.0.9)", churn) == []
+    assert [one.kind for one in client_findings("c (10.0.0.9)", churn)] == ["connection_churn"]
+    answered = fact("request", api="Metadata", most=5)
+    assert [one.kind for one in client_findings("- (10.0.0.9)", [*churn, answered])] == ["connection_churn"]

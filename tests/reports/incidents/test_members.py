@@ -224,6 +224,15 @@ def test_a_process_that_dies_again_and_again(apart: float, times: int | None) ->
     ) == (times is not None)
 
 
+@pytest.mark.parametrize(("lacks", "told"), [(19, 1), (20, 0)])
+def test_silence_in_a_capture_with_holes_is_no_death(lacks: int, told: int) -> None:
+    holes = LIVES | {"bytes_up": 60, "bytes_down": 40, "gap_bytes": lacks}
+    assert len(lost(LOST | {"certainty": "likely"}, connections=[holes])) == told
+    assert len(lost(connections=[holes])) == 1  # somebody says for certain that it was taken out
+    ended = holes | {"closed": at(35), "how_closed": "fin"}
+    assert len(lost(LOST | {"certainty": "likely"}, connections=[ended])) == 1
+
+
 def test_one_that_dies_again_and_again_at_the_same_record() -> None:
     silences = [group_event("silence_begun", 30 + n * 8, member_id=f"{n}", client_id="c1", client=H1) for n in range(3)]
     closed = [connection(n, opened=29 + n * 8, closed=30 + n * 8, how_closed="fin") for n in range(3)]

@@ -105,7 +105,7 @@ def once(second: int, packet: int, span: int, measure: int | None = None, **give
 def test_a_request_counts_in_the_span_in_which_it_was_asked_and_waits_from_its_end_on() -> None:
     assert facts("request", exchanges=EXCHANGE) == [once(19, 5, 10, SECOND, api="Fetch", number=4)]
     late = EXCHANGE | {"requested": None, "request_done": None, "request_packet": None, "client_id": None}
-    assert facts("request", exchanges=late) == [once(21, 6, 20, 0, api="Fetch", number=4, client="- (10.0.0.2)")]
+    assert facts("request", exchanges=late) == [once(21, 6, 20, None, api="Fetch", number=4, client="- (10.0.0.2)")]
     assert facts("request", exchanges=late | {"answered": None}) == []
     assert facts("unanswered", exchanges=EXCHANGE) == []
     unanswered = EXCHANGE | {"outcome": "unanswered", "answered": None}

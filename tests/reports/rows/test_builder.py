@@ -67,6 +67,8 @@ def connection_row(connection: int = 1, protocol: str = "kafka") -> ConnectionRo
         protocol,
         "tester",
         10,
+        6,
+        4,
         1,
         2,
         0,

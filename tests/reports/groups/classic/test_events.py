@@ -210,6 +210,13 @@ def test_who_waits_for_its_answer_is_not_silent() -> None:
     assert ends_of_a(said) == []
 
 
+def test_who_spoke_on_waits_for_no_answer_to_its_join() -> None:
+    said = lonely()
+    said.join(5_000, "a~1", broker="10.0.0.2:9092")
+    said.heartbeat(6_000, "a~1", 1, broker="10.0.0.2:9092")
+    assert [each[:2] for each in ends_of_a(said)] == [("silence_begun", 6_000)]
+
+
 def test_who_was_refused_waits_for_nothing() -> None:
     said = lonely()
     refused = said.join(5_000, "a~1", error="INVALID_SESSION_TIMEOUT", broker="10.0.0.2:9092")

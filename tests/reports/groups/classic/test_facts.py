@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.groups.classic.facts import GroupFacts, facts_of, same_protocols
-from tests.reports.groups.group_logs import MS, START, Conversation, changed
+from tests.reports.groups.group_logs import MS, START, Conversation, changed, unanswered
 
 SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
 OTHER = "10.0.0.2:9092"  # another connection of the same client
@@ -35,6 +35,13 @@ def test_words_of_a_member_are_in_order_of_time() -> None:
     assert words.last_before(START - 1) is None
     assert words.last_before(START) == (START, join.packet)
     assert words.last_before(START + 2_999 * MS) == (beat.at, beat.packet)
+
+
+def test_where_a_connection_has_no_answers_at_all_what_was_said_was_heard() -> None:
+    said = Conversation()
+    exchanges = said.join(0, "a~1", generation=1), said.sync(1_000, "a~1", 1), said.heartbeat(4_000, "a~1", 1)
+    said.messages = [unanswered(one) for one in exchanges]
+    assert after_start(facts(said).words["a~1"].heard) == [0, 1_000, 4_000]
 
 
 def test_a_join_group_is_heard_though_its_answer_is_not_seen() -> None:
