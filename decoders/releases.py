@@ -65,3 +65,16 @@ def known_by(api_key: int) -> tuple[Known, ...]:
 def known(release: str, api_key: int) -> Known | None:
     """What a release (3.9 or 3.9.1) knows of an API; None if it knows nothing, or is not in the table."""
     return _table().get(api_key, {}).get(minor(release))
+
+
+@cache
+def oldest_taken() -> Mapping[int, int]:
+    """The first version that the newest release knows, by API key, of those APIs of which it has dropped some."""
+    newest = {key: of.get(releases()[-1]) for key, of in _table().items()}
+    return {key: one.versions.first for key, one in newest.items() if one is not None and one.versions.first > 0}
+
+
+def refused_since(api_key: int, version: int) -> str | None:
+    """The first release that does not know a version any more; None if the newest one does, or none ever did."""
+    dropped = (one.release for one in known_by(api_key) if one.versions.first > version)
+    return next(dropped, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import turned_away
+from kafkascope.reports.incidents import too_old, turned_away
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.incidents.stuck import beginnings
@@ -65,6 +65,7 @@ def told(signs: Signs) -> Iterator[Incident]:
         for place in places
         for row in place.rows
     }
+    known |= {f"client {one.who}" for one in signs.once(too_old.found)}
     known |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
     for one in _TOLD:
         by_client: dict[str, list[Row]] = defaultdict(list)

@@ -29,6 +29,7 @@ from kafkascope.reports.incidents import (
     requests,
     slow,
     stuck,
+    too_old,
     transactions,
     turned_away,
 )
@@ -113,6 +114,7 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.TURNED_AWAY,
     ),
+    _rule(too_old.too_old, "exchanges connections findings cluster_events", IncidentKind.CLIENT_TOO_OLD),
     _rule(transactions.hung, "partitions batches connections findings", IncidentKind.HUNG_TRANSACTION),
     _rule(transactions.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
     _rule(fencing.shared, "error_histogram exchanges connections findings", IncidentKind.PRODUCER_FENCED),

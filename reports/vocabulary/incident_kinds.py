@@ -38,6 +38,7 @@ class IncidentKind(StrEnum):
     CONSUMER_LAGGING = "consumer_lagging"
     CONNECTION_STORM = "connection_storm"
     TURNED_AWAY = "turned_away"
+    CLIENT_TOO_OLD = "client_too_old"
     CLIENT_DEPLOY = "client_deploy"
     ADMIN_ACTION = "admin_action"
     GROUP_MIGRATED = "group_migrated"
@@ -91,6 +92,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
     IncidentKind.TURNED_AWAY: "a broker closes a client's connections before it answers anything, while others are "
     "served",
+    IncidentKind.CLIENT_TOO_OLD: "a client sends versions of requests that its brokers do not know any more: "
+    "they close the connection at each",
     IncidentKind.CLIENT_DEPLOY: "members of a group were replaced one after the other, each leaving in an orderly way",
     IncidentKind.ADMIN_ACTION: "an administrator changed something",
     IncidentKind.GROUP_MIGRATED: "a group changed its protocol",

@@ -47,6 +47,18 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert (releases.releases()[0], releases.releases()[-1]) == ("0.8.2", "4.4")
 
 
+def test_what_the_newest_release_has_dropped() -> None:
+    oldest = releases.oldest_taken()
+    assert (oldest[0], oldest[1], oldest[2]) == (3, 4, 1)  # Produce, Fetch, ListOffsets: KIP-896
+    assert 18 not in oldest  # ApiVersions: any client may ask
+    assert 7 not in oldest  # ControlledShutdown, of brokers that are no more
+    assert (releases.refused_since(0, 2), releases.refused_since(0, 3), releases.refused_since(99, 0)) == (
+        "4.0",
+        None,
+        None,
+    )
+
+
 def test_unstable_versions_are_not_stable() -> None:
     assert Known("4.3", Versions(0, 3), Versions(2, 3)).stable == Versions(0, 1)
     assert Known("4.3", Versions(0, 3), NEVER).stable == Versions(0, 3)
