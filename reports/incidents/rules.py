@@ -21,6 +21,7 @@ from kafkascope.reports.incidents import (
     handshakes,
     joins,
     lag,
+    lost_records,
     members,
     names,
     network,
@@ -90,6 +91,7 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.RECORD_TOO_LARGE,
         IncidentKind.TOO_FEW_REPLICAS,
     ),
+    _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
     _rule(
         requests.offsets_lost,
         "error_histogram partitions connections rebalances findings cluster_events",

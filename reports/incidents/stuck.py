@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
@@ -28,17 +29,17 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _FINDINGS = ("consumer_stuck", "commits_stopped", "read_again", "lag_growing")
-_HEARTBEATS = ("Heartbeat", "ConsumerGroupHeartbeat")
+_HEARTBEATS = (apis.HEARTBEAT, apis.CONSUMER_GROUP_HEARTBEAT)
 _RESTART_FINDINGS = (*_FINDINGS, "connection_churn", "rebalance_storm", "leaving_and_returning", "partition_unowned")
 AT_THE_RECORD = (
     "Look at what the application says as it ends, and at the records at these offsets (kcat -C -o OFFSET -c 1): one "
     "of them may be what ends it each time, unless it ends before it has committed anything. Have that record put "
     "aside (a dead letter topic), or set the group's offset behind it."
 )
-_FETCHES_AND_HEARTBEATS = pc.field("api").isin(["Fetch", *_HEARTBEATS])
+_FETCHES_AND_HEARTBEATS = pc.field("api_key").isin([apis.FETCH, *_HEARTBEATS])
 _EXCHANGE = (
     "connection",
-    "api",
+    "api_key",
     "group_id",
     "requested",
     "answered",
@@ -293,7 +294,7 @@ def _alive(signs: Signs) -> Iterator[Halt]:
 def _halt(member: tuple[str, str, str], asked: _Span, rows: Sequence[Row]) -> Halt | None:
     """By its fetches and heartbeats, by time; None if its last fetch was not answered well, or is not so long ago."""
     group, name, host = member
-    last = next((row for row in reversed(rows) if row["api"] == "Fetch" and row["requested"] < asked.end), None)
+    last = next((row for row in reversed(rows) if row["api_key"] == apis.FETCH and row["requested"] < asked.end), None)
     if last is None or last["answered"] is None or last["error"] != Error.NONE or last["throttle_ms"]:
         return None
     beats = [row for row in rows if row["group_id"] == group and row["requested"] > last["answered"]]
@@ -313,7 +314,7 @@ def _halt(member: tuple[str, str, str], asked: _Span, rows: Sequence[Row]) -> Ha
 def _last_heartbeats(signs: Signs) -> dict[int, int]:
     """By connection: when the last one was sent."""
     found: dict[int, int] = {}
-    where = pc.field("api").isin(_HEARTBEATS) & pc.field("requested").is_valid()
+    where = pc.field("api_key").isin(_HEARTBEATS) & pc.field("requested").is_valid()
     for batch in signs.batches("exchanges", ("connection", "requested"), where):
         for row in batch.group_by("connection").aggregate([("requested", "max")]).to_pylist():
             found[row["connection"]] = max(found.get(row["connection"], 0), row["requested_max"])

@@ -31,6 +31,7 @@ class IncidentKind(StrEnum):
     UNKNOWN_TOPIC = "unknown_topic"
     RECORD_TOO_LARGE = "record_too_large"
     TOO_FEW_REPLICAS = "too_few_replicas"
+    RECORDS_LOST = "records_lost"
     OFFSETS_LOST = "offsets_lost"
     HUNG_TRANSACTION = "hung_transaction"
     PRODUCER_FENCED = "producer_fenced"
@@ -82,6 +83,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.UNKNOWN_TOPIC: "clients ask for a topic that does not exist",
     IncidentKind.RECORD_TOO_LARGE: "records are refused because they are larger than the topic or the broker allows",
     IncidentKind.TOO_FEW_REPLICAS: "records are refused because fewer replicas are in sync than the topic demands",
+    IncidentKind.RECORDS_LOST: "records that had been confirmed are gone: a broker gives their offsets to others",
     IncidentKind.OFFSETS_LOST: "a consumer's position is gone: records were deleted before it read them, or what its "
     "group had committed is not there any more",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",

@@ -59,6 +59,13 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "no-topic": {("error_loop", "p2")},
     "offsets-lost": set(),
     "poison-record": {("consumer_stuck", "shop"), ("commits_stopped", "shop"), ("read_again", "shop")},
+    "records-lost": {("heartbeat_held_up", "shop"), ("unanswered", "c1"), ("coordinator_moved", "shop")},
+    "too-old": {
+        ("connection_churn", "old-c09"),
+        ("connection_churn", "old-p09"),
+        ("metadata_storm", "old-c09"),
+        ("old_protocol", "old-p09"),
+    },
     "poison-thrown": {("commits_stopped", "shop")},
     "poison-restarts": {
         ("rebalance_storm", "shop"),

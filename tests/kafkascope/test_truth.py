@@ -124,6 +124,7 @@ BEGUN_BEFORE = frozenset(
         "cut-paths",
         "named-brokers",
         "net_capture_drops",
+        "records-lost",
         "rolling-restart",
         "too-few-replicas",
         "troubles",

@@ -302,6 +302,8 @@ class OpeningReader:
             return Reading(
                 Trigger.REBALANCE_ENFORCED, join.member_id, client, join.at, join.packet, said, Strength.FITS
             )
+        if follows and _is_at_another(before, join):  # where nobody knows of a rebalance that was under way
+            return Reading(trigger, join.member_id, client, join.at, join.packet, f"{said}: {text}", weight)
         if follows:  # it says that others began; believed as long as there is anything else
             trigger = Trigger.LEADER_REJOINED if join.member_id == before.leader else Trigger.MEMBER_REJOINED
             return Reading(trigger, join.member_id, client, join.at, join.packet, said, Strength.FOLLOWS)
@@ -783,6 +785,12 @@ class OpeningReader:
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]
         return Verdict(Trigger.UNKNOWN, None, None, Certainty.GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
+
+
+def _is_at_another(before: Generation, join: Join) -> bool:
+    """Whether a member joins at another coordinator than where the generation before was formed."""
+    brokers = {each.message.broker for each in before.joins.values() if each.answered is not None}
+    return bool(brokers) and join.message.broker not in brokers
 
 
 # What members do together, when they are told the same or have read the same.

@@ -42,11 +42,13 @@ from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.group_apis import settings_given
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import SECOND_NS
 
 # Settings of a group that its epoch is raised for (GroupMetadataManager.streamsGroupAssignmentConfigs of Kafka 4.4).
 _FOR_ASSIGNMENTS = frozenset({"streams.num.standby.replicas", "streams.rack.aware.assignment.tags"})
 A_NEW_GROUP_BEGINS_UP_TO = 2
 """Its first member's epoch: 1, and 2 since Kafka 4.3."""
+_ASSIGNED_WITHIN = 5 * SECOND_NS  # until then an answer may have the epoch of the assignment from before
 _MOST_INFERRED = 100
 """Epochs that are taken to have been where nobody named them; a jump of more is damage, or a gap in the capture."""
 
@@ -134,7 +136,8 @@ class Walk:
             and beat.protocol != CLASSIC
             and beat.epoch is not None
             and self.epoch is not None
-            and beat.epoch <= A_NEW_GROUP_BEGINS_UP_TO < self.epoch - 1
+            and beat.epoch <= A_NEW_GROUP_BEGINS_UP_TO
+            and beat.epoch < self.epoch - (beat.at - self.last < _ASSIGNED_WITHIN)
             and not self.alive
         )
 

@@ -168,8 +168,8 @@ def said(*beats: float, asked: float = 14, answered: float | None = 14.5, **give
     """A last fetch, and heartbeats on another connection."""
     last = {"error": "NONE", "response_packet": 99} | given
     return [
-        exchange(1, "Fetch", asked, answered, **last),
-        *(exchange(n, "Heartbeat", time, time, connection=2, group_id="shop") for n, time in enumerate(beats)),
+        exchange(1, "Fetch", asked, answered, api_key=1, **last),
+        *(exchange(n, "Heartbeat", at, at, api_key=12, connection=2, group_id="shop") for n, at in enumerate(beats)),
     ]
 
 

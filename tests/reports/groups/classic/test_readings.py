@@ -453,6 +453,18 @@ def test_who_says_that_it_follows_others_began_nothing(member: str, trigger: str
     assert (rejected.trigger, rejected.weight) == (trigger, Strength.FOLLOWS / 2)
 
 
+def test_at_another_coordinator_nobody_knows_of_the_rebalance_that_it_follows() -> None:
+    said = two_members()
+    leads: Members = {"a~1": {}, "b~1": {}}
+    why, elsewhere = "rebalance failed due to DisconnectException", "10.0.0.2:9092"
+    said.join(12_000, "a~1", generation=2, leader="a~1", members=leads, reason=why, took=500, broker=elsewhere)
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.certainty) == ("leader_rejoined", "a", Certainty.LIKELY)
+    assert found.evidence[0].text.startswith(
+        f'JoinGroup of a, a member already, with the reason "{why}": the leader came'
+    )
+
+
 def given(said: Conversation, of: str, instead: str) -> Conversation:
     """The same, with something else in the assignments that the members were sent."""
     said.messages = [
