@@ -115,7 +115,8 @@ def _losses(signs: Signs) -> Iterator[Loss]:
             of_log.append(row | {"place": place, "client_id": connection["client_id"]})
     for (topic, partition, _), of_log in sorted(logs.items(), key=str):
         for earlier, later in _confirmed_twice(of_log, _made_anew(signs, topic)):
-            end = 1 + min(high for low, high in twice[topic, partition] if low <= later["base_offset"] <= high)
+            ranges = twice[topic, partition]
+            end = 1 + min(high for low, high in ranges if low <= later["last_offset"] and later["base_offset"] <= high)
             yield Loss(topic, partition, earlier, later, end)
 
 
@@ -174,7 +175,7 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _batches_in(signs: Signs, twice: Mapping[tuple[str, int], Sequence[tuple[int, int]]]) -> Iterator[Row]:
-    """Batches at the beginning of these ranges; no more than `MOST_ROWS`."""
+    """Batches at the beginning of these ranges, and of their logs; no more than `MOST_ROWS`."""
     left = MOST_ROWS
     where = _CONFIRMED & pc.field("topic").isin(sorted({topic for topic, _ in twice}))
     merged = {log: np.array(_merged(ranges), np.int64).T for log, ranges in twice.items()}
@@ -187,7 +188,7 @@ def _batches_in(signs: Signs, twice: Mapping[tuple[str, int], Sequence[tuple[int
                 low, high = ranges[0], np.minimum(ranges[1], ranges[0] + _LOOKED_AT)
                 rows = np.flatnonzero(of_row == number)
                 place = np.searchsorted(high, base[rows])
-                chosen[rows] = np.append(low, np.iinfo(np.int64).max)[place] <= last[rows]
+                chosen[rows] = (np.append(low, np.iinfo(np.int64).max)[place] <= last[rows]) | (base[rows] == 0)
         some = batch.filter(pa.array(chosen))
         if some.num_rows > left:
             signs.left_out.add("batches")
@@ -216,6 +217,9 @@ def _confirmed_twice(rows: Sequence[Row], anew: Sequence[int]) -> Iterator[tuple
     """Batches of a partition with an offset in common, the earlier and the later; each loss once."""
     log: list[Row] = []  # batches by offset, none of which overlaps another
     for row in sorted(rows, key=lambda row: (row["at"], row["connection"], row["number"], row["base_offset"])):
+        if not row["base_offset"]:  # the log of another topic of that name
+            log = [row]
+            continue
         place = bisect_left(log, row["base_offset"], key=itemgetter("last_offset"))
         if place == len(log) or log[place]["base_offset"] > row["last_offset"]:
             log.insert(place, row)  # behind all, or into a hole
@@ -223,7 +227,7 @@ def _confirmed_twice(rows: Sequence[Row], anew: Sequence[int]) -> Iterator[tuple
         earlier = log[place]
         if _is_again(earlier, row):
             continue
-        if row["base_offset"] and not any(earlier["at"] <= at <= row["at"] for at in anew):
+        if not any(earlier["at"] <= at <= row["at"] for at in anew):
             yield earlier, row
         log[place:] = [row]  # what lay behind is gone
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import integers, moment
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs, group_of
+from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, group_of
 from kafkascope.reports.measures.progress.positions import SPAN
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -250,9 +252,14 @@ def halts(signs: Signs) -> list[Halt]:
     """
     found = []
     enough_ms = threshold("lag_stuck") * 1000
-    for halt in _alive(signs):
-        where = (pc.field("group_id") == halt.group) & (pc.field("client_id") == halt.name)
-        rows = sorted(signs.rows("lag", where=where & (pc.field("client") == halt.host)), key=itemgetter("at"))
+    alive = list(_alive(signs))
+    lag: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    about = pc.field("group_id").isin([one.group for one in alive])
+    about &= pc.field("client_id").isin([one.name for one in alive])
+    for row in signs.rows("lag", where=about) if alive else ():
+        lag[row["group_id"], row["client_id"], row["client"]].append(row)
+    for halt in alive:
+        rows = sorted(lag[halt.group, halt.name, halt.host], key=itemgetter("at"))
         read = sorted({row["at"] for row in rows if row["fetches"]})
         pause = max((later - earlier for earlier, later in pairwise(read)), default=0)
         last = {(row["topic"], row["partition"]): row for row in rows if row["at"] <= halt.until}
@@ -278,17 +285,33 @@ def _alive(signs: Signs) -> Iterator[Halt]:
         if max((heard.get(number, 0) for number in connections[host, name]), default=0) - span.at
         >= threshold("lag_stuck") * SECOND_NS
     }
-    whose = {number: (host, name) for _, name, host in members for number in connections[host, name]}
-    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    if members:
-        begun = moment(min(span.at for span in members.values()))
-        where = pc.field("connection").isin(list(whose)) & _FETCHES_AND_HEARTBEATS & (pc.field("requested") >= begun)
-        for row in signs.rows("exchanges", _EXCHANGE, where):
-            rows[whose[row["connection"]]].append(row)
+    since: dict[int, int] = {}
+    for (_, name, host), span in members.items():
+        since |= {number: min(since.get(number, span.at), span.at) for number in connections[host, name]}
+    rows = _since(signs, since) if members else {}
     for key, span in sorted(members.items()):
-        halt = _halt(key, span, sorted(rows[key[2], key[1]], key=itemgetter("requested")))
+        own = [row for number in connections[key[2], key[1]] for row in rows.get(number, ())]
+        halt = _halt(key, span, sorted(own, key=itemgetter("requested")))
         if halt is not None and not _is_explained(signs, halt):
             yield halt
+
+
+def _since(signs: Signs, since: Mapping[int, int]) -> dict[int, list[Row]]:
+    """Fetches and heartbeats on some connections, of each from a time on; no more than `MOST_ROWS`."""
+    found: dict[int, list[Row]] = defaultdict(list)
+    left = MOST_ROWS
+    numbers, times = np.array(sorted(since.items()), np.int64).T
+    begun = moment(int(times.min()))
+    where = pc.field("connection").isin(numbers) & _FETCHES_AND_HEARTBEATS & (pc.field("requested") >= begun)
+    for batch in signs.batches("exchanges", _EXCHANGE, where):
+        place = np.searchsorted(numbers, integers(batch["connection"]))
+        some = batch.filter(pa.array(integers(batch["requested"]) >= times[place]))
+        if some.num_rows > left:
+            signs.left_out.add("exchanges")
+        for row in some.slice(0, left).to_pylist():
+            found[row["connection"]].append(row)
+        left -= min(some.num_rows, left)
+    return found
 
 
 def _halt(member: tuple[str, str, str], asked: _Span, rows: Sequence[Row]) -> Halt | None:

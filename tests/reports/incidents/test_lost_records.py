@@ -109,6 +109,11 @@ NUMBERED = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 70}
             [*BEFORE, *AFTER],
             {"exchanges": [DELETED]},
         ),
+        # The same, of a cluster beside: what another producer is given there
+        (
+            [*BEFORE, given(20, 30, 39, 3), given(22, 0, 5, 3), given(24, 25, 35, 3)],
+            {"cluster_events": [], "connections": [P1, connection(3, H2, client_id="p3")]},
+        ),
         # Another cluster has a topic of that name.
         (
             [*BEFORE, *AFTER],
