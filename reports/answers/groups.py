@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.reports.columns import scanning
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.events import EventKind
@@ -216,7 +217,7 @@ def _rows_of(table: ds.Dataset, schema: pa.Schema, group_ids: Sequence[str], tim
     mine = pc.field("group_id").isin(pa.array(group_ids, pa.string()))
     columns = [name for name in schema.names if name != _MEMBERS]
     held = 0
-    for batch in table.to_batches(columns=columns, filter=mine, batch_size=_ROWS_AT_ONCE, batch_readahead=2):
+    for batch in scanning.batches(table, columns, mine, batch_size=_ROWS_AT_ONCE, batch_readahead=2):
         if not batch.num_rows:
             continue
         rows = pa.Table.from_batches([batch])

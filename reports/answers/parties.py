@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.reports.columns import scanning
 from kafkascope.reports.columns.arrow import one_array
 
 _FAILED = pa.array(["refused", "unanswered"])
@@ -50,7 +51,7 @@ def beside(
     made = columns if isinstance(columns, Mapping) else {name: pc.field(name) for name in columns}
     wanted = {"connection": pc.field("connection"), **made}
     connections = one_array(ends["connection"])
-    for rows in _together(table.to_batches(columns=wanted, filter=where)) if table is not None else ():
+    for rows in _together(scanning.batches(table, wanted, where)) if table is not None else ():
         place = pc.index_in(rows["connection"], connections)
         if place.null_count:
             rows, place = rows.filter(pc.is_valid(place)), place.drop_null()

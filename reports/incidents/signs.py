@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns import scanning
 from kafkascope.reports.columns.arrow import dictionary_codes, labels, moment, numbered
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
@@ -161,7 +162,7 @@ class Signs:
     ) -> Iterator[pa.Table]:
         """A table, some rows at a time, with times as numbers."""
         if (table := self.tables.get(name)) is not None:
-            for batch in table.to_batches(columns=None if columns is None else list(columns), filter=where):
+            for batch in scanning.batches(table, columns, where):
                 if batch.num_rows:
                     yield numbered(pa.Table.from_batches([batch]))
 

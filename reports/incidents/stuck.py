@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -15,17 +15,18 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import integers, moment
+from kafkascope.reports.columns.arrow import integers
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, group_of
+from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.measures.progress.positions import SPAN
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.tables import TIME
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -39,9 +40,23 @@ AT_THE_RECORD = (
     "aside (a dead letter topic), or set the group's offset behind it."
 )
 _FETCHES_AND_HEARTBEATS = pc.field("api_key").isin([apis.FETCH, *_HEARTBEATS])
+_LAG = (
+    "group_id",
+    "client_id",
+    "client",
+    "topic",
+    "partition",
+    "at",
+    "fetches",
+    "committed_offset",
+    "fetch_offset",
+    "end_offset",
+    "fetch_lag",
+    "commit_stuck_ms",
+)
 _EXCHANGE = (
     "connection",
-    "api_key",
+    "client_id",
     "group_id",
     "requested",
     "answered",
@@ -77,6 +92,17 @@ class _Span(NamedTuple):
     end: int
 
 
+class _Alive(NamedTuple):
+    """A member whose last heartbeat was sent long after its last fetch."""
+
+    group: str
+    name: str
+    host: str
+    fetch: int
+    beat: int
+    connections: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Halt:
     """A member that asks for nothing, from the last answer it got to its last heartbeat."""
@@ -86,7 +112,6 @@ class Halt:
     host: str
     since: int
     until: int
-    heartbeats: int
     packets: tuple[int | None, int | None]  # of that answer, and of the last heartbeat
     waiting: tuple[Row, ...] = ()  # the last rows of lag of its partitions, in which there is more
 
@@ -248,100 +273,101 @@ def halts(signs: Signs) -> list[Halt]:
     """Members whose heartbeats went on long after their last fetch, though more was written; by group and name.
 
     They work for long on what they were sent, or poll() throws each time, or their partitions are paused: the wire does
-    not tell which. But in the first case they are out of the group after max.poll.interval.ms.
+    not tell which. But in the first case they are out of the group after max.poll.interval.ms. Of the many exchanges
+    times alone are looked at, before the few that tell are read.
     """
-    found = []
-    enough_ms = threshold("lag_stuck") * 1000
     alive = list(_alive(signs))
-    lag: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    about = pc.field("group_id").isin([one.group for one in alive])
-    about &= pc.field("client_id").isin([one.name for one in alive])
-    for row in signs.rows("lag", where=about) if alive else ():
-        lag[row["group_id"], row["client_id"], row["client"]].append(row)
-    for halt in alive:
-        rows = sorted(lag[halt.group, halt.name, halt.host], key=itemgetter("at"))
-        read = sorted({row["at"] for row in rows if row["fetches"]})
-        pause = max((later - earlier for earlier, later in pairwise(read)), default=0)
-        last = {(row["topic"], row["partition"]): row for row in rows if row["at"] <= halt.until}
-        waiting = tuple(last[key] for key in sorted(last) if not last[key]["fetches"] and last[key]["fetch_lag"])
-        # Who goes on to commit works on what it was sent.
-        idle = all(row["commit_stuck_ms"] is None or row["commit_stuck_ms"] >= enough_ms for row in waiting)
-        if waiting and idle and halt.until - halt.since >= threshold("longest_pause") * pause:
-            found.append(replace(halt, waiting=waiting))
-    return found
-
-
-def _alive(signs: Signs) -> Iterator[Halt]:
-    """Members whose heartbeats went on long after their last fetch, which was answered."""
-    heard = _last_heartbeats(signs)
-    connections: dict[tuple[str, str], list[int]] = defaultdict(list)
-    known = pc.field("client").is_valid() & pc.field("client_id").is_valid()
-    for batch in signs.batches("connections", ("client", "client_id", "connection"), known):
-        for host, name, number in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            connections[host, name].append(number)
-    members = {
-        (group, name, host): span
-        for (group, name, host), span in _last_spans(signs).items()
-        if max((heard.get(number, 0) for number in connections[host, name]), default=0) - span.at
-        >= threshold("lag_stuck") * SECOND_NS
-    }
-    since: dict[int, int] = {}
-    for (_, name, host), span in members.items():
-        since |= {number: min(since.get(number, span.at), span.at) for number in connections[host, name]}
-    rows = _since(signs, since) if members else {}
-    for key, span in sorted(members.items()):
-        own = [row for number in connections[key[2], key[1]] for row in rows.get(number, ())]
-        halt = _halt(key, span, sorted(own, key=itemgetter("requested")))
+    waiting = {one: rows for one, rows in _what_waits(signs, alive).items() if rows}
+    exchanges = _read(signs, waiting)
+    found = []
+    for one, rows in waiting.items():
+        last, beat = (exchanges.get((one.name, time)) for time in (one.fetch, one.beat))
+        halt = None if last is None or beat is None else _halt(one, last, beat)
         if halt is not None and not _is_explained(signs, halt):
-            yield halt
+            found.append(replace(halt, waiting=rows))
+    return found
 
 
-def _since(signs: Signs, since: Mapping[int, int]) -> dict[int, list[Row]]:
-    """Fetches and heartbeats on some connections, of each from a time on; no more than `MOST_ROWS`."""
-    found: dict[int, list[Row]] = defaultdict(list)
-    left = MOST_ROWS
-    numbers, times = np.array(sorted(since.items()), np.int64).T
-    begun = moment(int(times.min()))
-    where = pc.field("connection").isin(numbers) & _FETCHES_AND_HEARTBEATS & (pc.field("requested") >= begun)
-    for batch in signs.batches("exchanges", _EXCHANGE, where):
+def _what_waits(signs: Signs, alive: Sequence[_Alive]) -> dict[_Alive, tuple[Row, ...]]:
+    """The last rows of lag of what each reads in which there is more; none if it works on, or often pauses so long."""
+    of: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    where = pc.field("group_id").isin([one.group for one in alive])
+    where &= pc.field("client_id").isin([one.name for one in alive])
+    for row in signs.rows("lag", _LAG, where) if alive else ():
+        of[row["group_id"], row["client_id"], row["client"]].append(row)
+    return {one: _waiting(one, sorted(of[one[:3]], key=itemgetter("at"))) for one in alive}
+
+
+def _waiting(one: _Alive, rows: Sequence[Row]) -> tuple[Row, ...]:
+    read = sorted({row["at"] for row in rows if row["fetches"]})
+    pause = max((later - earlier for earlier, later in pairwise(read)), default=0)
+    last = {(row["topic"], row["partition"]): row for row in rows if row["at"] <= one.beat}
+    waiting = tuple(last[key] for key in sorted(last) if not last[key]["fetches"] and last[key]["fetch_lag"])
+    enough_ms = threshold("lag_stuck") * 1000
+    commits = any((row["commit_stuck_ms"] or enough_ms) < enough_ms for row in waiting)
+    return () if commits or one.beat - one.fetch < threshold("longest_pause") * pause else waiting
+
+
+def _alive(signs: Signs) -> Iterator[_Alive]:
+    """Members whose heartbeats went on long after their last fetch; by group and name.
+
+    A client that is in several groups is left out: whose fetch it is, is told by the client.
+    """
+    enough = threshold("lag_stuck") * SECOND_NS
+    asked = {member: span for member, span in _last_spans(signs).items() if signs.end - span.at >= enough}
+    groups = Counter(member[1:] for member in asked)
+    connections: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for batch in signs.batches("connections", ("client_id", "client", "connection")) if asked else ():
+        for name, host, number in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if groups[name, host] == 1:
+                connections[name, host].append(number)
+    until = {number: span.end for member, span in asked.items() for number in connections[member[1:]]}
+    fetched, heard = _latest(signs, until)
+    for group, name, host in sorted(asked):
+        numbers = tuple(connections[name, host])
+        fetch, beat = (max((times[one] for one in numbers if one in times), default=0) for times in (fetched, heard))
+        if fetch and beat - fetch >= enough:
+            yield _Alive(group, name, host, fetch, beat, numbers)
+
+
+def _latest(signs: Signs, until: Mapping[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+    """By connection, of those given: when the last fetch was sent before a time, and when the last heartbeat."""
+    fetched: dict[int, int] = {}
+    heard: dict[int, int] = {}
+    if not until:
+        return fetched, heard
+    numbers, ends = np.array(sorted(until.items()), np.int64).T
+    columns = ("connection", "api_key", "requested")
+    where = pc.field("connection").isin(numbers) & _FETCHES_AND_HEARTBEATS & pc.field("requested").is_valid()
+    for batch in signs.batches("exchanges", columns, where):
         place = np.searchsorted(numbers, integers(batch["connection"]))
-        some = batch.filter(pa.array(integers(batch["requested"]) >= times[place]))
-        if some.num_rows > left:
-            signs.left_out.add("exchanges")
-        for row in some.slice(0, left).to_pylist():
-            found[row["connection"]].append(row)
-        left -= min(some.num_rows, left)
-    return found
+        requested, is_fetch = integers(batch["requested"]), integers(batch["api_key"]) == apis.FETCH
+        for chosen, latest in ((is_fetch & (requested < ends[place]), fetched), (~is_fetch, heard)):
+            times = np.zeros(len(numbers), np.int64)
+            np.maximum.at(times, place[chosen], requested[chosen])
+            for one in np.flatnonzero(times).tolist():
+                latest[int(numbers[one])] = max(latest.get(int(numbers[one]), 0), int(times[one]))
+    return fetched, heard
 
 
-def _halt(member: tuple[str, str, str], asked: _Span, rows: Sequence[Row]) -> Halt | None:
-    """By its fetches and heartbeats, by time; None if its last fetch was not answered well, or is not so long ago."""
-    group, name, host = member
-    last = next((row for row in reversed(rows) if row["api_key"] == apis.FETCH and row["requested"] < asked.end), None)
-    if last is None or last["answered"] is None or last["error"] != Error.NONE or last["throttle_ms"]:
+def _read(signs: Signs, alive: Collection[_Alive]) -> dict[tuple[str, int], Row]:
+    """The last fetches and heartbeats of some members, by client id and time."""
+    if not alive:
+        return {}
+    sent = pa.array(sorted({time for one in alive for time in (one.fetch, one.beat)}), TIME)
+    where = pc.field("connection").isin([number for one in alive for number in one.connections])
+    where &= _FETCHES_AND_HEARTBEATS & pc.field("requested").isin(sent)
+    return {(row["client_id"], row["requested"]): row for row in signs.rows("exchanges", _EXCHANGE, where)}
+
+
+def _halt(one: _Alive, last: Row, beat: Row) -> Halt | None:
+    """By its last fetch and heartbeat; None if the one was not answered well, or not that long ago."""
+    if last["answered"] is None or last["error"] != Error.NONE or last["throttle_ms"]:
         return None
-    beats = [row for row in rows if row["group_id"] == group and row["requested"] > last["answered"]]
-    if not beats or beats[-1]["requested"] - last["answered"] < threshold("lag_stuck") * SECOND_NS:
+    if beat["group_id"] != one.group or one.beat - last["answered"] < threshold("lag_stuck") * SECOND_NS:
         return None
-    return Halt(
-        group=group,
-        name=name,
-        host=host,
-        since=last["answered"],
-        until=beats[-1]["requested"],
-        heartbeats=len(beats),
-        packets=(last["response_packet"], beats[-1]["request_packet"]),
-    )
-
-
-def _last_heartbeats(signs: Signs) -> dict[int, int]:
-    """By connection: when the last one was sent."""
-    found: dict[int, int] = {}
-    where = pc.field("api_key").isin(_HEARTBEATS) & pc.field("requested").is_valid()
-    for batch in signs.batches("exchanges", ("connection", "requested"), where):
-        for row in batch.group_by("connection").aggregate([("requested", "max")]).to_pylist():
-            found[row["connection"]] = max(found.get(row["connection"], 0), row["requested_max"])
-    return found
+    packets = last["response_packet"], beat["request_packet"]
+    return Halt(one.group, one.name, one.host, last["answered"], one.beat, packets)
 
 
 def _last_spans(signs: Signs) -> dict[tuple[str, str, str], _Span]:
@@ -386,9 +412,7 @@ def _halted(signs: Signs, halt: Halt) -> Incident:
     partitions = partitions_in_words(f"{row['topic']}-{row['partition']}" for row in halt.waiting)
     waiting = sum(row["fetch_lag"] for row in halt.waiting)
     effects = (Effect("records", f"{counted(waiting, 'record')} wait", waiting),)
-    heartbeats = Weighed(
-        f"{counted(halt.heartbeats, 'heartbeat')} meanwhile: the process lives", halt.packets[1], halt.until, 0.6
-    )
+    heartbeats = Weighed("its last heartbeat: the process lives", halt.packets[1], halt.until, 0.6)
     evidence = [Weighed("the last answer to a fetch of it", halt.packets[0], halt.since, 0.6), heartbeats]
     if overdue:
         text = (

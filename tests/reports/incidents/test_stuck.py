@@ -196,7 +196,7 @@ def test_a_member_that_lives_and_asks_for_nothing_any_more() -> None:
     assert (seconds(one.started), seconds(one.ended), one.cost_ms) == (14.5, 44.5, 30_000)
     assert [(seen.text, seen.packet) for seen in one.evidence] == [
         ("the last answer to a fetch of it", 99),
-        ("3 heartbeats meanwhile: the process lives", 2),
+        ("its last heartbeat: the process lives", 2),
         ("orders-0: committed 9, asked for from 20 on, ends at 70", None),
     ]
     assert "(Java and librdkafka leave after max.poll.interval.ms, 5 min 0 s, of that)" in one.advice
