@@ -113,8 +113,9 @@ def _losses(signs: Signs) -> Iterator[Loss]:
         if (cluster := _cluster(signs, place, who, row["at"])) is not None:
             of_log = logs[row["topic"], row["partition"], cluster]
             of_log.append(row | {"place": place, "client_id": connection["client_id"]})
+    anew = {topic: _made_anew(signs, topic) for topic in {topic for topic, _, _ in logs}}
     for (topic, partition, _), of_log in sorted(logs.items(), key=str):
-        for earlier, later in _confirmed_twice(of_log, _made_anew(signs, topic)):
+        for earlier, later in _confirmed_twice(of_log, anew[topic]):
             ranges = twice[topic, partition]
             end = 1 + min(high for low, high in ranges if low <= later["last_offset"] and later["base_offset"] <= high)
             yield Loss(topic, partition, earlier, later, end)
@@ -243,7 +244,7 @@ def _lost(signs: Signs, run: Sequence[Loss]) -> Incident:
     since = first.later["at"]
     topics = sorted({loss.topic for loss in run})
     partitions = partitions_in_words(f"{loss.topic}-{loss.partition}" for loss in run)
-    records = sum(loss.records for loss in run)
+    records = min(sum(loss.records for loss in run), np.iinfo(np.int64).max)
     givers = sorted({signs.where(loss.earlier["place"]) for loss in run})
     place = signs.where(first.later["place"])
     names = sorted({loss.earlier["client_id"] for loss in run if loss.earlier["client_id"]})

@@ -66,7 +66,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         members.lost,
-        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram rereads",
+        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram rereads lag",
         IncidentKind.CLIENT_DIED,
         IncidentKind.CLIENT_FROZEN,
         IncidentKind.CLIENT_UNREACHABLE,
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         clients.told,
-        "findings connections cluster_events exchanges rereads group_events",
+        "findings connections cluster_events exchanges rereads lag group_events",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
     _rule(stuck.stuck, "rereads lag findings rebalances connections", IncidentKind.CONSUMER_STUCK),
     _rule(
         stuck.restarting,
-        "rereads group_events rebalances findings connections",
+        "rereads lag group_events rebalances findings connections",
         IncidentKind.CONSUMER_STUCK,
     ),
     _rule(

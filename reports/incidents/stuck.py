@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -216,18 +216,36 @@ def restarting(signs: Signs) -> Iterator[Incident]:
 
 
 def beginnings(signs: Signs) -> dict[str, list[Beginning]]:
-    """By group: where members began again and again, each time on a new connection, as processes do that end there."""
+    """By group: where members began again and again, each time on a new connection, as processes do that end there.
+
+    That is what the group had committed; who commits nothing reads all again whenever it likes, as jobs do.
+    """
     found: dict[tuple[str, str, int, int], list[Row]] = defaultdict(list)
     columns = ("group_id", "topic", "partition", "from_offset", "at", "connection", "client_id", "client", "records")
     for row in signs.rows("rereads", columns, pc.field("client_id").is_valid()):
         found[row["group_id"], row["topic"], row["partition"], row["from_offset"]].append(row)
-    by_group: dict[str, list[Beginning]] = defaultdict(list)
-    for (group, topic, partition, offset), rows in sorted(found.items()):
+    again: dict[tuple[str, str, int, int], list[Row]] = {}
+    for place, rows in sorted(found.items()):
         connections = {(row["client_id"], row["client"], row["connection"]) for row in rows}
-        again = len(connections) > len({member[:2] for member in connections})  # else each of several began there once
-        if again and len(connections) >= threshold("crashes"):
-            by_group[group].append(Beginning(topic, partition, offset, sorted(rows, key=itemgetter("at"))))
+        members = {member[:2] for member in connections}  # as many as connections: each of several began there once
+        if len(connections) >= threshold("crashes") and len(connections) > len(members):
+            again[place] = rows
+    committed = _committed(signs, {group for group, *_ in again})
+    by_group: dict[str, list[Beginning]] = defaultdict(list)
+    for place, rows in again.items():
+        if place in committed:
+            by_group[place[0]].append(Beginning(*place[1:], sorted(rows, key=itemgetter("at"))))
     return by_group
+
+
+def _committed(signs: Signs, groups: Set[str]) -> set[tuple[str, str, int, int]]:
+    """What groups had committed, as lag has it: group, topic, partition, offset."""
+    found: set[tuple[str, str, int, int]] = set()
+    columns = ["group_id", "topic", "partition", "committed_offset"]
+    where = pc.field("group_id").isin(sorted(groups)) & pc.field("committed_offset").is_valid()
+    for batch in signs.batches("lag", columns, where) if groups else ():
+        found.update(tuple(row.values()) for row in batch.group_by(columns).aggregate([]).to_pylist())
+    return found
 
 
 def _restarting(signs: Signs, group: str, places: Sequence[Beginning], left: Sequence[Row]) -> Incident:

@@ -200,6 +200,11 @@ def begun(connection: int, time: float, offset: int = 7, client_id: str = "c1", 
     )
 
 
+def committed(offset: int, partition: int = 2, group: str = "shop") -> Row:
+    """A row of ``lag``: what a group had committed in a span."""
+    return row("lag", group_id=group, topic="orders", partition=partition, at=at(10), committed_offset=offset)
+
+
 def dataset(name: str, rows: Sequence[Mapping[str, Any]]) -> ds.Dataset:
     """A table as rules get it."""
     return ds.dataset(pa.Table.from_pylist(list(rows), schema=ALL_SCHEMAS[name]))

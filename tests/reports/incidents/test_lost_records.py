@@ -141,6 +141,13 @@ def test_without_clusters_a_producer_tells_what_belongs_together() -> None:
     assert H1 not in names(one)
 
 
+def test_offsets_that_no_broker_gives() -> None:
+    most = 2**63 - 1
+    rows = [given(1, 5, most), given(9, 7, 8, 2), given(20, most, most), given(30, most, most, 2)]
+    one = only(batches=[row | {"partition": n} for n in (0, 1) for row in rows], **TABLES)
+    assert one.effects[0].count == most
+
+
 def test_spans_become_wider_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lost_records, "_MOST_SPANS", 8)
     assert only(batches=BEFORE + AFTER, **TABLES).kind == "records_lost"

@@ -16,6 +16,7 @@ from tests.reports.incidents.tables_of import (
     Row,
     at,
     begun,
+    committed,
     connection,
     exchange,
     finding,
@@ -97,13 +98,18 @@ def left(time: float, client_id: str = "c1", detail: str | None = "the consumer 
 
 
 BEGUN = [begun(n, 20 + 10 * n) for n in range(1, 4)]
+HAD = [committed(5), committed(7)]
 LEFT = [left(25 + 10 * n) for n in range(3)]
 
 
 def test_a_member_that_leaves_and_begins_anew_at_the_same_record_each_time() -> None:
     rebalances = [IN_GROUP, *(rebalance("member_left", 2 + n, 25 + 10 * n) for n in range(3))]
     churn = finding("connection_churn", f"client c1 ({H1})", "Connections are opened all the time", 20, 50)
-    one = only(rereads=BEGUN, group_events=LEFT, rebalances=rebalances, findings=[churn], connections=[CLIENT])
+    tables = {"lag": HAD, "rebalances": rebalances, "findings": [churn], "connections": [CLIENT]}
+    one = only(rereads=BEGUN, group_events=LEFT, **tables)
+    assert "consumer_stuck" not in [
+        one.kind for one in found(rereads=BEGUN, group_events=LEFT, **tables | {"lag": HAD[:1]})
+    ]
     assert (one.kind, one.severity, one.certainty) == ("consumer_stuck", "critical", "likely")
     assert names(one) == ["shop", "orders", "c1", H1]
     assert (
@@ -120,7 +126,7 @@ def test_a_member_that_leaves_and_begins_anew_at_the_same_record_each_time() -> 
 
 def test_it_goes_on_if_the_capture_ends_within_a_minute() -> None:
     late = {"rereads": [begun(n, 211 + 10 * n) for n in range(1, 4)], "group_events": [left(200 + n) for n in range(3)]}
-    assert only(**late).ended is None
+    assert only(lag=HAD, **late).ended is None
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,7 @@ def test_it_goes_on_if_the_capture_ends_within_a_minute() -> None:
     ],
 )
 def test_who_begins_anew_without_being_ended_by_a_record(rereads: list[Row], events: list[Row]) -> None:
-    assert found(rereads=rereads, group_events=events, connections=[CLIENT]) == []
+    assert found(rereads=rereads, group_events=events, lag=HAD, connections=[CLIENT]) == []
 
 
 # --- asks for nothing any more -------------------------------------------------------------------------------------
