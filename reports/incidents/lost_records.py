@@ -32,7 +32,7 @@ from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _WIDTH = 2 * SECOND_NS  # of spans; a leader that is gone is followed by another after some seconds
 _MOST_SPANS = 1_000_000
@@ -276,7 +276,7 @@ def _lost(signs: Signs, run: Sequence[Loss]) -> Incident:
             for loss in run
         ),
         advice=_ACKS_ONE if _acks(signs, run) == {1} else _IN_SYNC,
-        cost_ms=0.0,
+        cost_ms=sum(loss.later["at"] - loss.earlier["at"] for loss in run) / MILLISECOND_NS,  # of work that is gone
         effects=effects,
     )
 

@@ -467,7 +467,7 @@ def _halted(signs: Signs, halt: Halt) -> Incident:
         advice="Look at the application's log and a thread dump: poll() throws at each call, as over a record that "
         "cannot be deserialized (from the committed offset on: kcat -C -o OFFSET -c 1; a dead letter topic "
         "puts it aside), or its partitions are paused, or it works for long on what it was sent"
-        + (f" (Java and librdkafka leave after max.poll.interval.ms, {duration(limit)}, of that)." if limit else "."),
+        + (f" (with Java and librdkafka for max.poll.interval.ms, {duration(limit)}, at most)." if limit else "."),
         cost_ms=lasted_ms,
         effects=effects,
         findings=signs.explained(_FINDINGS, halt.since, halt.until, groups=[halt.group]),

@@ -205,7 +205,7 @@ def test_a_member_that_lives_and_asks_for_nothing_any_more() -> None:
         ("its last heartbeat: the process lives", 2),
         ("orders-0: committed 9, asked for from 20 on, ends at 70", None),
     ]
-    assert "(Java and librdkafka leave after max.poll.interval.ms, 5 min 0 s, of that)" in one.advice
+    assert "(with Java and librdkafka for max.poll.interval.ms, 5 min 0 s, at most)" in one.advice
 
 
 def test_after_the_poll_interval_its_application_is_known_to_poll() -> None:
