@@ -10,9 +10,9 @@ from itertools import pairwise
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.halted import halts
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.stuck import halts
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

@@ -18,6 +18,7 @@ from kafkascope.reports.incidents import (
     connects,
     fencing,
     forgotten,
+    halted,
     handshakes,
     joins,
     lag,
@@ -132,7 +133,7 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.CONSUMER_STUCK,
     ),
     _rule(
-        stuck.halted,
+        halted.halted,
         "exchanges connections lag findings rebalances group_events silences",
         IncidentKind.CONSUMER_STUCK,
     ),
