@@ -182,7 +182,7 @@ class Verdict(IntEnum):
     NO = 1
     REQUEST = 2
     TOKEN = 3  # a SASL token of a client that starts with one (Kafka 0.9, GSSAPI)
-    DOUBTFUL = 4  # a request but for its client id, which is no text or very long: its body must tell
+    DOUBTFUL = 4  # a request but for its client id, which is none, no text or very long: its body must tell
 
 
 def begins_with_request(data: bytes, size_limit: int) -> Verdict:
@@ -212,9 +212,9 @@ def begins_with_request(data: bytes, size_limit: int) -> Verdict:
     length = int.from_bytes(data[12:14], "big", signed=True)
     if length < -1 or length > size - 10:
         return Verdict.NO
-    if length > LONGEST_CLIENT_ID:
+    if not 0 < length <= LONGEST_CLIENT_ID:
         return Verdict.DOUBTFUL
-    client_id = data[14 : 14 + max(length, 0)]
+    client_id = data[14 : 14 + length]
     if len(client_id) < length:
         return Verdict.MORE
     return Verdict.REQUEST if is_text(np.frombuffer(client_id, np.uint8), 0, len(client_id)) else Verdict.DOUBTFUL

@@ -1,8 +1,9 @@
 """Read Kafka's message definitions out of its jars and write the fact tables of decoders/schemas/.
 
 The tables are the union of the releases below. The newest release that knows a version says how it looks. If another
-means different bytes by it, that reading is kept beside the newer one as an alternative. Every version of every release
-is compared with the result before anything is written, so that a definition this tool does not understand stops it.
+means different bytes by it, that reading is kept beside the newer one as an alternative; so is what clients write and
+no release defines (OF_CLIENTS). Every version of every release is compared with the result before anything is written,
+so that a definition this tool does not understand stops it.
 
     python tools/schemas.py                    fetch the jars with Maven, write the tables, say what changed
     python tools/schemas.py --jars DIRECTORY   take the jars from DIRECTORY or any directory below it
@@ -99,6 +100,16 @@ class MessageFacts:
     fields: tuple[FieldFacts, ...]
     releases: tuple[tuple[str, frozenset[int], frozenset[int]], ...]  # release, versions, unstable ones among them
     alternatives: tuple[MessageFacts, ...] = ()
+
+
+# What clients write and brokers take, though no release defines it. librdkafka up to 1.3 follows the first draft of
+# KIP-35 and names the APIs that it asks for: none of them, for all.
+OF_CLIENTS: dict[str, dict[str, Any]] = {
+    "ApiVersionsRequest": {
+        "validVersions": "0-2",
+        "fields": [{"name": "ApiKeys", "type": "[]int16", "versions": "0+"}],
+    }
+}
 
 
 # ------------------------------------------------------------------------------------------------ reading definitions
@@ -410,8 +421,25 @@ def union_of_all(releases: list[dict[str, MessageFacts]]) -> list[MessageFacts]:
                 check(message, release[message.name])
         if message.kind == "coordinator-value" and message.key is None:
             message = replace(message, key=value_keys[message.name.removesuffix("Value") + "Key"])
-        finished.append(message)
+        finished.append(with_reading_of_clients(message))
     return finished
+
+
+def with_reading_of_clients(message: MessageFacts) -> MessageFacts:
+    """The message with what clients mean by some of its versions, behind what releases mean."""
+    if message.name not in OF_CLIENTS:
+        return message
+    definition = OF_CLIENTS[message.name]
+    versions = all_versions(definition["validVersions"])
+    other = replace(
+        message,
+        versions=versions,
+        flexible=message.flexible & versions,
+        fields=tuple(field_of(field, {}, versions) for field in definition["fields"]),
+        releases=(),
+        alternatives=(),
+    )
+    return replace(message, alternatives=(*message.alternatives, other))
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
@@ -530,7 +558,7 @@ def flattened(text: str) -> dict[str, str]:
         for member in node.get("fields", ()):
             walk(member, f"{path}.{member['name']}")
         for other in node.get("alternatives", ()):
-            walk(other, f"{path} as of {', '.join(other['releases'])}")
+            walk(other, f"{path} as of {', '.join(other['releases']) or 'clients'}")
 
     table = json.loads(text)
     for message in (table["request"], table["response"]) if "request" in table else table["messages"]:

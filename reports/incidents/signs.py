@@ -375,21 +375,21 @@ class Signs:
         return sorted(found, key=lambda life: (life.row["at"], life.row["connection"], life.row["sender"]))
 
     @cached_property
-    def _bytes(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Bytes between a client's and a broker's address: how many, and how many of them the capture lacks."""
-        found: dict[tuple[str, str], tuple[int, int]] = {}
+    def _bytes(self) -> dict[frozenset[str], tuple[int, int]]:
+        """Bytes that a host said and heard, and those between two: how many, and how many of them the capture lacks."""
+        found: dict[frozenset[str], tuple[int, int]] = {}
         columns = ("client", "broker", "bytes_up", "bytes_down", "gap_bytes")
         for batch in self.batches("connections", columns):
             sums = batch.group_by(["client", "broker"]).aggregate([(name, "sum") for name in columns[2:]])
             for client, broker, up, down, gap in zip(*(column.to_pylist() for column in sums.columns), strict=True):
-                size, lacking = found.get((client, broker), (0, 0))
-                found[client, broker] = size + (up or 0) + (down or 0), lacking + (gap or 0)
+                for hosts in {frozenset((client, broker)), frozenset((client,)), frozenset((broker,))}:
+                    size, lacking = found.get(hosts, (0, 0))
+                    found[hosts] = size + (up or 0) + (down or 0), lacking + (gap or 0)
         return found
 
     def lacking(self, *hosts: str) -> float:
         """The percentage of the bytes that the capture lacks, of what two hosts said to each other, or one to all."""
-        about = [counts for pair, counts in self._bytes.items() if {*hosts} <= {*pair}]
-        size, lacking = (sum(counts) for counts in zip(*about, strict=True)) if about else (0, 0)
+        size, lacking = self._bytes.get(frozenset(hosts), (0, 0))
         return 100 * lacking / max(size, 1)
 
     @cached_property

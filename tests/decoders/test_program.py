@@ -33,11 +33,12 @@ def test_unknown_keys_and_versions_have_no_program() -> None:
     assert (found >= 0).tolist() == [True, False, False, False, False, False, False, True]
 
 
-def test_only_the_version_with_two_layouts_has_an_alternative() -> None:
-    first = int(programs().program_of(87, 0, True))
-    assert np.flatnonzero(programs().alternative >= 0).tolist() == [first]
-    other = int(programs().alternative[first])
-    assert programs().message[other] in programs().message[first].alternatives
+def test_only_versions_with_two_layouts_have_an_alternative() -> None:
+    firsts = [int(programs().program_of(87, 0, True)), *(int(programs().program_of(18, v, False)) for v in range(3))]
+    assert np.flatnonzero(programs().alternative >= 0).tolist() == sorted(firsts)
+    for first in firsts:
+        other = int(programs().alternative[first])
+        assert programs().message[other] in programs().message[first].alternatives
 
 
 def test_a_field_has_one_id_over_all_versions() -> None:

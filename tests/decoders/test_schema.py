@@ -125,7 +125,9 @@ def test_names_that_a_later_release_changed_stay_for_the_versions_that_had_them(
 
 def test_two_layouts_of_one_version_are_both_kept() -> None:
     with_alternatives = {message.name: message for message in ALL_MESSAGES if message.alternatives}
-    assert with_alternatives.keys() == {"ReadShareGroupStateSummaryResponse", "ShareGroupMetadataValue"}
+    of_clients = {"ApiVersionsRequest"}
+    of_releases = {"ReadShareGroupStateSummaryResponse", "ShareGroupMetadataValue"}
+    assert with_alternatives.keys() == of_clients | of_releases
     response = with_alternatives["ReadShareGroupStateSummaryResponse"]
     newest, older = response.readings(0)
     assert "leaderEpoch" in [field.name for field in at(newest, "results.partitions").fields]
@@ -133,6 +135,9 @@ def test_two_layouts_of_one_version_are_both_kept() -> None:
     assert older.releases[0].name == "3.9.1"
     assert response.readings(1) == (response,)
     assert response.readings(2) == ()
+    assert [
+        [field.name for field in one.fields] for one in with_alternatives["ApiVersionsRequest"].readings(0)[1:]
+    ] == [["apiKeys"]]
 
 
 def test_defaults_are_plain_values() -> None:

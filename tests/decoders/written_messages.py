@@ -111,7 +111,7 @@ def request(
     key: int = apis.HEARTBEAT,
     version: int = 0,
     content: bytes = b"",
-    client_id: bytes = b"c",
+    client_id: bytes | None = b"c",
     *,
     tags: bytes = b"",
     size: int | None = None,

@@ -300,6 +300,38 @@ def test_a_frame_with_such_a_client_id_is_kafka_only_if_its_body_fits(client_id:
     assert not issues
 
 
+# What others begin with, as their specifications have it; each reads as a size and a header without a client id.
+FOREIGN = {
+    "FastCGI": ["01010001 0008 0000 0001 0000 0000 0000" + "0104 0001 0000 0000", "0106 0001 0008 0000" + "00" * 8],
+    "OpenFlow 1.5": ["06000010 00000001 0001 0008 0000 0040", "06000010 ffffffff 0001 0008 0000 0072"],
+    "SMPP": [
+        "00000020 00000002 00000000 00000001 61626300 64656600 00340000 00000000",
+        "00000010 80000002 00000000 00000001",
+    ],
+    "little-endian": [
+        "01000000 00000000 01000000 00000000 10000000 00000000" + "61" * 16,
+        "02000000 00000000" + "00" * 16,
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_reads_as_a_header_without_client_id_is_kafka_only_if_its_body_fits(name: str) -> None:
+    said, answered = map(bytes.fromhex, FOREIGN[name])
+    outcome, issues, _ = talk((0, said[:12]), (0, said[12:]), (1, answered), (0, said), (1, answered))
+    assert not outcome
+    assert not issues
+    outcome, *_ = talk((0, request(1, 3, 1, ALL_TOPICS, None)), (1, response(1, NO_METADATA)))
+    assert outcome == [(1, Outcome.ANSWERED)]
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_api_versions_of_old_librdkafka_name_the_apis_that_they_ask_for(opened: bool) -> None:
+    outcome, issues, _ = talk((0, request(8, 18, 0, bytes(4), b"rdkafka")), (1, response(8, bytes(6))), opened=opened)
+    assert outcome == [(8, Outcome.ANSWERED)]
+    assert not issues
+
+
 def test_a_first_request_that_no_layout_can_judge_leaves_those_behind_it() -> None:
     outcome, _, _ = talk(
         (0, request(1, 18, 99, b"", NO_TEXT[0])),
