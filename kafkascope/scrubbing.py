@@ -72,7 +72,7 @@ class Scrubbed:
         if self.protocols:
             shown = ", ".join(f"{name} ({count:,})" for name, count in self.protocols.most_common())
             yield f"connections that are not read as Kafka, all of their payload zeros: {shown}"
-        if self.protocols["tls"]:
+        if self.protocols["tls"] or self.protocols["https"]:
             yield "TLS cannot be opened in what was written, whatever secrets one has"
         yield f"{self.batches.batches:,} record batches without what their records hold"
         if self.batches.lost:

@@ -288,7 +288,8 @@ class Session:
         protocol = self._conversations.protocol(connection)
         tls = self._tls(connection)
         if tls is not None:
-            protocol = "tls" if protocol == "empty" else protocol
+            if protocol == "empty":
+                protocol = "https" if tls.hello is not None and tls.hello.offers_http else "tls"
             for issue in tls.issues(connection, summary.first_seen):
                 self.issues.add(issue)
         exchanges = self._conversations.count(connection)

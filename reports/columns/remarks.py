@@ -17,6 +17,7 @@ PORTS_SHOWN = 10
 PROTOCOL_NAMES = {
     "tls": "TLS",
     "http": "HTTP",
+    "https": "HTTPS",
     "length_prefixed": "an unknown protocol whose messages begin with their length",
     "unknown": "an unknown protocol",
     "empty": "no data at all",

@@ -52,7 +52,8 @@ def failed(signs: Signs) -> Iterator[Incident]:
         (pc.field("tls_alert") != "encrypted") | (pc.field("tls_version") == "TLS 1.3")
     )
     alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
-    for row in signs.rows("connections", _COLUMNS, pc.field("tls_alert").is_valid() & told & quiet):
+    may_be_kafka = pc.field("protocol") != "https"
+    for row in signs.rows("connections", _COLUMNS, pc.field("tls_alert").is_valid() & told & quiet & may_be_kafka):
         if _at(row):
             alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
     for (host, port, by, alert), rows in sorted(alike.items()):

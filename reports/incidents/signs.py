@@ -393,8 +393,18 @@ class Signs:
         return 100 * lacking / max(size, 1)
 
     @cached_property
+    def servers(self) -> set[str]:
+        """Addresses of brokers, and of what may be one: who serves TLS that shows no other protocol."""
+        tls = self.batches("connections", ["broker"], pc.field("protocol") == "tls")
+        return self.brokers | {broker for batch in tls for broker in batch["broker"].unique().to_pylist()}
+
+    @cached_property
     def health_spans(self) -> pa.Table | None:
-        """`tcp_health` by two hosts, sender and span of ten seconds; broker is an address. None without any."""
+        """`tcp_health` by two hosts, sender and span of ten seconds; broker is an address. None without any.
+
+        Only of what was said with `servers`: what else is in a capture is not asked about.
+        """
+        servers = pa.array(self.servers, pa.string())
         parts = []
         for batch in self.batches("tcp_health", _SPAN_COLUMNS, pc.field("at").is_valid()):
             # Whole microseconds, so that the order of rows makes no difference to their sum.
@@ -402,7 +412,8 @@ class Signs:
             rows = batch.append_column("rtt_us", pc.cast(pc.round(pc.multiply(trips, 1000)), "int64"))
             code, brokers = dictionary_codes(rows["broker"])
             hosts = labels(code, [without_port(broker) for broker in brokers.to_pylist()])
-            parts.append(_summed(rows.set_column(rows.column_names.index("broker"), "broker", hosts)))
+            rows = rows.set_column(rows.column_names.index("broker"), "broker", hosts)
+            parts.append(_summed(rows.filter(pc.is_in(rows["broker"], servers))))
         return _summed(pa.concat_tables(parts)) if parts else None
 
     # --- who is who --------------------------------------------------------------------------------------------------

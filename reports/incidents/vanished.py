@@ -217,7 +217,8 @@ def _sent_again(signs: Signs) -> Iterator[Unheard]:
     for run in long:
         first, connection = run[0], connects.get(run[0]["connection"], {})
         how = "unanswered" if connection.get("connect") == "unanswered" else None
-        if first["client"] == address_alone(first["broker"]) or (how and not signs.reached(first["broker"])):
+        host = address_alone(first["broker"])
+        if host not in signs.servers or first["client"] == host or (how and not signs.reached(first["broker"])):
             continue
         yield Unheard(
             connection=first["connection"],

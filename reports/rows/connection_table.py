@@ -56,7 +56,7 @@ def connection_table(
 def _security(row: ConnectionRow, introduction: Introduction) -> str | None:
     if row.protocol == "kafka":
         return introduction.mechanism or ("tls" if row.tls_opened else "plaintext")
-    return "tls" if row.protocol == "tls" else None
+    return "tls" if row.protocol in ("tls", "https") else None
 
 
 def issue_table(issues: Iterable[Issue], origins: Origins = NO_ORIGINS) -> pa.Table:

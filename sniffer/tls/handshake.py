@@ -61,8 +61,14 @@ class ClientHello:
     random: bytes
     session: bytes
     server_name: str | None
+    alpn: tuple[str, ...]  # protocols above TLS, of which the server may choose one
     early_data: bool
     pre_shared_key: bool
+
+    @property
+    def offers_http(self) -> bool:
+        """Whether HTTP is among the protocols that it offers; clients of Kafka offer none."""
+        return any(name == "h2" or name.startswith("http/") for name in self.alpn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,14 @@ def client_hello(body: bytes) -> ClientHello | None:
         extensions = _extensions(reader)
     except _Cut:
         return None
-    return ClientHello(random, session, _name(extensions), _EARLY_DATA in extensions, _PRE_SHARED_KEY in extensions)
+    return ClientHello(
+        random,
+        session,
+        _name(extensions),
+        _protocols(extensions),
+        _EARLY_DATA in extensions,
+        _PRE_SHARED_KEY in extensions,
+    )
 
 
 def server_hello(body: bytes) -> ServerHello | None:
@@ -154,7 +167,7 @@ def server_hello(body: bytes) -> ServerHello | None:
         session,
         int.from_bytes(chosen, "big") if len(chosen) == 2 else version,
         suite,
-        _alpn(extensions),
+        next(iter(_protocols(extensions)), None),
         _ENCRYPT_THEN_MAC in extensions,
         _PRE_SHARED_KEY in extensions,
     )
@@ -166,7 +179,7 @@ def encrypted_extensions(body: bytes) -> tuple[str | None, bool]:
         extensions = _extensions(_Reader(body))
     except _Cut:
         return None, False
-    return _alpn(extensions), _EARLY_DATA in extensions
+    return next(iter(_protocols(extensions)), None), _EARLY_DATA in extensions
 
 
 def first_certificate(body: bytes, version: int) -> bytes | None:
@@ -202,9 +215,13 @@ def _name(extensions: dict[int, bytes]) -> str | None:
     return name.decode("utf-8", "replace") if kind == 0 else None
 
 
-def _alpn(extensions: dict[int, bytes]) -> str | None:
-    """The protocol that was chosen (RFC 7301)."""
+def _protocols(extensions: dict[int, bytes]) -> tuple[str, ...]:
+    """Protocols above TLS: those that a client offers, or the one that the server chose (RFC 7301)."""
+    found: list[str] = []
     try:
-        return _Reader(_Reader(extensions[_ALPN]).vector(2)).vector(1).decode("utf-8", "replace")
+        names = _Reader(_Reader(extensions[_ALPN]).vector(2))
+        while not names.is_empty:
+            found.append(names.vector(1).decode("utf-8", "replace"))
     except (KeyError, _Cut):
-        return None
+        pass
+    return tuple(found)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import fields, replace
@@ -117,6 +118,32 @@ def test_tls_that_nobody_answers_is_told(answer: bytes, closed: bool, expected: 
     list(session.finish())
     assert [issue.kind for issue in session.issues] == expected
     assert [row.protocol for row in session.ended()] == ["tls"]
+
+
+@pytest.mark.parametrize(
+    ("offered", "protocol"),
+    [
+        (["h2", "http/1.1"], "https"),
+        (["http/1.1"], "https"),
+        ([], "tls"),
+        (["kafka"], "tls"),
+        (["istio-peer-exchange", "istio"], "tls"),  # of a sidecar, for whatever it carries
+    ],
+)
+def test_what_a_client_offers_above_tls_tells_http(offered: list[str], protocol: str) -> None:
+    context, said = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.MemoryBIO()
+    if offered:
+        context.set_alpn_protocols(offered)
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), said, server_hostname="a.example").do_handshake()
+    of = Conversation()
+    of.open()
+    of.write(0, said.read())
+    of.write(1, SERVER_HELLO)
+    session = Session()
+    session.feed(segments(of.packets))
+    list(session.finish())
+    assert [row.protocol for row in session.ended()] == [protocol]
 
 
 ASKED, TOLD = exchange(7, apis.METADATA, 4, {"topics": [{"name": "t"}]}, {"brokers": [], "topics": []})

@@ -104,6 +104,7 @@ def test_whom_the_certificate_names(certificate: list[str], wanted: str | None, 
         handshakes("certificate_unknown", tls_requests=1),
         handshakes("certificate_unknown", exchanges=1),
         [row | {"opened": None, "closed": None} for row in handshakes("certificate_unknown")],
+        handshakes("certificate_unknown", protocol="https"),
     ],
 )
 def test_connections_that_end_as_they_should(rows: list[Row]) -> None:

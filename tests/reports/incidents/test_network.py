@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.text import without_port
 from tests.reports.incidents.tables_of import B1, B2, H1, H2, Row, connection, found, health, names, only, seconds
 
 
@@ -17,6 +18,15 @@ def sent(span: int, number: int = 1, **given: Any) -> Row:
 def lossy(spans: int = 2, packets: int = 1000, again: int = 10, **given: Any) -> list[Row]:
     """Spans in which so much was sent again."""
     return [sent(10 * n, packets=packets, retransmits=again, duplicate_acks=again, **given) for n in range(spans)]
+
+
+def of_kafka(rows: list[Row]) -> dict[str, list[Row]]:
+    """What was sent, on connections of Kafka without a client id."""
+    connections = {
+        row["connection"]: connection(row["connection"], row["client"], without_port(row["broker"]), None)
+        for row in rows
+    }
+    return {"tcp_health": rows, "connections": [*connections.values()]}
 
 
 def test_packets_that_are_sent_again_are_lost() -> None:
@@ -43,14 +53,14 @@ def test_packets_that_are_sent_again_are_lost() -> None:
     ],
 )
 def test_loss_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> None:
-    assert [one.kind for one in found(tcp_health=rows)] == ["network_loss"] * told
+    assert [one.kind for one in found(**of_kafka(rows))] == ["network_loss"] * told
 
 
 @pytest.mark.parametrize(("missed", "certainty"), [(5, "certain"), (4, "likely")])
 def test_it_is_certain_where_receivers_say_that_they_missed_something(missed: int, certainty: str) -> None:
-    one = only(tcp_health=[row | {"duplicate_acks": missed} for row in lossy()])
+    one = only(**of_kafka([row | {"duplicate_acks": missed} for row in lossy()]))
     assert one.certainty == certainty
-    one = only(tcp_health=[row | {"duplicate_acks": 0, "fast_retransmits": missed} for row in lossy()])
+    one = only(**of_kafka([row | {"duplicate_acks": 0, "fast_retransmits": missed} for row in lossy()]))
     assert one.certainty == certainty
 
 
@@ -60,7 +70,7 @@ def test_paths_with_a_host_in_common_are_one_incident() -> None:
         *lossy(broker=f"{B2}:9092", number=2),
         *lossy(client=H2, broker="[fd77::1]:9092", number=3),
     ]
-    incidents = found(tcp_health=rows)
+    incidents = found(**of_kafka(rows))
     assert sorted(names(one) for one in incidents) == [[H1, B1, B2], [H2, "fd77::1"]]
 
 
@@ -76,7 +86,7 @@ FAST = trips(0, 1, 2)
 
 
 def test_round_trips_that_grow_are_a_delay() -> None:
-    one = only(tcp_health=[FAST, trips(10, 100, 120), trips(20, 90, 150), trips(30, 1, 2)])
+    one = only(**of_kafka([FAST, trips(10, 100, 120), trips(20, 90, 150), trips(30, 1, 2)]))
     assert (one.kind, one.severity, one.certainty) == ("network_delay", "warning", "likely")
     assert names(one) == [B1, H1]
     assert (seconds(one.started), seconds(one.ended)) == (10, 29)
@@ -100,7 +110,7 @@ def test_round_trips_that_grow_are_a_delay() -> None:
     ],
 )
 def test_a_delay_begins_exactly_at_its_thresholds(best: Row, slow: Row, told: bool) -> None:
-    assert [one.kind for one in found(tcp_health=[best, slow])] == ["network_delay"] * told
+    assert [one.kind for one in found(**of_kafka([best, slow]))] == ["network_delay"] * told
 
 
 @pytest.mark.parametrize(("lacking", "told"), [(3, True), (4, False)])
@@ -113,7 +123,7 @@ def test_of_what_the_capture_lacks_much_round_trips_tell_nothing(lacking: int, t
 
 def test_each_direction_is_measured_for_itself() -> None:
     back = health(1, "broker", [10, 19], [], rtt_samples=9, rtt_mean_ms=100, rtt_max_ms=120)
-    assert found(tcp_health=[FAST, back]) == []
+    assert found(**of_kafka([FAST, back])) == []
 
 
 def test_a_host_to_which_all_is_slow_is_one_incident() -> None:
@@ -122,8 +132,22 @@ def test_a_host_to_which_all_is_slow_is_one_incident() -> None:
         for number, client in enumerate((H1, H2))
         for row in (trips(0, 1, 2, client=client, number=number), trips(10, 99, 120, client=client, number=number))
     ]
-    assert names(only(tcp_health=rows)) == [B1, H1, H2]
+    assert names(only(**of_kafka(rows))) == [B1, H1, H2]
 
 
 def test_rows_without_a_time_are_passed_over() -> None:
-    assert found(tcp_health=[row | {"at": None} for row in lossy()]) == []
+    assert found(**of_kafka([row | {"at": None} for row in lossy()])) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "broker_port", "told"),
+    [("kafka", 9092, True), ("tls", 9093, True), ("https", 443, False), ("http", 80, False), ("unknown", 9092, False)],
+)
+def test_only_paths_to_what_may_be_a_broker_are_looked_at(protocol: str, broker_port: int, told: bool) -> None:
+    port = {"broker": f"{B1}:{broker_port}"}
+    slow = [trips(0, 1, 2, **port), trips(10, 100, 120, **port)]
+    talked = [connection(1, client_id=None, protocol=protocol, broker_port=broker_port)]
+    for rows, kind in ((lossy(**port), "network_loss"), (slow, "network_delay")):
+        assert [one.kind for one in found(tcp_health=rows, connections=talked)] == [kind] * told
+    # What else is said with a broker takes the same path.
+    assert [one.kind for one in found(tcp_health=slow, connections=[*talked, connection(2)])] == ["network_delay"]

@@ -93,6 +93,11 @@ def test_only_of_hosts_that_live(rows: list[Row], kinds: list[str]) -> None:
     assert [one.kind for one in of(rows)] == kinds
 
 
+@pytest.mark.parametrize(("protocol", "kinds"), [("tls", ["path_blocked"]), ("https", []), ("unknown", [])])
+def test_only_of_what_may_be_a_broker(protocol: str, kinds: list[str]) -> None:
+    assert [one.kind for one in of(HEALTH, [connection(1, opened=1, client_id=None, protocol=protocol)])] == kinds
+
+
 def test_what_vanishes_goes_on_over_spans() -> None:
     later = health(1, "client", [], [23.1], unacked_since=10.5, timeout_retransmits=1)
     one = only(tcp_health=[*HEALTH, later], connections=[MINE])

@@ -23,6 +23,15 @@ def test_a_clients_hello() -> None:
         False,
     )
     assert hello.server_name == "kafka-1.x"
+    assert (hello.alpn, hello.offers_http) == ((), False)
+
+
+def test_what_a_client_offers_above_tls() -> None:
+    offered = b"\x02h2\x08http/1.1\x05kafka"
+    extension = b"\0\x10" + (len(offered) + 2).to_bytes(2, "big") + len(offered).to_bytes(2, "big") + offered
+    hello = hs.client_hello(HELLO[: -len(EXTENSIONS) - 2] + len(extension).to_bytes(2, "big") + extension)
+    assert hello is not None
+    assert (hello.alpn, hello.offers_http) == (("h2", "http/1.1", "kafka"), True)
 
 
 def test_a_servers_hello() -> None:
