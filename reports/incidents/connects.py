@@ -87,7 +87,7 @@ def mismatched(signs: Signs) -> Iterator[Incident]:
     connections = signs.connections_by_number([issue["connection"] for issue in issues])
     for issue in issues:
         row = connections.get(issue["connection"])
-        if row is not None:
+        if row is not None and row["broker"] in signs.servers:
             by_port[row["broker"], row["broker_port"], issue["kind"]].append(issue | {"client": row["client"]})
     for (host, listener, kind), found in sorted(by_port.items()):
         found.sort(key=lambda one: (one["at"] or 0, one["packet"] or 0))

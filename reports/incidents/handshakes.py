@@ -54,7 +54,7 @@ def failed(signs: Signs) -> Iterator[Incident]:
     alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
     may_be_kafka = pc.field("protocol") != "https"
     for row in signs.rows("connections", _COLUMNS, pc.field("tls_alert").is_valid() & told & quiet & may_be_kafka):
-        if _at(row):
+        if _at(row) and row["broker"] in signs.servers:
             alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
     for (host, port, by, alert), rows in sorted(alike.items()):
         if len(rows) >= threshold("failed_handshakes"):

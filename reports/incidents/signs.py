@@ -394,9 +394,20 @@ class Signs:
 
     @cached_property
     def servers(self) -> set[str]:
-        """Addresses of brokers, and of what may be one: who serves TLS that shows no other protocol."""
-        tls = self.batches("connections", ["broker"], pc.field("protocol") == "tls")
-        return self.brokers | {broker for batch in tls for broker in batch["broker"].unique().to_pylist()}
+        """Addresses of brokers, and of what may be one: who serves TLS that shows no other protocol.
+
+        Where some Kafka can be read, only at ports at which brokers serve: else any web server may be one.
+        """
+        places: dict[str, set[tuple[str, int]]] = {"kafka": set(), "tls": set()}
+        where = pc.field("protocol").isin([*places])
+        for batch in self.batches("connections", ("protocol", "broker", "broker_port"), where):
+            for row in batch.group_by(["protocol", "broker", "broker_port"]).aggregate([]).to_pylist():
+                places[row["protocol"]].add((row["broker"], row["broker_port"]))
+        if not self.brokers:
+            return {host for host, _ in places["tls"]}
+        of_brokers = places["kafka"] | {place for place in places["tls"] if place[0] in self.brokers}
+        ports = {port for _, port in of_brokers}
+        return self.brokers | {host for host, port in places["tls"] if port in ports}
 
     @cached_property
     def health_spans(self) -> pa.Table | None:

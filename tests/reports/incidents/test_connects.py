@@ -105,3 +105,5 @@ def test_tls_on_one_side_alone(kind: str, certainty: str, words: str) -> None:
     assert words in one.headline
     assert names(one) == [H1, B1]
     assert found(issues=issues) == []
+    elsewhere = connection(1, broker=B2, broker_port=443, protocol="tls")
+    assert found(issues=issues, connections=[elsewhere, connection(2)]) == []  # a web server, most likely

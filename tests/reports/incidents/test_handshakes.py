@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.reports.incidents.tables_of import B1, BROKERS, H1, H2, Row, at, connection, found, names, only, seconds
+from tests.reports.incidents.tables_of import B1, B2, BROKERS, H1, H2, Row, at, connection, found, names, only, seconds
 
 
 def handshakes(alert: str | None, by: str | None = "client", count: int = 2, **given: Any) -> list[Row]:
@@ -109,6 +109,14 @@ def test_whom_the_certificate_names(certificate: list[str], wanted: str | None, 
 )
 def test_connections_that_end_as_they_should(rows: list[Row]) -> None:
     assert found(connections=rows) == []
+
+
+@pytest.mark.parametrize(("port", "told"), [(9095, True), (443, False)])
+def test_beside_kafka_that_can_be_read_only_ports_of_brokers_count(port: int, told: bool) -> None:
+    rows = [row | {"broker": B2, "broker_port": port} for row in handshakes("certificate_unknown")]
+    served = connection(30, protocol="tls", broker_port=9095)
+    incidents = found(connections=[*rows, served, connection(31)])
+    assert [one.kind for one in incidents] == ["tls_failed"] * told
 
 
 def test_connections_whose_begin_is_not_in_the_capture() -> None:

@@ -144,10 +144,15 @@ def test_rows_without_a_time_are_passed_over() -> None:
     [("kafka", 9092, True), ("tls", 9093, True), ("https", 443, False), ("http", 80, False), ("unknown", 9092, False)],
 )
 def test_only_paths_to_what_may_be_a_broker_are_looked_at(protocol: str, broker_port: int, told: bool) -> None:
-    port = {"broker": f"{B1}:{broker_port}"}
-    slow = [trips(0, 1, 2, **port), trips(10, 100, 120, **port)]
+    place = f"{B1}:{broker_port}"
+    slow = [trips(0, 1, 2, broker=place), trips(10, 100, 120, broker=place)]
     talked = [connection(1, client_id=None, protocol=protocol, broker_port=broker_port)]
-    for rows, kind in ((lossy(**port), "network_loss"), (slow, "network_delay")):
+    for rows, kind in ((lossy(broker=place), "network_loss"), (slow, "network_delay")):
         assert [one.kind for one in found(tcp_health=rows, connections=talked)] == [kind] * told
+    # Where Kafka can be read, TLS elsewhere is that of brokers only at ports of brokers.
+    clear = connection(3, broker=B2, broker_port=9093)
+    assert bool(found(tcp_health=slow, connections=[*talked, clear])) == told
+    serves = protocol == "kafka"
+    assert bool(found(tcp_health=slow, connections=[*talked, clear | {"broker_port": 9092}])) == serves
     # What else is said with a broker takes the same path.
     assert [one.kind for one in found(tcp_health=slow, connections=[*talked, connection(2)])] == ["network_delay"]
