@@ -1,4 +1,4 @@
-"""Recordings as real captures are: begun in the middle, with packets lost, one host's traffic alone or missing.
+"""Recordings as real captures are: begun late, paused, with packets lost, one host's traffic alone or missing.
 
 Each damage is a choice among the TCP segments of a recording, the same in every run. What is left goes through the
 engine and the view of groups as it would from a file.
@@ -28,12 +28,13 @@ from kafkascope.sniffer.sources.files import open_capture
 Mask = npt.NDArray[np.bool_]
 
 BEGUN = "begun in the middle"
+PAUSED = "paused for a tenth"
 LOST_1, LOST_5 = "1 % of packets lost", "5 % of packets lost"
 CLIENT_ALONE, CLIENT_MISSING = "one client's view", "one client missing"
 BROKER_ALONE, BROKER_MISSING = "one broker's view", "one broker missing"
-KINDS = (BEGUN, LOST_1, LOST_5, CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
+KINDS = (BEGUN, PAUSED, LOST_1, LOST_5, CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
 
-_PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the time before the capture begins
+_PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the time before the capture begins, or pauses
 _SEEDS = (1, 2, 3, 4)  # of packets that are lost
 
 
@@ -67,6 +68,9 @@ def _masks(batches: Sequence[Segments], seed: str) -> Iterator[tuple[str, Iterab
     for part in _PARTS:
         begin = times[0] + int((times[-1] - times[0]) * part)
         yield BEGUN, (batch.at >= begin for batch in batches)
+    for part in _PARTS[:-1]:
+        pause, end = (times[0] + int((times[-1] - times[0]) * share) for share in (part, part + 0.1))
+        yield PAUSED, ((batch.at < pause) | (batch.at >= end) for batch in batches)
     for kind, share in ((LOST_1, 0.01), (LOST_5, 0.05)):
         for number in _SEEDS:
             chance = np.random.default_rng(crc32(f"{seed} {kind} {number}".encode()))

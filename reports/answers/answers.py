@@ -22,6 +22,8 @@ from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.finding import Finding, Observation, order
+from kafkascope.reports.incidents.blackouts import blackouts, told
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
 Section = TypeVar("Section")
@@ -53,6 +55,7 @@ class Answers:
     timelines: Sequence[IncidentTimeline] = ()  # of the first incidents, in their order
     begin: int = field(default=0)  # nanoseconds, of the first thing that is told
     end: int = field(default=0)
+    nothing_captured: str | None = None  # when the capture has no packet of anybody, in words
 
     @property
     def no_kafka(self) -> bool:
@@ -96,6 +99,7 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
     of_incidents = section("incidents", lambda: incidents(tables.get("incidents")))
     shown = of_incidents.shown if of_incidents else []
     of_timelines = section("timelines", lambda: timelines(shown, tables, of_groups, of_lag, begin, end))
+    dark = section("nothing captured", lambda: blackouts(Signs(tables, end)))
     return Answers(
         summary=summary,
         incidents=of_incidents,
@@ -109,6 +113,7 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
         timelines=of_timelines or (),
         begin=begin,
         end=end,
+        nothing_captured=told(dark) if dark else None,
     )
 
 

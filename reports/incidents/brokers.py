@@ -13,6 +13,7 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses
 from kafkascope.reports.incidents.away import gone_before, is_off, missed
+from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
@@ -123,6 +124,7 @@ def outages(signs: Signs) -> list[Outage]:
         back = _back(signs, silence) if silence["until"] is None else None
         ended = silence["until"] if back is None else back["at"]
         found.append(Outage(silence, silence["since"], ended, True, [], back, before=True))
+    found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
     found.sort(key=lambda one: (one.started, one.host))
     found = _once(signs, found)
     by_host: dict[str, list[Outage]] = defaultdict(list)

@@ -9,13 +9,15 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import TENTH_NS, Row, Signs, between
+from kafkascope.reports.incidents.signs import Row, Signs, between
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -68,19 +70,25 @@ def lost(signs: Signs) -> Iterator[Incident]:
     out_of_reach = signs.once(vanished)
     for loss in signs.once(losses):
         by = cut_off_by(signs, out_of_reach, loss)
-        if by is not None and by.scope != Scope.CLIENT:
-            continue  # the incident of the path tells it
+        if by is not None and (by.scope != Scope.CLIENT or hides(signs, loss.since, loss.expelled)):
+            continue  # the incident of the path tells it, or the capture has nothing of anybody
         if by is None:
             fate = _fate(signs, loss, of_brokers)
             known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-            if not known and loss.host and signs.lacking(loss.host) >= threshold("answers_lacking"):
-                continue  # it may have left, or spoken on, where the capture has holes
+            if not known and _may_have_spoken(signs, loss):
+                continue
         else:
             loss, fate = replace(loss, last_word=by.since), _unheard(by)
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
     for together in _rollouts([run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]):
         yield _lost(signs, together)
+
+
+def _may_have_spoken(signs: Signs, loss: Loss) -> bool:
+    """Whether a member that was lost may have left, or spoken on, where the capture has holes."""
+    lacking = signs.lacking(loss.host) if loss.host else 0.0
+    return lacking >= threshold("answers_lacking") or hides(signs, loss.since, loss.expelled)
 
 
 def losses(signs: Signs) -> list[Loss]:

@@ -59,7 +59,7 @@ def _rule(find: Callable[[Signs], Iterator[Incident]], needs: str, *kinds: Incid
 RULES: tuple[Rule, ...] = (
     _rule(
         brokers.incidents,
-        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram",
+        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram issues",
         IncidentKind.BROKER_DOWN,
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,
@@ -67,7 +67,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         members.lost,
-        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram rereads lag",
+        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram rereads lag "
+        "issues",
         IncidentKind.CLIENT_DIED,
         IncidentKind.CLIENT_FROZEN,
         IncidentKind.CLIENT_UNREACHABLE,
@@ -87,7 +88,7 @@ RULES: tuple[Rule, ...] = (
     _rule(network.delays, "tcp_health connections cluster_events", IncidentKind.NETWORK_DELAY),
     _rule(
         requests.refusals,
-        "error_histogram throughput connections tcp_health findings silences cluster_events",
+        "error_histogram throughput connections tcp_health findings silences cluster_events issues",
         IncidentKind.UNKNOWN_TOPIC,
         IncidentKind.RECORD_TOO_LARGE,
         IncidentKind.TOO_FEW_REPLICAS,
@@ -123,7 +124,7 @@ RULES: tuple[Rule, ...] = (
     _rule(fencing.shared, "error_histogram exchanges connections findings", IncidentKind.PRODUCER_FENCED),
     _rule(
         requests.waiting_for_replicas,
-        "silences exchanges connections tcp_health partitions error_histogram cluster_events findings",
+        "silences exchanges connections tcp_health partitions error_histogram cluster_events findings issues",
         IncidentKind.TOO_FEW_REPLICAS,
     ),
     _rule(stuck.stuck, "rereads lag findings rebalances connections", IncidentKind.CONSUMER_STUCK),

@@ -22,6 +22,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns import scanning
 from kafkascope.reports.columns.arrow import dictionary_codes, labels, moment, numbered
 from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject
@@ -29,7 +30,6 @@ from kafkascope.reports.vocabulary.incident_kinds import Role
 from kafkascope.sniffer.units import SECOND_NS
 
 MOST_ROWS = 200_000
-TENTH_NS = SECOND_NS // 10
 _SPAN_NS = 10 * SECOND_NS  # what findings and tcp_health are counted in
 
 Row = dict[str, Any]

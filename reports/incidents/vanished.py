@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone
-from kafkascope.reports.incidents.signs import TENTH_NS, Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import SECOND_NS
 

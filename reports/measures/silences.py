@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.reports.columns.answered import Answered, Begun
-from kafkascope.reports.columns.arrow import dictionary_codes, one_array
+from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
+from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-TENTH_NS = SECOND_NS // 10
 SPAN_NS = 10 * SECOND_NS  # of tcp_health
 _CLIENTS_NAMED = 20
 _PATIENT = (apis.JOIN_GROUP, apis.SYNC_GROUP)  # wait for other members
@@ -297,14 +297,10 @@ def _tenths(rows: pa.Table, name: str) -> tuple[I64, I64]:
 
     Of several connections it is the one with the lowest number.
     """
-    if not rows.num_rows:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    column = one_array(rows[name])
-    bits = np.frombuffer(b"".join(column.to_pylist()), np.uint8).reshape(rows.num_rows, -1)
-    row, tenth = np.nonzero(np.unpackbits(bits, axis=1, bitorder="little"))
-    tenths, connections = _numbers(rows["at"])[row] // TENTH_NS + tenth, _numbers(rows["connection"])[row]
-    order = np.lexsort((connections, tenths))
-    found, first = np.unique(tenths[order], return_index=True)
+    row, when = tenths(rows["at"], rows[name])
+    connections = _numbers(rows["connection"])[row]
+    order = np.lexsort((connections, when))
+    found, first = np.unique(when[order], return_index=True)
     return found, connections[order][first]
 
 
@@ -313,8 +309,8 @@ def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
     there = sent.filter(pc.not_equal(sent["payload_in"], bytes(len(sent["payload_in"][0].as_py()))))
     begin = _numbers(there["at"]) // TENTH_NS
     bits = np.frombuffer(b"".join(there["payload_in"].to_pylist()), np.uint8).reshape(there.num_rows, -1)
-    tenths = np.unpackbits(bits, axis=1, bitorder="little")
-    firsts, lasts = begin + tenths.argmax(axis=1), begin + tenths.shape[1] - 1 - tenths[:, ::-1].argmax(axis=1)
+    sent_in = np.unpackbits(bits, axis=1, bitorder="little")
+    firsts, lasts = begin + sent_in.argmax(axis=1), begin + sent_in.shape[1] - 1 - sent_in[:, ::-1].argmax(axis=1)
     _, connection = np.unique(_numbers(there["connection"]), return_inverse=True)
     first = np.full(connection.max(initial=-1) + 1, np.iinfo(np.int64).max)
     last = np.full(len(first), -1)

@@ -102,6 +102,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "delay_samples": Threshold(5, "round trips in 10 s", "of fewer one slow one makes the mean"),
     "round_trips_lacking": Threshold(4, "% of the bytes", "as many acknowledgements are missing: others seem to be it"),
     "answers_lacking": Threshold(20, "% of the bytes", "of a host: as many tenths of a second have nothing of it"),
+    "blackout": Threshold(1, "s", "shorter ones hide little, and in a small capture all may be quiet for so long"),
+    "blackout_alone": Threshold(65, "s", "clients give up requests after 30 to 60 s by default, and are heard then"),
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
     "takeovers": Threshold(2, "times", "once is how a process replaces another that hangs or is cut off"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),

@@ -734,6 +734,8 @@ class OpeningReader:
             return Certainty.GUESSED
         if self._may_be_anothers(gap, chosen):
             return Certainty.GUESSED
+        if chosen.trigger in _RECKONED and any(each.at is None for each in (*others, *rejected)):
+            return Certainty.GUESSED  # nothing was said when a timer ran out, and somebody did something out of sight
         if allows is Certainty.LIKELY or (gap.after.inferred and not gap.after.emptied_by):
             return Certainty.LIKELY
         if gap.before is None:

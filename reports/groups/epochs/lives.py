@@ -63,6 +63,7 @@ class Life(Terms):
     asked: list[tuple[int, list[str]]] = field(default_factory=list)  # (at, topics and pattern)
     dropped: list[int] = field(default_factory=list)  # when it gave up everything to join again
     worked: list[int] = field(default_factory=list)  # when it first said that it has what it was given
+    untold: int = 0  # when it last named an epoch whose answer the capture lacks: what it has since is not known
 
     @property
     def key(self) -> str:
@@ -147,6 +148,8 @@ class Life(Terms):
         self.session_timeout_ms = beat.session_timeout_ms or self.session_timeout_ms
         self.interval_ms = beat.interval_ms or self.interval_ms
         self.spoke = True
+        if self.epoch is not None and (beat.sent or 0) > self.epoch:
+            self.untold = beat.at
         if beat.owned is not None and not self.is_classic_join(beat):
             if not self.owned or self.owned[-1][1] != beat.owned:
                 self.owned.append((beat.at, beat.owned))

@@ -431,6 +431,8 @@ class Walk:
         """Whether an answer takes away what the member has, as far as it told: the group is ahead of its epoch then."""
         if beat.given is None or beat.joins or beat.protocol == SHARE or not life.given or not life.owned:
             return False
+        if life.given[-1][0] < life.untold:
+            return False
         return bool((life.given[-1][2] - beat.given) & life.owned[-1][1])
 
     def _see(self, number: int, beat: Beat, named: bool = True) -> None:

@@ -8,10 +8,12 @@ from pyarrow import dataset as ds
 from kafkascope.decoders.limits import Limits
 from kafkascope.reports.answers import incident_timelines
 from kafkascope.reports.answers.answers import Answers, answers
+from kafkascope.reports.answers.coverage import facts
 from kafkascope.reports.answers.latency import latency
 from kafkascope.reports.measures.latency.histogram import ERROR
 from kafkascope.reports.show.page.data import page_data
 from kafkascope.reports.vocabulary.tables import LATENCY
+from tests.reports.incidents.tables_of import dataset, health
 from tests.reports.show.page.made_tables import (
     BEGIN,
     HOSTILE,
@@ -92,6 +94,15 @@ def test_no_more_rebalances_are_on_the_page_than_its_limit(found: Answers) -> No
     assert sum(len(group.rebalances) for group in found.groups.shown) > 2
     assert sum(len(group.rebalances) for group in few.groups.shown) == 2
     assert few.groups.rebalances == found.groups.rebalances
+
+
+def test_when_the_capture_has_nothing_is_told(found: Answers) -> None:
+    assert found.nothing_captured is None
+    rows = [health(1, "client", [time], []) for time in (10.0, 90.0)]
+    dark = answers({"tcp_health": dataset("tcp_health", rows)}, SUMMARY).nothing_captured
+    assert dark is not None
+    assert "(1 min 20 s)" in dark
+    assert ("pause", dark) in facts(SUMMARY, dark)
 
 
 def test_every_answer_may_be_absent() -> None:

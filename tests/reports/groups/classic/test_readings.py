@@ -910,6 +910,19 @@ def test_the_time_to_ask_for_an_assignment_ends_near_when_others_hear_of_the_reb
     assert second_generation(said).trigger == trigger
 
 
+@pytest.mark.parametrize(("other", "certainty"), [("a~1", "likely"), ("c~1", "guessed")])
+def test_a_session_that_may_have_run_out_is_a_guess_where_somebody_joined_out_of_sight(
+    other: str, certainty: str
+) -> None:
+    said = two_members()
+    members: Members = {"a~1": {}, other: {}}
+    said.heartbeat(SESSION_ENDS - 1, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(SESSION_ENDS + 10, "a~1", generation=2, leader="a~1", members=members, took=100)
+    said.synced(SESSION_ENDS + 200, 2, {member: {"t": [0, 1]} for member in members})
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.certainty) == ("session_timeout", "b", certainty)
+
+
 @pytest.mark.parametrize(("early", "trigger"), [(50, "session_timeout"), (50.5, "member_left")])
 def test_a_member_whose_session_ends_well_after_the_next_generation_was_formed_left(early: float, trigger: str) -> None:
     said = two_members()

@@ -684,6 +684,15 @@ def test_an_answer_that_takes_partitions_away_shows_the_next_epoch(
         assert (found[2].inferred, ms(found[2].started), found[2].stable) == (True, 1000, None)
 
 
+@pytest.mark.parametrize(("named", "epochs_told"), [(2, [1, 2, 3, 4]), (3, [1, 2, 3])])
+def test_what_a_member_was_given_out_of_sight_it_may_have_given_up_then(named: int, epochs_told: list[int]) -> None:
+    talk = Epochs()
+    talk.two()
+    talk.beat(9000, "a", named)  # the capture lacks that 1 was taken from it in epoch 3
+    talk.beat(9500, "a", named, 3, given=[0, 3])
+    assert sorted(of(epochs(talk.log()))) == epochs_told
+
+
 def test_members_of_share_groups_need_not_give_up_partitions_before_they_reach_an_epoch() -> None:
     talk = Epochs()
     talk.api = "ShareGroupHeartbeat"

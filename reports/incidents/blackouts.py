@@ -1,0 +1,112 @@
+"""Times of which the capture has nothing at all: it stood still, or files of it are missing; nobody was silent then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.tenths import TENTH_NS, tenths
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_BEHIND_NS = SECOND_NS  # what goes on shows by then what it lacks
+_MOST = 10_000  # times that are looked at, the longest
+_NONE: I64 = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Blackout:
+    """A time of which the capture has no packet of anybody."""
+
+    since: int
+    until: int
+
+    @property
+    def lasted(self) -> int:
+        """Nanoseconds."""
+        return self.until - self.since
+
+
+def hides(signs: Signs, since: int, until: int) -> bool:
+    """Whether of half of a time or more the capture has nothing, so that nobody's silence in it says anything."""
+    inside = (min(one.until, until) - max(one.since, since) for one in signs.once(blackouts))
+    return 2 * sum(dark for dark in inside if dark > 0) >= until - since > 0
+
+
+def told(found: Sequence[Blackout]) -> str:
+    """What to say of them (at least one)."""
+    longest = max(found, key=lambda one: (one.lasted, -one.since))
+    times = f"from {clock(longest.since)} to {clock(longest.until)} ({duration(longest.lasted / MILLISECOND_NS)})"
+    more = f", and {counted(len(found) - 1, 'time')} more for shorter" if len(found) > 1 else ""
+    return f"nothing was captured {times}{more}: who said nothing then, and why, is not known"
+
+
+def blackouts(signs: Signs) -> list[Blackout]:
+    """All of them, by time.
+
+    Where nobody sent anything, all may have waited for one. So half of the connections that go on behind it must lack
+    what was said in it, bytes or how they began; or it was longer than anybody waits for an answer.
+    """
+    since, until = _nothing(signs)
+    if not len(since):
+        return []
+    connection, of = _going_on(signs, until)
+    go_on = np.bincount(of, minlength=len(until))
+    lack = np.bincount(of[_lacks(signs, connection, since[of], until[of])], minlength=len(until))
+    alone = until - since >= threshold("blackout_alone") * SECOND_NS
+    found = np.flatnonzero(alone | ((go_on > 0) & (2 * lack >= go_on)))
+    return [Blackout(*times) for times in zip(since[found].tolist(), until[found].tolist(), strict=True)]
+
+
+def _nothing(signs: Signs) -> tuple[I64, I64]:
+    """Times long enough in which nobody sent anything, in order."""
+    rows = signs.batches("tcp_health", ("at", "sent_in"), pc.field("at").is_valid())
+    there = np.unique(np.concatenate([_NONE, *(np.unique(tenths(b["at"], b["sent_in"])[1]) for b in rows)]))
+    places = np.flatnonzero(np.diff(there) > int(threshold("blackout") * SECOND_NS) // TENTH_NS)
+    since, until = (there[places] + 1) * TENTH_NS, there[places + 1] * TENTH_NS
+    longest = np.sort(np.argsort(since - until, kind="stable")[:_MOST])
+    return since[longest], until[longest]
+
+
+def _going_on(signs: Signs, until: I64) -> tuple[I64, I64]:
+    """Connections that had packets soon behind the end of times, and at which place those are, once each."""
+    found = [_NONE]
+    for batch in signs.batches("tcp_health", ("connection", "first", "last"), pc.field("first").is_valid()):
+        connection, first, last = (batch[name].to_numpy() for name in ("connection", "first", "last"))
+        begin, end = np.searchsorted(until, first - _BEHIND_NS, "right"), np.searchsorted(until, last, "right")
+        count = np.maximum(end - begin, 0)
+        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
+        found.append(np.unique(np.repeat(connection, count) * len(until) + place))
+    connection, place = np.divmod(np.unique(np.concatenate(found)), len(until))
+    return connection, place
+
+
+def _lacks(signs: Signs, connection: I64, since: I64, until: I64) -> I64:
+    """Which of these connections lack what was said in a time: bytes of it, or their opening."""
+    gaps = pc.field("kind") == "tcp_gap"
+    first_gap = _by_connection(signs.batches("issues", ("connection", "at"), gaps & pc.field("at").is_valid()), "at")
+    half = _by_connection(signs.batches("connections", ("connection",), pc.field("opened").is_null()), "connection")
+    begun = _by_connection(signs.batches("tcp_health", ("connection", "first"), pc.field("first").is_valid()), "first")
+    lacks = [
+        until_ <= first_gap.get(one, 0) < until_ + _BEHIND_NS or (one in half and begun.get(one, 0) >= until_)
+        for one, until_ in zip(connection.tolist(), until.tolist(), strict=True)
+    ]
+    return np.flatnonzero(lacks)
+
+
+def _by_connection(batches: Iterator[pa.Table], name: str) -> dict[int, int]:
+    """The least number of a column, by connection."""
+    found: dict[int, int] = {}
+    for batch in batches:
+        for row in batch.group_by("connection").aggregate([(name, "min")]).to_pylist():
+            number, least = row["connection"], row[f"{name}_min"]
+            found[number] = min(found.get(number, least), least)
+    return found
