@@ -41,6 +41,12 @@ def hides(signs: Signs, since: int, until: int) -> bool:
     return 2 * sum(dark for dark in inside if dark > 0) >= until - since > 0
 
 
+def hush(signs: Signs, since: int, until: int) -> int:
+    """Nanoseconds of the longest time within another in which nobody sent anything, for whatever reason."""
+    begins, ends = signs.once(_nothing)
+    return max(int((np.minimum(ends, until) - np.maximum(begins, since)).max(initial=0)), 0)
+
+
 def told(found: Sequence[Blackout]) -> str:
     """What to say of them (at least one)."""
     longest = max(found, key=lambda one: (one.lasted, -one.since))

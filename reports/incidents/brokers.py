@@ -13,7 +13,7 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses
 from kafkascope.reports.incidents.away import gone_before, is_off, missed
-from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
@@ -30,6 +30,7 @@ _IS_BACK = {
     "broker_unfenced": "the controller has put it into service",
     "broker_found": "it answers at another address",
 }
+_LONGEST_PAUSE = 0.6  # of a time in which something is sent again, each time after twice as long as before
 _ANNOUNCED = 0.9  # weight of what says by itself that a broker was shut down on request
 _FOLLOWS_NS = 15 * SECOND_NS  # behind the end of another broker: until it is out of the sets of replicas in sync
 _LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off: it is in no set of replicas in sync then
@@ -195,7 +196,9 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
     if signs.lacking(stall.address) >= threshold("answers_lacking"):
         return False
     if stall.is_cut_off:
-        return bool(silence["waiting_connections"] > 1)
+        paused = hush(signs, stall.started, stall.ended or signs.end)
+        sent_again = paused < _LONGEST_PAUSE * silence["duration_ms"] * MILLISECOND_NS
+        return bool(silence["waiting_connections"] > 1) and sent_again
     if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and len({*signs.nodes.values()}) != 1):
         return False  # what it sent was lost on the way, or it may have waited for other brokers
     long = threshold("stall" if silence["waiting_connections"] > 1 else "stall_of_one")
@@ -404,10 +407,18 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         evidence.append(Weighed("the network: nothing would have been acknowledged", None, None, 0.1, True))
     elif unheard:
         evidence.append(Weighed("the network: what was sent to it was not acknowledged either", None, None, 0.5, True))
+    quiet = hush(signs, worst.started, worst.ended or signs.end)
+    alone = quiet < threshold("all_quiet") * SECOND_NS
+    if not alone:
+        text = (
+            f"nobody else sent anything for {duration(quiet / MILLISECOND_NS)} of it either: all may have been on one "
+        )
+        text += "machine that slept, or the clock of the capture may have been set"
+        evidence.append(Weighed(text, None, None, 0.5, True))
     made = [_effects(signs, one, one.until(signs.end)) for one in run]
     times = "" if len(run) == 1 else f" {len(run)} times, the longest"
     loud = lasted >= threshold("stall") * 1000
-    sure = acknowledged and worst.silence["waiting_connections"] > 1
+    sure = acknowledged and alone and worst.silence["waiting_connections"] > 1
     host_was = ", though its host acknowledged what it was sent" if acknowledged else ""
     if unheard:
         host_was = ", nor acknowledged what it was sent: it stood still with its host, or was cut off"
@@ -415,7 +426,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     return Incident(
         kind=IncidentKind.BROKER_STALLED,
         severity=Severity.WARNING if loud else Severity.INFO,
-        certainty=Certainty.CERTAIN if sure else Certainty.GUESSED if unheard else Certainty.LIKELY,
+        certainty=Certainty.CERTAIN if sure else Certainty.GUESSED if unheard or not alone else Certainty.LIKELY,
         subjects=signs.broker(worst.host),
         started=run[0].started,
         ended=run[-1].ended,

@@ -104,6 +104,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "answers_lacking": Threshold(20, "% of the bytes", "of a host: as many tenths of a second have nothing of it"),
     "blackout": Threshold(1, "s", "shorter ones hide little, and in a small capture all may be quiet for so long"),
     "blackout_alone": Threshold(65, "s", "clients give up requests after 30 to 60 s by default, and are heard then"),
+    "all_quiet": Threshold(7, "s", "members say something every 3 to 5 s by default, whoever does not answer them"),
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
     "takeovers": Threshold(2, "times", "once is how a process replaces another that hangs or is cut off"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),

@@ -189,6 +189,25 @@ def test_a_host_that_acknowledges_nothing_for_long_cannot_be_reached(lasts: floa
     assert told(silence(B1, 10, 10 + lasts, **unheard | {"waiting_connections": 1})) == []
 
 
+def heard(*times: float) -> list[Row]:
+    """Packets of somebody, in spans of ten seconds."""
+    spans = sorted({int(time // 10) * 10 for time in times})
+    return [health(9, "client", [one for one in times if int(one // 10) * 10 == span], []) for span in spans]
+
+
+@pytest.mark.parametrize(("again", "certainty"), [(27.0, "certain"), (27.1, "guessed")])
+def test_where_nobody_else_says_anything_either_it_may_have_been_the_machine(again: float, certainty: str) -> None:
+    (one,) = told(silence(B1, 15, 30, **HELD), tcp_health=heard(10, 20.0, again, 30))
+    assert one.certainty == certainty
+    assert any("nobody else sent anything for 7.0 s" in seen.text for seen in one.evidence) == (certainty == "guessed")
+
+
+@pytest.mark.parametrize(("again", "is_told"), [(21.9, True), (22.0, False)])
+def test_what_is_not_acknowledged_is_sent_again(again: float, is_told: bool) -> None:
+    unheard = silence(B1, 10, 30, **HELD | {"acknowledged": 0})
+    assert bool(told(unheard, tcp_health=heard(9.9, again, 30))) == is_told
+
+
 def test_nobody_waits_for_one_that_is_silent() -> None:
     assert told(silence(B1, 10, 15, **HELD | {"waiting": 0})) == []
 
