@@ -170,6 +170,7 @@ def silences(rows: pa.Table) -> list[Row]:
     opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
     first_spoke, last_spoke = _lifetimes(sent)
     opened_at = {row["connection"]: row["at"] for row in connections}
+    ports = {*_with_data(sent)["port"].unique().to_pylist()}
     as_client = set[int]()  # tenths in which it was back so
     for place, (begin, over, is_last) in enumerate(gaps):
         # A broker that is back speaks to other brokers first, and clients come when it leads something again.
@@ -184,7 +185,8 @@ def silences(rows: pa.Table) -> list[Row]:
     for (begin, over, is_last), waiting in zip(gaps, waits, strict=True):
         since, until = begin * TENTH_NS, over * TENTH_NS
         inside = _between(opened, "at", since, until)
-        failed = [row for row in inside if row["how"] in ("refused", "unanswered")]
+        # Where it never spoke there may be no listener: such connects fail however well it is.
+        failed = [row for row in inside if row["how"] in ("refused", "unanswered") and row["port"] in ports]
         ended = _between(kafka_closed, "until", since - 2 * TENTH_NS, until)
         if not waiting and not failed and not ended:
             continue
@@ -304,9 +306,14 @@ def _tenths(rows: pa.Table, name: str) -> tuple[I64, I64]:
     return found, connections[order][first]
 
 
+def _with_data(sent: pa.Table) -> pa.Table:
+    """Rows (at least one) in which data was sent."""
+    return sent.filter(pc.not_equal(sent["payload_in"], bytes(len(sent["payload_in"][0].as_py()))))
+
+
 def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
     """For each connection the tenth in which the broker sent its first data on it, and its last."""
-    there = sent.filter(pc.not_equal(sent["payload_in"], bytes(len(sent["payload_in"][0].as_py()))))
+    there = _with_data(sent)
     begin = _numbers(there["at"]) // TENTH_NS
     bits = np.frombuffer(b"".join(there["payload_in"].to_pylist()), np.uint8).reshape(there.num_rows, -1)
     sent_in = np.unpackbits(bits, axis=1, bitorder="little")

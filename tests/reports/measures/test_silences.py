@@ -224,6 +224,14 @@ def test_connects_that_fail_make_a_silence() -> None:
     assert (one["refused"], one["unanswered"], one["first_packet"], one["waiting"]) == (2, 1, 7, 0)
 
 
+def test_a_port_at_which_it_never_spoke_may_have_no_listener() -> None:
+    """Its host refuses, which is a packet of it; that is no silence, if nothing else is wrong."""
+    refused = connection(7, opened=0.5, connect="refused", protocol=None, broker_port=9192)
+    talk = [*TALK, health(7, "broker", [0.5], [], broker=f"{B1}:9192")]
+    assert silences(talk=talk, connections=[connection(1), refused]) == []
+    assert only(talk=talk, connections=[connection(1), refused | {"broker_port": 9092}])["refused"] == 1
+
+
 def test_connections_that_end_open_or_stay() -> None:
     rows = [
         connection(1),
