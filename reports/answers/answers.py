@@ -17,6 +17,7 @@ from kafkascope.reports.answers.incident_timelines import IncidentTimeline, time
 from kafkascope.reports.answers.incidents import Incidents, incidents
 from kafkascope.reports.answers.latency import Latency, latency
 from kafkascope.reports.answers.progress import Lag, lag
+from kafkascope.reports.answers.relays import relayed
 from kafkascope.reports.answers.throughput import Throughput, throughput
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import fault
@@ -55,7 +56,9 @@ class Answers:
     timelines: Sequence[IncidentTimeline] = ()  # of the first incidents, in their order
     begin: int = field(default=0)  # nanoseconds, of the first thing that is told
     end: int = field(default=0)
-    nothing_captured: str | None = None  # when the capture has no packet of anybody, in words
+    remarks: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of what the capture lacks, or has twice, by a word for it
 
     @property
     def no_kafka(self) -> bool:
@@ -99,7 +102,10 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
     of_incidents = section("incidents", lambda: incidents(tables.get("incidents")))
     shown = of_incidents.shown if of_incidents else []
     of_timelines = section("timelines", lambda: timelines(shown, tables, of_groups, of_lag, begin, end))
-    dark = section("nothing captured", lambda: blackouts(Signs(tables, end)))
+    remarks = {
+        "pause": section("pause", lambda: told(dark) if (dark := blackouts(Signs(tables, end))) else None),
+        "relayed": section("relayed", lambda: relayed(tables["connections"]) if "connections" in tables else None),
+    }
     return Answers(
         summary=summary,
         incidents=of_incidents,
@@ -113,7 +119,7 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
         timelines=of_timelines or (),
         begin=begin,
         end=end,
-        nothing_captured=told(dark) if dark else None,
+        remarks={name: text for name, text in remarks.items() if text},
     )
 
 

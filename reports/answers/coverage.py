@@ -63,8 +63,8 @@ def issues(table: ds.Dataset | None, faults: Sequence[str] = ()) -> list[IssueAn
     return sorted(found.values(), key=lambda one: (-one.count, one.kind))
 
 
-def facts(summary: Mapping[str, Any], nothing_captured: str | None = None) -> list[tuple[str, str]]:
-    """What was in the capture and how much of it was understood, as names and values; and when it has nothing."""
+def facts(summary: Mapping[str, Any], remarks: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What was in the capture and how much of it was understood, as names and values; with remarks on it."""
     if not summary:
         return []
     told = [("packets", f"{summary['packets']:,}")]
@@ -77,8 +77,7 @@ def facts(summary: Mapping[str, Any], nothing_captured: str | None = None) -> li
         told.append(("window", window_text(**window)))
     if chosen := summary.get("filter"):
         told.append(("filter", filter_text(**chosen)))
-    if nothing_captured:
-        told.append(("pause", nothing_captured))
+    told += remarks.items()
     if copies := summary.get("copies"):
         told.append(("packets captured at several points", f"{copies:,} copies, counted once"))
     told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]

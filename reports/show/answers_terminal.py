@@ -182,10 +182,11 @@ def _lag(lag: Lag | None) -> Iterator[RenderableType]:
 
 def _coverage(answers: Answers) -> Iterator[RenderableType]:
     skipped = {"packets", "connections"}
-    for name, value in coverage.facts(answers.summary, answers.nothing_captured):
+    for name, value in coverage.facts(answers.summary, answers.remarks):
         if name not in skipped:
             yield Text(
-                f"{name}: {shown_text(value)}", style="yellow" if name in ("encrypted", "clock", "pause") else ""
+                f"{name}: {shown_text(value)}",
+                style="yellow" if name in ("encrypted", "clock", *answers.remarks) else "",
             )
     if answers.issues:
         table = _table("not seen or not understood", "count:", "what it weakens", style="yellow")

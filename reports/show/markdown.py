@@ -258,7 +258,7 @@ def _throughput(answers: Answers) -> Iterator[str]:
 def _coverage(answers: Answers) -> Iterator[str]:
     yield "## Coverage"
     yield ""
-    for name, value in coverage.facts(answers.summary, answers.nothing_captured):
+    for name, value in coverage.facts(answers.summary, answers.remarks):
         yield f"- {escaped(name)}: {escaped(value)}"
     yield ""
     if answers.issues is None:

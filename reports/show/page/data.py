@@ -330,7 +330,7 @@ def _flow(one: Flow) -> list[Any]:
 def _coverage(answers: Answers) -> Json:
     found = answers.issues
     return {
-        "facts": coverage.facts(answers.summary, answers.nothing_captured),
+        "facts": coverage.facts(answers.summary, answers.remarks),
         "issues": None
         if found is None
         else [

@@ -97,12 +97,11 @@ def test_no_more_rebalances_are_on_the_page_than_its_limit(found: Answers) -> No
 
 
 def test_when_the_capture_has_nothing_is_told(found: Answers) -> None:
-    assert found.nothing_captured is None
+    assert found.remarks == {}
     rows = [health(1, "client", [time], []) for time in (10.0, 90.0)]
-    dark = answers({"tcp_health": dataset("tcp_health", rows)}, SUMMARY).nothing_captured
-    assert dark is not None
-    assert "(1 min 20 s)" in dark
-    assert ("pause", dark) in facts(SUMMARY, dark)
+    remarks = answers({"tcp_health": dataset("tcp_health", rows)}, SUMMARY).remarks
+    assert "(1 min 20 s)" in remarks["pause"]
+    assert ("pause", remarks["pause"]) in facts(SUMMARY, remarks)
 
 
 def test_every_answer_may_be_absent() -> None:

@@ -1,0 +1,56 @@
+"""Connections that carry on what others brought."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.answers.relays import relayed
+from tests.reports.incidents.tables_of import B1, H1, Row, connection, dataset
+
+PROXY = "10.0.9.9"
+SAID = {"bytes_up": 700, "bytes_down": 900, "exchanges": 7}
+
+
+def told(*rows: Row) -> str | None:
+    return relayed(dataset("connections", rows))
+
+
+def leg(number: int, client: str, broker: str, opened: float | None, **given: Any) -> Row:
+    return connection(number, client, broker, opened=opened, **SAID | given)
+
+
+def test_what_a_proxy_carries_on_is_told() -> None:
+    text = told(leg(1, H1, PROXY, 1), leg(2, PROXY, B1, 1.01))
+    assert text is not None
+    assert text.startswith(f"1 connection of {PROXY} carries on what others brought there, to the byte: behind a proxy")
+    two = told(leg(1, H1, PROXY, 1), leg(2, PROXY, B1, 1.01), leg(3, H1, PROXY, 5), leg(4, PROXY, B1, 5.01))
+    assert two is not None
+    assert two.startswith(f"2 connections of {PROXY} carry on")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        leg(2, PROXY, B1, 2.1),  # long after it
+        leg(2, PROXY, B1, None),
+        leg(2, PROXY, B1, 1.01, bytes_up=701),
+        leg(2, PROXY, B1, 1.01, exchanges=8),
+        leg(2, PROXY, B1, 1.01, client_id="c2"),
+        leg(2, PROXY, B1, 1.01, protocol="tls"),
+        leg(2, H1, B1, 1.01),  # of the client itself
+        leg(2, PROXY, PROXY, 1.01),  # within the host
+    ],
+)
+def test_what_only_looks_like_it(other: Row) -> None:
+    assert told(leg(1, H1, PROXY, 1), other) is None
+
+
+def test_clients_without_a_name_are_carried_on_as_well() -> None:
+    assert told(leg(1, H1, PROXY, 1, client_id=None), leg(2, PROXY, B1, 1.01, client_id=None)) is not None
+
+
+def test_who_said_nothing_carries_nothing() -> None:
+    assert told(leg(1, H1, PROXY, 1, exchanges=0), leg(2, PROXY, B1, 1.01, exchanges=0)) is None
+    assert told() is None
