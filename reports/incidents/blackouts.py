@@ -44,7 +44,7 @@ def hides(signs: Signs, since: int, until: int) -> bool:
 def hush(signs: Signs, since: int, until: int) -> int:
     """Nanoseconds of the longest time within another in which nobody sent anything, for whatever reason."""
     begins, ends = signs.once(_nothing)
-    return max(int((np.minimum(ends, until) - np.maximum(begins, since)).max(initial=0)), 0)
+    return int((np.minimum(ends, until) - np.maximum(begins, since)).max(initial=0))
 
 
 def told(found: Sequence[Blackout]) -> str:
@@ -66,7 +66,7 @@ def blackouts(signs: Signs) -> list[Blackout]:
         return []
     connection, of = _going_on(signs, until)
     go_on = np.bincount(of, minlength=len(until))
-    lack = np.bincount(of[_lacks(signs, connection, since[of], until[of])], minlength=len(until))
+    lack = np.bincount(of[_lacks(signs, connection, until[of])], minlength=len(until))
     alone = until - since >= threshold("blackout_alone") * SECOND_NS
     found = np.flatnonzero(alone | ((go_on > 0) & (2 * lack >= go_on)))
     return [Blackout(*times) for times in zip(since[found].tolist(), until[found].tolist(), strict=True)]
@@ -95,12 +95,13 @@ def _going_on(signs: Signs, until: I64) -> tuple[I64, I64]:
     return connection, place
 
 
-def _lacks(signs: Signs, connection: I64, since: I64, until: I64) -> I64:
-    """Which of these connections lack what was said in a time: bytes of it, or their opening."""
-    gaps = pc.field("kind") == "tcp_gap"
-    first_gap = _by_connection(signs.batches("issues", ("connection", "at"), gaps & pc.field("at").is_valid()), "at")
-    half = _by_connection(signs.batches("connections", ("connection",), pc.field("opened").is_null()), "connection")
-    begun = _by_connection(signs.batches("tcp_health", ("connection", "first"), pc.field("first").is_valid()), "first")
+def _lacks(signs: Signs, connection: I64, until: I64) -> I64:
+    """Which of these connections lack what was said before the end of a time: bytes of it, or their opening."""
+    about = pa.array(np.unique(connection))
+    gaps, half_open = pc.field("kind") == "tcp_gap", pc.field("opened").is_null()
+    first_gap = _by_connection(signs.batches("issues", ("connection", "at"), gaps), "at", about)
+    half = _by_connection(signs.batches("connections", ("connection",), half_open), "connection", about)
+    begun = _by_connection(signs.batches("tcp_health", ("connection", "first")), "first", about)
     lacks = [
         until_ <= first_gap.get(one, 0) < until_ + _BEHIND_NS or (one in half and begun.get(one, 0) >= until_)
         for one, until_ in zip(connection.tolist(), until.tolist(), strict=True)
@@ -108,11 +109,12 @@ def _lacks(signs: Signs, connection: I64, since: I64, until: I64) -> I64:
     return np.flatnonzero(lacks)
 
 
-def _by_connection(batches: Iterator[pa.Table], name: str) -> dict[int, int]:
-    """The least number of a column, by connection."""
+def _by_connection(batches: Iterator[pa.Table], name: str, about: pa.Array) -> dict[int, int]:
+    """The least number of a column, by connection, of some of them."""
     found: dict[int, int] = {}
     for batch in batches:
-        for row in batch.group_by("connection").aggregate([(name, "min")]).to_pylist():
+        of_some = batch.filter(pc.and_(pc.is_in(batch["connection"], about), pc.is_valid(batch[name])))
+        for row in of_some.group_by("connection").aggregate([(name, "min")]).to_pylist():
             number, least = row["connection"], row[f"{name}_min"]
             found[number] = min(found.get(number, least), least)
     return found
