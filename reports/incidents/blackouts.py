@@ -103,8 +103,8 @@ def _lacks(signs: Signs, connection: I64, until: I64) -> I64:
     half = _by_connection(signs.batches("connections", ("connection",), half_open), "connection", about)
     begun = _by_connection(signs.batches("tcp_health", ("connection", "first")), "first", about)
     lacks = [
-        until_ <= first_gap.get(one, 0) < until_ + _BEHIND_NS or (one in half and begun.get(one, 0) >= until_)
-        for one, until_ in zip(connection.tolist(), until.tolist(), strict=True)
+        end <= first_gap.get(one, 0) < end + _BEHIND_NS or (one in half and begun.get(one, 0) >= end)
+        for one, end in zip(connection.tolist(), until.tolist(), strict=True)
     ]
     return np.flatnonzero(lacks)
 

@@ -411,9 +411,9 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     alone = quiet < threshold("all_quiet") * SECOND_NS
     if not alone:
         text = (
-            f"nobody else sent anything for {duration(quiet / MILLISECOND_NS)} of it either: all may have been on one "
+            f"nobody else sent anything for {duration(quiet / MILLISECOND_NS)} of it either: all may be on one "
+            "machine, which slept, or the clock of the capture was set"
         )
-        text += "machine that slept, or the clock of the capture may have been set"
         evidence.append(Weighed(text, None, None, 0.5, True))
     made = [_effects(signs, one, one.until(signs.end)) for one in run]
     times = "" if len(run) == 1 else f" {len(run)} times, the longest"
