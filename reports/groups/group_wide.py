@@ -89,10 +89,10 @@ class _Writer:
             yield self._event(EventKind.OFFSETS_ALTERED, message, _topics(message.request))
 
     def _is_of_nobody(self, message: Message) -> bool:
-        """Whether a commit names no member."""
+        """Whether a commit names no member; of one that is cut before that it is not known."""
         known = self._of_nobody.get(message.request_text)  # a member says the same again and again
         if known is None:
-            known = bool(message.request) and not message.request.get("memberId")
+            known = message.request.get("memberId") == ""
             self._of_nobody[message.request_text] = known
         return known
 

@@ -145,9 +145,11 @@ class PartitionTables:
         has_offset = np.flatnonzero(asked.rows[SLOT_FETCH_OFFSET] >= 0)
         is_fetch = np.flatnonzero(exchanges.api_key[told.exchange] == apis.FETCH)
         result = np.full(len(told), UNKNOWN)
+        unread = np.flatnonzero((exchanges.api_key == apis.FETCH) & ~bodies.request_decoded)
         result[is_fetch] = self._positions.observe(
             np.stack([*_keys(bodies, asked, has_offset), asked.number(SLOT_FETCH_OFFSET, 0)[has_offset]]),
             np.stack(_keys(bodies, told, is_fetch)),
+            np.stack([exchanges.connection[unread], unread]),
         )
         return result
 

@@ -143,6 +143,7 @@ def test_commits_that_are_refused_again_and_again_are_told_up_to_a_number(refuse
         (True, "OffsetCommit", {"memberId": "b~1", "topics": [{"name": "t"}]}, False),  # a member's own
         (True, "TxnOffsetCommit", {"memberId": "", "topics": [{"name": "t"}]}, False),  # of a producer
         (True, "OffsetCommit", None, False),  # the capture lacks what it asks
+        (True, "OffsetCommit", {"groupId": "g"}, False),  # or has no more of it than that
         (False, "OffsetCommit", {"memberId": "", "topics": [{"name": "t"}]}, False),  # a group of nobody: its only way
     ],
 )
