@@ -53,7 +53,9 @@ def failed(signs: Signs) -> Iterator[Incident]:
     )
     alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
     may_be_kafka = pc.field("protocol") != "https"
-    for row in signs.rows("connections", _COLUMNS, pc.field("tls_alert").is_valid() & told & quiet & may_be_kafka):
+    seen = (pc.field("packets_up") > 0) & (pc.field("packets_down") > 0)  # else what came in between is not known
+    where = pc.field("tls_alert").is_valid() & told & quiet & may_be_kafka & seen
+    for row in signs.rows("connections", _COLUMNS, where):
         if _at(row) and row["broker"] in signs.servers:
             alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
     for (host, port, by, alert), rows in sorted(alike.items()):

@@ -105,6 +105,8 @@ def test_whom_the_certificate_names(certificate: list[str], wanted: str | None, 
         handshakes("certificate_unknown", exchanges=1),
         [row | {"opened": None, "closed": None} for row in handshakes("certificate_unknown")],
         handshakes("certificate_unknown", protocol="https"),
+        handshakes("certificate_unknown", packets_up=0),
+        handshakes("certificate_unknown", packets_down=0),
     ],
 )
 def test_connections_that_end_as_they_should(rows: list[Row]) -> None:
