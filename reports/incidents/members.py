@@ -401,7 +401,10 @@ def _silent(signs: Signs, loss: Loss, mine: Mapping[int, Row]) -> Fate:
 
 
 def _same_connections(signs: Signs, loss: Loss, mine: Mapping[int, Row]) -> int | None:
-    """When a host sent data again on a connection that it had before, if it had to send nothing again; else None."""
+    """When a host sent data again on a connection that it had before, if it had to send nothing again; else None.
+
+    What brokers may have had to send again, the capture must have as well.
+    """
     after = [
         life
         for life in signs.health(
@@ -412,7 +415,7 @@ def _same_connections(signs: Signs, loss: Loss, mine: Mapping[int, Row]) -> int 
     again = [
         at
         for life in after
-        if (mine[life.row["connection"]]["opened"] or 0) <= loss.since
+        if (mine[life.row["connection"]]["opened"] or 0) <= loss.since and mine[life.row["connection"]]["packets_down"]
         for at in life.tenths("payload_in")
         if at >= loss.expelled
     ]

@@ -71,6 +71,8 @@ def test_one_that_goes_on_with_its_connections_as_if_nothing_had_been_stood_stil
     assert one.kind == kind
     (one,) = lost(tcp_health=[SENT, again], connections=[connection(1, opened=41)])  # it is not one that it had
     assert one.kind == "client_unreachable"
+    (one,) = lost(tcp_health=[SENT, again], connections=[connection(1, packets_down=0)])  # what brokers sent is missing
+    assert one.kind == "client_unreachable"
 
 
 def test_one_that_polled_last_in_a_rebalance_gives_up_too_slowly() -> None:
