@@ -1,4 +1,4 @@
-"""Recordings as real captures are: begun late, paused, with packets lost, one host's traffic alone or missing.
+"""Recordings as real captures are: begun late, paused, with packets cut or lost, one host's traffic alone or missing.
 
 Each damage is a choice among the TCP segments of a recording, the same in every run. What is left goes through the
 engine and the view of groups as it would from a file.
@@ -29,12 +29,14 @@ Mask = npt.NDArray[np.bool_]
 
 BEGUN = "begun in the middle"
 PAUSED = "paused for a tenth"
+CUT_96, CUT_256 = "packets cut to 96 bytes", "packets cut to 256 bytes"
 LOST_1, LOST_5 = "1 % of packets lost", "5 % of packets lost"
 CLIENT_ALONE, CLIENT_MISSING = "one client's view", "one client missing"
 BROKER_ALONE, BROKER_MISSING = "one broker's view", "one broker missing"
-KINDS = (BEGUN, PAUSED, LOST_1, LOST_5, CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
+KINDS = (BEGUN, PAUSED, CUT_96, CUT_256, LOST_1, LOST_5, CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
 
 _PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the time before the capture begins, or pauses
+_HEADERS = 66  # bytes of a packet before its payload, as Linux sends it over Ethernet
 _SEEDS = (1, 2, 3, 4)  # of packets that are lost
 
 
@@ -57,6 +59,9 @@ def damaged(
     batches: Sequence[Segments], seed: str, kinds: Container[str] = KINDS
 ) -> Iterator[tuple[str, list[Segments]]]:
     """Each damage of these kinds: its kind, and what it leaves; the seed decides which packets are lost."""
+    for kind, size in ((CUT_96, 96), (CUT_256, 256)):
+        if kind in kinds:
+            yield kind, [replace(batch, captured=np.minimum(batch.captured, size - _HEADERS)) for batch in batches]
     for kind, masks in _masks(batches, seed):
         if kind in kinds:
             yield kind, [_kept(batch, keep) for batch, keep in zip(batches, masks, strict=True)]

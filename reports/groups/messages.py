@@ -168,6 +168,8 @@ def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | 
     }
     shortened = pc.is_in(rows["api"], pa.array(sorted(_SHORTENED)))
     requests, responses = _without_offsets(rows)
+    is_cut = pc.fill_null(pc.not_equal(rows["decoded"], "full"), False)
+    requests, responses = (_as_far_as_known(bodies, is_cut) for bodies in (requests, responses))
     columns |= {"request": _shortened(requests, shortened), "response": _shortened(responses, shortened)}
     arrays = [columns[name] if name in columns else rows[name] for name in GROUP_MESSAGES.names]
     return pa.table(arrays, schema=GROUP_MESSAGES)
@@ -231,6 +233,22 @@ def _without_offsets(rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     head = pc.list_element(pc.split_pattern(request.filter(commits), _TOPICS, max_splits=1), 0)
     head = one_array(pc.binary_join_element_wise(head, "", "}"))
     return pc.replace_with_mask(request, commits, head), pc.if_else(commits, pa.scalar(None, pa.string()), response)
+
+
+def _as_far_as_known(texts: pa.ChunkedArray, is_cut: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of bodies; of exchanges that are cut without what stands last, if that may go on."""
+    if not pc.any(is_cut).as_py():
+        return texts
+    known = [_without_end(text) for text in texts.filter(is_cut).to_pylist()]
+    return pc.replace_with_mask(texts, one_array(is_cut), pa.array(known, texts.type))
+
+
+def _without_end(text: str | None) -> str | None:
+    read = body(text)
+    last = next(reversed(read), None)
+    if last is None or last == "status" or not isinstance(read[last], list | dict):  # one status tells what it tells
+        return text
+    return json.dumps({name: value for name, value in read.items() if name != last})
 
 
 def _shortened(texts: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArray:

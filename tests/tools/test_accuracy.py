@@ -59,9 +59,15 @@ def test_every_kind_of_damage_leaves_a_part_the_same_in_every_run() -> None:
     of_one_broker = {damage.BROKER_ALONE, damage.BROKER_MISSING}
     assert {kind for kind, _ in runs[0]} == set(damage.KINDS) - of_one_broker  # there is only one
     for kind, left in runs[0]:
-        assert 0 < len(left) < whole, kind
+        assert (len(left) == whole) if kind in (damage.CUT_96, damage.CUT_256) else 0 < len(left) < whole, kind
         if kind in (damage.LOST_1, damage.LOST_5):
             assert (1 - len(left) / whole) == pytest.approx(0.01 if kind == damage.LOST_1 else 0.05, rel=0.5)
+
+
+@pytest.mark.parametrize(("kind", "payload"), [(damage.CUT_96, 30), (damage.CUT_256, 190)])
+def test_packets_are_cut(kind: str, payload: int) -> None:
+    [(_, left)] = damage.damaged(segments(), "", {kind})
+    assert max(int(batch.captured.max()) for batch in left) == payload
 
 
 def test_one_client_alone_and_all_others_are_the_whole_recording() -> None:

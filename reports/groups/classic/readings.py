@@ -334,6 +334,8 @@ class OpeningReader:
                 changed = in_words(old ^ new)
                 text = f"the leader came again, and gave out other partitions: {changed}"
                 return Trigger.TOPIC_PARTITIONS_CHANGED, text, Strength.DIFFERS
+            if not join.protocols:
+                return Trigger.UNKNOWN, "the leader came again; what it told then is missing", Strength.UNCHANGED
             text = "the leader came again, with nothing changed that the wire shows"
             return Trigger.LEADER_REJOINED, text, Strength.LEFT_OVER
         if earlier is not None and not same_protocols(earlier, join):

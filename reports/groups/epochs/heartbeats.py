@@ -172,6 +172,8 @@ class BeatReader:
     def _join(self, message: Message) -> Iterator[Beat]:
         request, response = message.request, message.response
         member = response.get("memberId") or request.get("memberId") or ""
+        if not member and message.error is None:
+            return  # the capture lacks who joined
         generation = _number(response.get("generationId"))
         # A known member that joins again does not begin anew; it sends no generation, though.
         sent = JOINS if request or message.outcome == "answered" else None

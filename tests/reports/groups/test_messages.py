@@ -57,6 +57,25 @@ def test_a_row_says_who_spoke_when_and_how_it_ended() -> None:
     assert (message.client, message.client_port, message.broker) == ("", 0, "")
 
 
+@pytest.mark.parametrize(
+    ("decoded", "read", "kept"),
+    [
+        ("full", {"leader": "a", "members": [{"memberId": "a"}]}, {"leader", "members"}),
+        ("header", {"leader": "a", "members": [{"memberId": "a"}]}, {"leader"}),  # there may be more of them
+        ("header", {"memberId": "a", "assignment": {"topicPartitions": []}}, {"memberId"}),
+        ("header", {"members": [], "leader": "a"}, {"leader", "members"}),
+        ("header", {"memberEpoch": 3, "status": [{"statusCode": 1}]}, {"memberEpoch", "status"}),
+        ("header", {}, set()),
+    ],
+)
+def test_of_what_is_cut_the_end_is_not_known(decoded: str, read: dict[str, Any], kept: set[str]) -> None:
+    text = json.dumps(read)
+    [row] = rows_of(exchange("JoinGroup", "g", decoded=decoded, request=text, response=text))
+    assert json.loads(row["request"]).keys() == json.loads(row["response"]).keys() == kept
+    [alone] = rows_of(exchange("JoinGroup", "g", decoded=decoded, request=None, response=text))
+    assert alone["request"] is None
+
+
 def group_messages_of(*exchanges: dict[str, Any]) -> pa.Table:
     found = group_messages(pa.Table.from_pylist(list(exchanges), schema=EXCHANGES), {1: ENDS})
     assert found is not None

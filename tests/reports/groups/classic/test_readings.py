@@ -465,6 +465,16 @@ def test_at_another_coordinator_nobody_knows_of_the_rebalance_that_it_follows() 
     )
 
 
+def test_what_a_leader_wants_that_comes_again_is_not_known_where_its_request_is_cut() -> None:
+    said = two_members()
+    leads: Members = {"a~1": {}, "b~1": {}}
+    cut = said.join(12_000, "a~1", generation=2, leader="a~1", members=leads, took=500)
+    said.messages[-1] = changed(cut, request_text='{"groupId": "g", "memberId": "a~1"}')
+    found = second_generation(said)
+    assert (found.trigger, found.certainty) == ("unknown", Certainty.GUESSED)
+    assert any("what it told then is missing" in each.text for each in found.evidence)
+
+
 def given(said: Conversation, of: str, instead: str) -> Conversation:
     """The same, with something else in the assignments that the members were sent."""
     said.messages = [

@@ -174,6 +174,14 @@ def test_a_join_of_which_the_capture_has_the_answer_alone_may_be_of_a_member_tha
     assert (read(talk)[0].sent, read(talk)[0].epoch, read(talk)[0].member_id) == (None, 3, "a~1")
 
 
+def test_a_join_that_is_cut_before_it_says_who_joins_is_of_nobody() -> None:
+    talk = Conversation()
+    cut = talk.say(0, "JoinGroup", "a", {"sessionTimeoutMs": 6000}, {"generationId": 3, "leader": "a~1"})
+    assert read(talk) == []
+    talk.messages = [changed(cut, error="MEMBER_ID_REQUIRED")]
+    assert [beat.error for beat in read(talk)] == ["MEMBER_ID_REQUIRED"]
+
+
 def test_a_classic_sync_is_answered_with_partitions() -> None:
     talk = Conversation()
     talk.say(
