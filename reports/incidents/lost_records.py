@@ -198,10 +198,10 @@ def _batches_in(signs: Signs, twice: Mapping[tuple[str, int], Sequence[tuple[int
 
 
 def _cluster(signs: Signs, place: str, client: tuple[str, str | None], at: int) -> object:
-    """Of which cluster a broker is; where nobody told it, a producer and those that it writes to; None: not known."""
+    """Of which cluster a broker is; where nobody named it, a producer and those that it writes to; None: not known."""
     where = signs.where(place)
-    if (node := signs.node(where, at)) is not None:
-        return node.cluster_id or ""
+    if (node := signs.node(where, at)) is not None and node.cluster_id is not None:
+        return node.cluster_id
     return None if where in signs.takeovers else client
 
 

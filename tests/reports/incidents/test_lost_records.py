@@ -128,6 +128,7 @@ NUMBERED = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 70}
         ),
         # Nobody tells of clusters, and it is another client
         ([*BEFORE, *AFTER], {"cluster_events": [], "connections": [P1, P2 | {"client": H2}]}),
+        ([*BEFORE, *AFTER], {"connections": [P1, P2 | {"client": H2}]}),  # who tells of brokers names no cluster
         ([*BEFORE, *AFTER], {"connections": [P1]}),
     ],
 )
