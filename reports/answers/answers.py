@@ -56,9 +56,7 @@ class Answers:
     timelines: Sequence[IncidentTimeline] = ()  # of the first incidents, in their order
     begin: int = field(default=0)  # nanoseconds, of the first thing that is told
     end: int = field(default=0)
-    remarks: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of what the capture lacks, or has twice, by a word for it
+    remarks: Mapping[str, str] = field(default_factory=dict)  # on what the capture lacks or has twice, by a word
 
     @property
     def no_kafka(self) -> bool:
