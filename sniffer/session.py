@@ -289,7 +289,7 @@ class Session:
         tls = self._tls(connection)
         if tls is not None:
             if protocol == "empty":
-                protocol = "https" if tls.hello is not None and tls.hello.offers_http else "tls"
+                protocol = "https" if tls.offers_http else "tls"
             for issue in tls.issues(connection, summary.first_seen):
                 self.issues.add(issue)
         exchanges = self._conversations.count(connection)

@@ -59,16 +59,17 @@ def blackouts(signs: Signs) -> list[Blackout]:
     """All of them, by time.
 
     Where nobody sent anything, all may have waited for one. So half of the connections that go on behind it must lack
-    what was said in it, bytes or how they began; or it was longer than anybody waits for an answer.
+    what was said in it, bytes or how they began (of one alone that may be missing for itself); or it was longer than
+    anybody waits for an answer.
     """
     since, until = _nothing(signs)
     if not len(since):
         return []
     connection, of = _going_on(signs, until)
     go_on = np.bincount(of, minlength=len(until))
-    lack = np.bincount(of[_lacks(signs, connection, until[of])], minlength=len(until))
+    bytes_lack, begun = (np.bincount(of[rows], minlength=len(until)) for rows in _lacks(signs, connection, until[of]))
     alone = until - since >= threshold("blackout_alone") * SECOND_NS
-    found = np.flatnonzero(alone | ((go_on > 0) & (2 * lack >= go_on)))
+    found = np.flatnonzero(alone | ((2 * (bytes_lack + begun) >= go_on) & ((bytes_lack > 0) | (begun > 1))))
     return [Blackout(*times) for times in zip(since[found].tolist(), until[found].tolist(), strict=True)]
 
 
@@ -95,18 +96,17 @@ def _going_on(signs: Signs, until: I64) -> tuple[I64, I64]:
     return connection, place
 
 
-def _lacks(signs: Signs, connection: I64, until: I64) -> I64:
-    """Which of these connections lack what was said before the end of a time: bytes of it, or their opening."""
+def _lacks(signs: Signs, connection: I64, until: I64) -> tuple[I64, I64]:
+    """Which of these connections lack bytes that were said before the end of a time; and which their opening."""
     about = pa.array(np.unique(connection))
     gaps, half_open = pc.field("kind") == "tcp_gap", pc.field("opened").is_null()
     first_gap = _by_connection(signs.batches("issues", ("connection", "at"), gaps), "at", about)
     half = _by_connection(signs.batches("connections", ("connection",), half_open), "connection", about)
     begun = _by_connection(signs.batches("tcp_health", ("connection", "first")), "first", about)
-    lacks = [
-        end <= first_gap.get(one, 0) < end + _BEHIND_NS or (one in half and begun.get(one, 0) >= end)
-        for one, end in zip(connection.tolist(), until.tolist(), strict=True)
-    ]
-    return np.flatnonzero(lacks)
+    pairs = list(zip(connection.tolist(), until.tolist(), strict=True))
+    bytes_lack = np.array([end <= first_gap.get(one, 0) < end + _BEHIND_NS for one, end in pairs], np.bool_)
+    late = np.array([one in half and begun.get(one, 0) >= end for one, end in pairs], np.bool_)
+    return np.flatnonzero(bytes_lack), np.flatnonzero(late & ~bytes_lack)
 
 
 def _by_connection(batches: Iterator[pa.Table], name: str, about: pa.Array) -> dict[int, int]:

@@ -258,6 +258,11 @@ class TlsConnection:
                 found.append(Issue("tls_incomplete_record", detail, connection, at, number))
         return found
 
+    @property
+    def offers_http(self) -> bool:
+        """Whether its client does: it speaks no Kafka then."""
+        return self.hello is not None and self.hello.offers_http
+
     def facts(self) -> dict[str, Any]:
         """What the table of connections says of it, by column."""
         answer, certificate = self.answer, None
@@ -267,7 +272,7 @@ class TlsConnection:
             certificate = read_certificate(data)
         suite = SUITES.get(answer.suite) if answer else None
         version = hs.VERSIONS.get(answer.version, f"0x{answer.version:04x}") if answer else None
-        turns = None if self.is_opened else self.turns
+        turns = None if self.is_opened or self.offers_http else self.turns
         alert, refused_by = (self.alerts[0].name, self.alerts[0].direction) if self.alerts else (None, None)
         if alert is None and turns is not None and turns.refused_by is not None and not turns.requests:
             alert, refused_by = "encrypted", turns.refused_by

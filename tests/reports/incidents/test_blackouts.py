@@ -76,8 +76,10 @@ def test_half_of_those_that_go_on_lack_something(whole: int, told: bool) -> None
     [(None, (), True), (20.0, (), False), (None, (9.0,), False)],
 )
 def test_or_how_they_began(opened: float | None, before: tuple[float, ...], told: bool) -> None:
-    rows = [*sent(1, 10.0), *sent(2, *before, 20.0)]
-    assert bool(times(rows, connections=[OLD, connection(2, opened=opened)])) == told
+    rows = [*sent(1, 10.0), *sent(2, *before, 20.0), *sent(3, *before, 20.5)]
+    new = [connection(number, opened=opened) for number in (2, 3)]
+    assert bool(times(rows, connections=[OLD, *new])) == told
+    assert times(rows[:-1], connections=[OLD, *new]) == []  # of one alone it may be missing for itself
 
 
 @pytest.mark.parametrize(("again", "told"), [(75.1, True), (75.0, False)])
