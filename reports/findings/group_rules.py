@@ -20,7 +20,7 @@ from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Re
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.reports.vocabulary.triggers import Trigger
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 # What disturbs a group that nobody starts or stops.
@@ -380,12 +380,13 @@ def _members_lost(group: Group) -> Iterator[Finding]:
             for e in r.evidence
             if e.trigger == Trigger.SESSION_TIMEOUT and not e.rejected
         ]
+        guessed = all(r.certainty == Certainty.GUESSED for r in rebalances)
         yield _finding(
             group,
             Severity.WARNING,
             "member_lost",
-            f"{client} was lost: the broker heard nothing from it for its session timeout"
-            + (f", {counted(len(rebalances), 'time')}" if len(rebalances) > 1 else ""),
+            f"{client} {'may have been' if guessed else 'was'} lost: the broker heard nothing from it for its session "
+            "timeout" + (f", {counted(len(rebalances), 'time')}" if len(rebalances) > 1 else ""),
             evidence or [Observation("", _first_packet(r), r.started) for r in rebalances],
             "If its process was killed or crashed, let it close its consumer (shutdown hooks, SIGTERM first); if it "
             "runs, look at pauses of the process and at the network. Its partitions stood still for that long.",

@@ -477,19 +477,21 @@ def test_rebalance_timeouts_as_a_whole(limits: tuple[int | None, int | None], wi
     )
 
 
+@pytest.mark.parametrize("certainty", ["certain", "likely", "guessed"])
 @pytest.mark.parametrize(("count", "weight"), [(1, 0.6), (2, 0.7), (4, 0.9), (5, 0.9)])
-def test_lost_members_as_a_whole(count: int, weight: float) -> None:
+def test_lost_members_as_a_whole(count: int, weight: float, certainty: str) -> None:
     heard = [
         Evidence("nothing was heard of it", 7, at(0), 0.9, "session_timeout"),
         Evidence("it said nothing", None, at(1), 0.9, "session_timeout", rejected=True),
         Evidence("it left", 8, at(1), 0.9, "member_left"),
     ]
-    history = rebalances(*range(count), trigger="session_timeout", evidence=heard)
+    history = rebalances(*range(count), trigger="session_timeout", evidence=heard, certainty=certainty)
     (found,) = of_kind("member_lost", history)
+    was = "may have been" if certainty == "guessed" else "was"
     whole(
         found,
         Severity.WARNING,
-        "a member was lost: the broker heard nothing from it for its session timeout"
+        f"a member {was} lost: the broker heard nothing from it for its session timeout"
         + (f", {count} times" if count > 1 else ""),
         [Observation(f"generation {number + 1}: nothing was heard of it", 7, at(0)) for number in range(count)],
         weight,
