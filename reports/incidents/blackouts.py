@@ -14,7 +14,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _BEHIND_NS = SECOND_NS  # what goes on shows by then what it lacks
@@ -58,18 +58,19 @@ def told(found: Sequence[Blackout]) -> str:
 def blackouts(signs: Signs) -> list[Blackout]:
     """All of them, by time.
 
-    Where nobody sent anything, all may have waited for one. So half of the connections that go on behind it must lack
-    what was said in it, bytes or how they began (of one alone that may be missing for itself); or it was longer than
-    anybody waits for an answer.
+    Where nobody sent anything, all may have waited for one. So half of the connections that are heard before and soon
+    behind it must lack bytes that were said in it; or none is heard on both sides, and some behind it that were opened
+    out of sight; or it was longer than anybody waits for an answer.
     """
     since, until = _nothing(signs)
     if not len(since):
         return []
-    connection, of = _going_on(signs, until)
-    go_on = np.bincount(of, minlength=len(until))
-    bytes_lack, begun = (np.bincount(of[rows], minlength=len(until)) for rows in _lacks(signs, connection, until[of]))
+    connection, of = _heard_behind(signs, until)
+    fates = _fates(signs, connection, until[of])
+    through, lacking, unseen = (np.bincount(of[rows], minlength=len(until)) for rows in fates)
+    others = (through == 0) & (unseen > 1)
     alone = until - since >= threshold("blackout_alone") * SECOND_NS
-    found = np.flatnonzero(alone | ((2 * (bytes_lack + begun) >= go_on) & ((bytes_lack > 0) | (begun > 1))))
+    found = np.flatnonzero(alone | others | ((lacking > 0) & (2 * lacking >= through)))
     return [Blackout(*times) for times in zip(since[found].tolist(), until[found].tolist(), strict=True)]
 
 
@@ -83,7 +84,7 @@ def _nothing(signs: Signs) -> tuple[I64, I64]:
     return since[longest], until[longest]
 
 
-def _going_on(signs: Signs, until: I64) -> tuple[I64, I64]:
+def _heard_behind(signs: Signs, until: I64) -> tuple[I64, I64]:
     """Connections that had packets soon behind the end of times, and at which place those are, once each."""
     found = [_NONE]
     for batch in signs.batches("tcp_health", ("connection", "first", "last"), pc.field("first").is_valid()):
@@ -96,17 +97,24 @@ def _going_on(signs: Signs, until: I64) -> tuple[I64, I64]:
     return connection, place
 
 
-def _lacks(signs: Signs, connection: I64, until: I64) -> tuple[I64, I64]:
-    """Which of these connections lack bytes that were said before the end of a time; and which their opening."""
+def _fates(signs: Signs, connection: I64, until: I64) -> tuple[Bool, Bool, Bool]:
+    """Of connections that are heard behind a time: which were heard before it, and which of those lack bytes of it.
+
+    And which were not, though they say something, and the capture lacks how they were opened.
+    """
     about = pa.array(np.unique(connection))
-    gaps, half_open = pc.field("kind") == "tcp_gap", pc.field("opened").is_null()
-    first_gap = _by_connection(signs.batches("issues", ("connection", "at"), gaps), "at", about)
-    half = _by_connection(signs.batches("connections", ("connection",), half_open), "connection", about)
-    begun = _by_connection(signs.batches("tcp_health", ("connection", "first")), "first", about)
+    gaps = signs.batches("issues", ("connection", "at"), pc.field("kind") == "tcp_gap")
+    first_gap = _by_connection(gaps, "at", about)
+    begun, spoke = (
+        _by_connection(signs.batches("tcp_health", ("connection", name)), name, about)
+        for name in ("first", "last_payload")
+    )
+    half_open = signs.batches("connections", ("connection",), pc.field("opened").is_null())
+    unopened = _by_connection(half_open, "connection", about).keys() & spoke.keys()
     pairs = list(zip(connection.tolist(), until.tolist(), strict=True))
-    bytes_lack = np.array([end <= first_gap.get(one, 0) < end + _BEHIND_NS for one, end in pairs], np.bool_)
-    late = np.array([one in half and begun.get(one, 0) >= end for one, end in pairs], np.bool_)
-    return np.flatnonzero(bytes_lack), np.flatnonzero(late & ~bytes_lack)
+    before = np.array([begun[one] < end for one, end in pairs], np.bool_)
+    lacks = np.array([end <= first_gap.get(one, 0) < end + _BEHIND_NS for one, end in pairs], np.bool_)
+    return before, before & lacks, ~before & np.isin(connection, list(unopened))
 
 
 def _by_connection(batches: Iterator[pa.Table], name: str, about: pa.Array) -> dict[int, int]:

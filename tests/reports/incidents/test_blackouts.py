@@ -59,32 +59,47 @@ def times(rows: list[Row], **tables: list[Row]) -> list[tuple[float | None, floa
 )
 def test_behind_it_connections_lack_bytes(again: float, gaps: list[Row], told: bool) -> None:
     rows = sent(1, 13.3, again, 15.6)
-    assert times(rows, issues=gaps, connections=[OLD]) == [(13.4, again)] * told
+    assert times(rows, issues=gaps) == [(13.4, again)] * told
 
 
 @pytest.mark.parametrize(("whole", "told"), [(1, True), (2, False)])
 def test_half_of_those_that_go_on_lack_something(whole: int, told: bool) -> None:
     others = [each for number in range(2, 2 + whole) for each in sent(number, 10.0, 20.0)]
-    connections = [OLD, *(connection(number, opened=1) for number in range(2, 2 + whole))]
     later = sent(9, 10.0, 22.0)  # nobody heard it soon
     rows = [*sent(1, 10.0, 20.0), *others, *later]
-    assert times(rows, issues=[gap(1, 20.0)], connections=connections) == ([(10.1, 20.0)] if told else [])
+    assert times(rows, issues=[gap(1, 20.0)]) == ([(10.1, 20.0)] if told else [])
+
+
+@pytest.mark.parametrize(("before", "told"), [((), True), ((9.0,), False)])
+def test_of_who_is_heard_for_the_first_time_it_is_not_known_how_long_it_was_there(
+    before: tuple[float, ...], told: bool
+) -> None:
+    quiet = [each for number in (2, 3) for each in sent(number, *before, 20.0)]
+    assert bool(times([*sent(1, 10.0, 20.0), *quiet], issues=[gap(1, 20.0)])) == told
+    assert times([*sent(1, 10.0), *quiet]) == []
 
 
 @pytest.mark.parametrize(
-    ("opened", "before", "told"),
-    [(None, (), True), (20.0, (), False), (None, (9.0,), False)],
+    ("opened", "heard", "count", "told"),
+    [
+        (None, (20.0,), 2, True),
+        (20.0, (20.0,), 2, False),
+        (None, (), 2, False),  # keep-alives of connections that are idle
+        (None, (20.0,), 1, False),  # of one alone that may be missing for itself
+    ],
 )
-def test_or_how_they_began(opened: float | None, before: tuple[float, ...], told: bool) -> None:
-    rows = [*sent(1, 10.0), *sent(2, *before, 20.0), *sent(3, *before, 20.5)]
-    new = [connection(number, opened=opened) for number in (2, 3)]
-    assert bool(times(rows, connections=[OLD, *new])) == told
-    assert times(rows[:-1], connections=[OLD, *new]) == []  # of one alone it may be missing for itself
+def test_or_all_that_goes_on_was_opened_out_of_sight(
+    opened: float | None, heard: tuple[float, ...], count: int, told: bool
+) -> None:
+    others = [health(number, "client", [20.0], heard) for number in range(2, 2 + count)]
+    connections = [OLD, *(connection(number, opened=opened) for number in range(2, 2 + count))]
+    assert bool(times([*sent(1, 10.0), *others], connections=connections)) == told
+    assert times([*sent(1, 10.0, 20.0), *others], connections=connections) == []  # one that lacks nothing
 
 
 @pytest.mark.parametrize(("again", "told"), [(75.1, True), (75.0, False)])
 def test_nobody_waits_so_long(again: float, told: bool) -> None:
-    assert bool(times(sent(1, 10.0, again), connections=[OLD])) == told
+    assert bool(times(sent(1, 10.0, again))) == told
 
 
 def test_where_nobody_said_anything_there_is_none() -> None:
@@ -94,7 +109,7 @@ def test_where_nobody_said_anything_there_is_none() -> None:
 
 @pytest.mark.parametrize(("until", "hidden"), [(20.0, True), (30.0, True), (30.1, False)])
 def test_it_hides_what_it_is_half_of(until: float, hidden: bool) -> None:
-    tables = signs(tcp_health=sent(1, 9.9, 20.0), issues=[gap(1, 20.0)], connections=[OLD])
+    tables = signs(tcp_health=sent(1, 9.9, 20.0), issues=[gap(1, 20.0)])
     assert hides(tables, at(10), at(until)) == hidden
 
 
