@@ -114,6 +114,8 @@ class Runs:
     acked_at: I64  # when it first said so; ``NO_TIME``: not known
     round_trip: I64  # from data of the other side to the sender's acknowledgement, the least in `health.SPAN`
     least_round_trip: I64  # ... of all so far; both ``NO_TIME``: not known
+    heard: I64  # offset in this stream that the other side had acknowledged by then; -1: not known
+    heard_at: I64  # when it first said so; ``NO_TIME``: not known
 
 
 class Outcome(IntEnum):

@@ -583,16 +583,19 @@ class Conversations:
 
 
 def _acknowledged(request: I64, response: I64) -> I64:
-    """When requests had been acknowledged whole, as far as the packet with the response's first byte tells.
+    """When requests had been acknowledged whole, as far as the first packet of their response tells, or of one before.
 
     What the client sent behind a request may have been acknowledged with it: then it was no later than that, which says
     something only if it was soon.
     """
-    done, end = request[:, pairing.NODE_LAST_AT], request[:, pairing.NODE_END]
+    done, end, noted = (
+        request[:, column] for column in (pairing.NODE_LAST_AT, pairing.NODE_END, pairing.NODE_ACKED_AT)
+    )
     acked, at = response[:, pairing.NODE_ACKED], response[:, pairing.NODE_ACKED_AT]
     timed = (done != NO_TIME) & (at != NO_TIME)
     soon = np.where(timed, at, 0) - np.where(timed, done, 0) <= ACK_HELD
-    return np.where(timed & ((acked == end) | ((acked > end) & soon)), at, NO_TIME)
+    by_answer = np.where(timed & ((acked == end) | ((acked > end) & soon)), at, NO_TIME)
+    return np.where(noted != NO_TIME, noted, by_answer)
 
 
 @kernel

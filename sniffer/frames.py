@@ -25,12 +25,14 @@ from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs
     ROW_OFFSET,  # place in the stream
     ROW_TURN,  # as in Runs
     ROW_HEAD,  # 1: the first byte is the packet's first
-    ROW_ACKED,  # the next four as in Runs
+    ROW_ACKED,  # the next six as in Runs
     ROW_ACKED_AT,
     ROW_ROUND_TRIP,
     ROW_LEAST_ROUND_TRIP,
+    ROW_HEARD,
+    ROW_HEARD_AT,
     ROW_COLUMNS,
-) = range(14)
+) = range(16)
 BYTES, GAP, END = range(3)
 
 # Columns of an entry of Batch.connections: the slot, then for each direction three columns. Those of direction 1 are
@@ -196,6 +198,8 @@ class Streams:
         rows[:, ROW_ACKED_AT] = runs.acked_at
         rows[:, ROW_ROUND_TRIP] = runs.round_trip
         rows[:, ROW_LEAST_ROUND_TRIP] = runs.least_round_trip
+        rows[:, ROW_HEARD] = runs.heard
+        rows[:, ROW_HEARD_AT] = runs.heard_at
         rows[:, ROW_TURN] = runs.turn
         np.maximum.at(self.state[:, STREAM_NUMBER], streams, runs.number)
         starts = np.ascontiguousarray(runs.start)

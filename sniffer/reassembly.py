@@ -175,6 +175,8 @@ ROW = np.dtype(
         ("acked_at", "i8"),  # time of the first packet that said so
         ("round_trip", "i8"),  # from data of the other side to the sender's acknowledgement, the least of late
         ("least_round_trip", "i8"),  # ... and of all so far
+        ("heard", "i8"),  # offset up to which the other side had acknowledged this stream by then; -1: not known
+        ("heard_at", "i8"),
     ]
 )
 MARK = np.dtype([("count", "i8"), ("at", "i8"), ("number", "i8"), ("value", "i8")])
@@ -485,6 +487,8 @@ def _emit(
     row.acked_at = NO_TIME
     row.round_trip = NO_TIME
     row.least_round_trip = NO_TIME
+    row.heard = -1
+    row.heard_at = NO_TIME
     totals.rows += 1
     stream.known = CERTAIN
     stream.next += length
@@ -492,12 +496,15 @@ def _emit(
 
 @borrowing
 def _note_ack(row: Record, stream: Record, other: Record, peer: Record, span: Record) -> None:
-    """Note what the sender of a row had acknowledged by then; peer and span: what health has of the other side."""
+    """Note what both sides had acknowledged by then; peer and span: what health has of who did not send the row."""
     if other.acked > 0 and stream.rank == other.rank:
         row.acked = other.acked - other.base
         row.acked_at = other.acked_at
         row.round_trip = span.rtt_min if span.rtt_samples > 0 else peer.recent_rtt
         row.least_round_trip = peer.least_rtt
+    if stream.acked > 0:
+        row.heard = stream.acked - stream.base
+        row.heard_at = stream.acked_at
 
 
 @borrowing
@@ -1586,6 +1593,8 @@ def arrange(
     acked_at: I64,
     round_trip: I64,
     least_round_trip: I64,
+    heard: I64,
+    heard_at: I64,
     turn: I64,
 ) -> None:
     """Write rows as columns, by connection and direction, each stream's in the order in which they were made.
@@ -1618,6 +1627,8 @@ def arrange(
         acked_at[place] = row.acked_at
         round_trip[place] = row.round_trip
         least_round_trip[place] = row.least_round_trip
+        heard[place] = row.heard
+        heard_at[place] = row.heard_at
         turn[place] = before + i
 
 

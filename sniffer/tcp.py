@@ -358,6 +358,8 @@ class Connections:
             acked_at=np.empty(count, np.int64),
             round_trip=np.empty(count, np.int64),
             least_round_trip=np.empty(count, np.int64),
+            heard=np.empty(count, np.int64),
+            heard_at=np.empty(count, np.int64),
             turn=np.empty(count, np.int64),
         )
         by_id = np.argsort(state.order[:ordinals], kind="stable")
@@ -378,6 +380,8 @@ class Connections:
             runs.acked_at,
             runs.round_trip,
             runs.least_round_trip,
+            runs.heard,
+            runs.heard_at,
             runs.turn,
         )
         self._rows_before += count

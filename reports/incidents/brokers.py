@@ -11,12 +11,13 @@ from itertools import chain
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import addresses
+from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.away import gone_before, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
+from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, Takeover, between
+from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -244,9 +245,12 @@ def incidents(signs: Signs) -> Iterator[Incident]:
     for takeover in chain.from_iterable(signs.takeovers.values()):
         if takeover.is_foreign and all(outage.taken is not takeover for outage in found):
             yield addresses.taken(signs, takeover)
+    slow = _slow_times(signs, found)
     for outage in found:
         if outage.kind != IncidentKind.BROKER_STALLED:
             yield _gone(signs, outage)
+            continue
+        if any(_is_part(outage, time) for time in slow):
             continue
         runs = stalls[outage.host]
         if not runs or outage.started - (runs[-1][-1].ended or 0) > threshold("one_trouble") * SECOND_NS:
@@ -255,6 +259,39 @@ def incidents(signs: Signs) -> Iterator[Incident]:
     for _, runs in sorted(stalls.items()):
         for run in runs:
             yield _stalled(signs, run)
+    for time in slow:
+        yield slow_brokers.incident(signs, time, [one.silence for one in found if _is_part(one, time)])
+
+
+def _slow_times(signs: Signs, found: Sequence[Outage]) -> list[SlowTime]:
+    """Times in which brokers were slow, but for those that are explained by what they stood still, or were away."""
+    return [time for time in slow_brokers.slow_times(signs) if not _is_explained(signs, time, found)]
+
+
+def _is_explained(signs: Signs, time: SlowTime, found: Sequence[Outage]) -> bool:
+    still = 0
+    if time.host is None and any(
+        row["error"] in REPLICA_ERRORS for row in between(signs.errors, time.since - _FOLLOWS_NS, time.until, "first")
+    ):
+        return True
+    for one in found:
+        end = signs.end if one.ended is None else one.ended
+        if time.host is None and one.started <= time.until and time.since <= end + _FOLLOWS_NS:
+            return True  # that is whom writes waited for
+        if one.host == time.host and one.gone and one.started <= time.until and time.since <= one.until(signs.end):
+            return True  # it was about to go, or has just begun
+        if one.host == time.host and one.kind == IncidentKind.BROKER_STALLED:
+            still += max(min(end, time.until) - max(one.started, time.since), 0)
+    return 2 * still >= time.until - time.since
+
+
+def _is_part(stall: Outage, time: SlowTime) -> bool:
+    """Whether a broker stood still while it was slow anyway."""
+    if stall.host != time.host or stall.kind != IncidentKind.BROKER_STALLED:
+        return False
+    return time.since <= stall.started <= time.until or (
+        stall.ended is not None and time.since <= stall.ended <= time.until
+    )
 
 
 def _taken_off(signs: Signs, silence: Row) -> bool:

@@ -14,7 +14,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -59,7 +59,7 @@ _REFUSALS = (
     ),
     Refusal(
         IncidentKind.TOO_FEW_REPLICAS,
-        frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND}),
+        REPLICA_ERRORS,
         Severity.CRITICAL,
         "could not write, as fewer replicas are in sync than min.insync.replicas demands",
         "Bring the replicas back that are missing (see which brokers are down); a topic with min.insync.replicas "
@@ -67,9 +67,6 @@ _REFUSALS = (
         "refused_records",
     ),
 )
-
-
-_REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 def refusals(signs: Signs) -> Iterator[Incident]:
@@ -139,7 +136,7 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
 def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     """Writes with acks=all that living brokers could not confirm while another broker was away."""
     for outage in signs.once(outages):
-        if not outage.gone or any(row["error"] in _REPLICA_ERRORS for row in signs.errors):
+        if not outage.gone or any(row["error"] in REPLICA_ERRORS for row in signs.errors):
             continue
         until = signs.end if outage.ended is None else outage.ended
         late = pc.field("latency_ms").is_null() | (pc.field("latency_ms") >= threshold("replicas_late") * 1000)

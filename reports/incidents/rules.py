@@ -59,7 +59,8 @@ def _rule(find: Callable[[Signs], Iterator[Incident]], needs: str, *kinds: Incid
 RULES: tuple[Rule, ...] = (
     _rule(
         brokers.incidents,
-        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram issues",
+        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram issues "
+        "latency exchanges",
         IncidentKind.BROKER_DOWN,
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,

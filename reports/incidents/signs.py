@@ -54,6 +54,8 @@ _CONNECTION = (
     "packets_down",
 )
 _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of clusters that say where a broker is
+REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""Too few replicas are in sync for what a topic demands."""
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
 _COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")

@@ -30,6 +30,14 @@ SPAN_NS = 10 * SECOND_NS  # of tcp_health
 _CLIENTS_NAMED = 20
 _PATIENT = (apis.JOIN_GROUP, apis.SYNC_GROUP)  # wait for other members
 _WAITING = (apis.FETCH, apis.SHARE_FETCH)  # wait for data, as long as the request says
+# What a coordinator answers once replicas have what its group did, or what others of its groups did before.
+_OF_GROUPS = (
+    apis.OFFSET_COMMIT,
+    apis.TXN_OFFSET_COMMIT,
+    apis.OFFSET_FETCH,
+    apis.HEARTBEAT,
+    apis.CONSUMER_GROUP_HEARTBEAT,
+)
 _ALL = -1  # acks of a write that waits for replicas on other brokers
 _KINDS = ("sent", "sent_as_client", "received", "asked", "throttled", "connection")
 Row = dict[str, Any]
@@ -117,7 +125,7 @@ def _asked(
     asked, answered = (_numbers(exchanges[name]) for name in ("request_done", "answered"))
     api = _numbers(exchanges["api_key"])
     allowed = np.zeros(len(asked), np.int64)
-    replicas = np.zeros(len(asked), np.bool_)
+    replicas = np.isin(api, _OF_GROUPS)
     known = ~np.isin(api, _WAITING)
     if terms is not None:
         place = ExchangePlaces(exchanges).of(terms)

@@ -60,7 +60,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.BROKER_DOWN: "a broker went away without notice: its process was killed or crashed, or its "
     "host is off",
     IncidentKind.BROKER_RESTARTED: "a broker was shut down in an orderly way, after its leaders had moved",
-    IncidentKind.BROKER_STALLED: "a broker answered nobody for a while, though its host acknowledged what it was sent",
+    IncidentKind.BROKER_STALLED: "a broker answered nobody for a while, or took long over its answers or over what it "
+    "replicates, though its host acknowledged what it was sent",
     IncidentKind.ADDRESS_TAKEN: "another broker, of another cluster as far as is known, answers at a broker's address",
     IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",

@@ -566,7 +566,11 @@ SILENCES = described(
         ("until", TIME, "begin of the first tenth of a second in which it sent data again; null: it never did"),
         ("duration_ms", pa.float64(), "milliseconds from since to until, or to the last packet of its connections"),
         ("waiting", pa.int64(), "requests that waited in it longer than they allowed"),
-        ("waiting_replicas", pa.int64(), "... that are writes with acks=all, and may have waited for other brokers"),
+        (
+            "waiting_replicas",
+            pa.int64(),
+            "... that are writes with acks=all or of groups, and may have waited for other brokers",
+        ),
         ("waiting_connections", pa.int64(), "connections of these requests"),
         ("waiting_clients", pa.list_(pa.string()), "client ids of these requests"),
         ("asked", pa.int64(), "tenths of a second in which data was sent to it"),

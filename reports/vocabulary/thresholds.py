@@ -70,6 +70,11 @@ THRESHOLDS: dict[str, Threshold] = {
     "stall": Threshold(1, "s", "shorter ones are noticed by nobody, unless they come again and again"),
     "stall_of_one": Threshold(2, "s", "one request that takes a second may just be hard, or its client about to move"),
     "stalls": Threshold(3, "stalls in 60 s", "once or twice is garbage collection, and happens everywhere"),
+    "slow_in_span": Threshold(
+        3, "answers in 10 s", "a client with one request at a time gets no more of a slow broker"
+    ),
+    "slow_answers": Threshold(10, "answers", "what a few took tells of them rather than of the broker"),
+    "slow_share": Threshold(50, "% of the answers", "a broker that is well has a late one now and then"),
     "cut_off": Threshold(2, "s", "TCP sends again after 0.2 s, 0.4 s, 0.8 s: by then one would have been acknowledged"),
     "outage_after": Threshold(15, "s", "clients find new leaders and coordinators within some retries and backoffs"),
     "shutdown_takes": Threshold(30, "s", "an orderly shutdown moves leaders first, some seconds before it ends"),

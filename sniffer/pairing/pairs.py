@@ -7,7 +7,8 @@ import numpy as np
 from kafkascope.decoders import apis
 from kafkascope.decoders.kernels import borrowing
 from kafkascope.sniffer import frames, recognise
-from kafkascope.sniffer.columns import I64, U8
+from kafkascope.sniffer.columns import I64, NO_TIME, U8
+from kafkascope.sniffer.health import ACK_HELD
 from kafkascope.sniffer.pairing.state import (
     BAD_HEADER,
     CLIENT,
@@ -100,6 +101,8 @@ def take_frame(state: State, slot: Integer, side: Integer, captured: Integer, si
     nodes[node, NODE_LEAST_ROUND_TRIP] = rows[first, frames.ROW_LEAST_ROUND_TRIP]
     nodes[node, NODE_HELD] = 0
     if side == connection[CLIENT]:
+        nodes[node, NODE_ACKED_AT] = NO_TIME
+        _note_acknowledged(connection, nodes, rows[first, frames.ROW_HEARD], rows[first, frames.ROW_HEARD_AT])
         refused = _request(state, slot, node)
         _limit(state, slot, side, REQUESTS)
     else:
@@ -275,6 +278,7 @@ def _response(state: State, slot: Integer, node: Integer) -> Integer:
     has_header = nodes[node, NODE_LENGTH] >= 4
     correlation = recognise.int32(state.arena, nodes[node, NODE_START]) if has_header else np.int64(0)
     describe(nodes, node, KIND_KAFKA, correlation, -1, -1, 4 if has_header else -1)
+    _note_acknowledged(connection, nodes, nodes[node, NODE_ACKED], nodes[node, NODE_ACKED_AT])
     found = outstanding(connection, nodes, correlation) if has_header else np.int64(0)
     if not found or nodes[found, NODE_SKIPPED]:
         # An answer to a token has no correlation id: it is what answers no request.
@@ -290,6 +294,22 @@ def _response(state: State, slot: Integer, node: Integer) -> Integer:
     else:
         return NO_HEADER
     return TAKEN
+
+
+@borrowing
+def _note_acknowledged(connection: I64, nodes: I64, acked: Integer, at: Integer) -> None:
+    """Note which of the requests that wait had been acknowledged when a frame was sent, of either side.
+
+    Of requests that are sent one behind the other, before any is answered, their own answers do not tell: by then
+    later ones have been acknowledged, too.
+    """
+    node = connection[REQUESTS + HEAD] if at != NO_TIME else np.int64(0)
+    while node and nodes[node, NODE_END] <= acked:
+        done = nodes[node, NODE_LAST_AT]
+        is_soon = done != NO_TIME and done <= at <= done + ACK_HELD
+        if nodes[node, NODE_ACKED_AT] == NO_TIME and (is_soon or (nodes[node, NODE_END] == acked and done <= at)):
+            nodes[node, NODE_ACKED_AT] = at
+        node = nodes[node, NODE_NEXT]
 
 
 @borrowing

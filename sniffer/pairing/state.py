@@ -49,8 +49,8 @@ HEAD, TAIL, COUNT, HELD_BYTES = range(4)
     NODE_HELD,  # 1: the bytes are in the held buffer, 0: in the arena
     NODE_SKIPPED,  # 1: a later request has been answered
     NODE_END,  # offset in the stream behind the frame
-    NODE_ACKED,  # the next four as in Runs, of the packet with the first byte
-    NODE_ACKED_AT,
+    NODE_ACKED,  # of a response: the next four as in Runs, of the packet with its first byte
+    NODE_ACKED_AT,  # of a request: when an answer first showed that all of it had been acknowledged; NO_TIME: none did
     NODE_ROUND_TRIP,
     NODE_LEAST_ROUND_TRIP,
     NODE_COLUMNS,

@@ -56,12 +56,14 @@ NO_FIT = "the logged secret does not fit: no record can be opened with it"
     END,  # offset in the TCP stream behind its bytes
     NUMBER,  # of the packet that had to come for them to be there in order: the highest since the latest gap
     AT,  # its time
-    ACKED,  # the next four as in Runs
+    ACKED,  # the next six as in Runs
     ACKED_AT,
     ROUND_TRIP,
     LEAST_ROUND_TRIP,
+    HEARD,
+    HEARD_AT,
     COLUMNS,
-) = range(8)
+) = range(10)
 
 
 class Loss(NamedTuple):
@@ -685,7 +687,7 @@ class TlsConnection:
                 stream.plain.append(Plain(b"", lost, end, self._loss_row(stream)))
 
     def _loss_row(self, stream: Stream) -> I64:
-        return np.array([0, *stream.latest, -1, NO_TIME, NO_TIME, NO_TIME], np.int64)
+        return np.array([0, *stream.latest, -1, NO_TIME, NO_TIME, NO_TIME, -1, NO_TIME], np.int64)
 
     def _has_content(self, stream: Stream) -> bool:
         """Whether what it protects now is what the application says, and not the handshake."""

@@ -199,6 +199,8 @@ def _parts(runs: Runs, direction: int) -> Sequence[Bytes | Loss]:
     rows[:, tls.ACKED_AT] = runs.acked_at
     rows[:, tls.ROUND_TRIP] = runs.round_trip
     rows[:, tls.LEAST_ROUND_TRIP] = runs.least_round_trip
+    rows[:, tls.HEARD] = runs.heard
+    rows[:, tls.HEARD_AT] = runs.heard_at
     parts: list[Bytes | Loss] = []
     gaps = np.flatnonzero(runs.start < 0).tolist()
     begin = 0
@@ -239,6 +241,8 @@ def _plain_runs(connection: int, direction: int, plain: Sequence[Plain]) -> Runs
         acked_at=rows[:, tls.ACKED_AT].copy(),
         round_trip=rows[:, tls.ROUND_TRIP].copy(),
         least_round_trip=rows[:, tls.LEAST_ROUND_TRIP].copy(),
+        heard=rows[:, tls.HEARD].copy(),
+        heard_at=rows[:, tls.HEARD_AT].copy(),
         turn=np.maximum.accumulate(rows[:, tls.NUMBER]),
     )
 

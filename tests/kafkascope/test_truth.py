@@ -126,6 +126,8 @@ BEGUN_BEFORE = frozenset(
         "net_capture_drops",
         "records-lost",
         "rolling-restart",
+        "slow-cpu",
+        "slow-disk",
         "too-few-replicas",
         "troubles",
         "two-at-once",

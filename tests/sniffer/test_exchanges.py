@@ -258,7 +258,7 @@ def test_answers_without_requests_take_no_python_each() -> None:
         directions, lengths = np.ones(count, np.int8), np.full(count, 16)
         unknown = np.full(count, NO_TIME)
         columns = (connections, directions, starts, starts, lengths, numbers, numbers, numbers)
-        runs = Runs(data, *columns, *[unknown] * 4)
+        runs = Runs(data, *columns, *[unknown] * 6)
         found = steps(lambda: (conversations.feed(runs), conversations.end([1])))
         assert conversations.count(1) == count
         return found

@@ -279,6 +279,28 @@ def test_what_was_sent_behind_it_tells_only_that_it_was_soon(later: int, acked: 
     assert [one for one, *_ in told_of(of)] == acked
 
 
+def test_the_next_request_tells_what_the_answer_does_not() -> None:
+    of = asked()
+    of.send(1, later=3 * MILLISECOND)  # acknowledges the first
+    of.send(0, ASKED, later=2 * ACK_HELD)
+    of.send(1, later=5 * MILLISECOND)
+    of.send(1, TOLD, later=ACK_HELD)
+    of.send(1, TOLD)
+    assert [acked for acked, *_ in told_of(of)] == [3, 5]
+
+
+def test_an_answer_tells_of_those_that_are_not_answered_yet() -> None:
+    of = asked()
+    of.send(0, ASKED, later=MILLISECOND)
+    of.send(0, ASKED, later=MILLISECOND)
+    of.send(1, TOLD, later=4 * MILLISECOND)  # acknowledges all three, with the answer to the first
+    of.send(0, ASKED, later=2 * ACK_HELD)
+    of.send(1, later=MILLISECOND)
+    for _ in range(3):
+        of.send(1, TOLD)
+    assert [acked for acked, *_ in told_of(of)] == [6, 5, 4, 1]
+
+
 def test_a_fin_behind_it_is_no_part_of_it() -> None:
     of = asked()
     of.send(0, flags=FIN | ACK, later=ACK_HELD)

@@ -26,6 +26,7 @@ def runs(written: Iterable[Run]) -> Runs:
     data = [run.part if isinstance(run.part, bytes) else b"" for run in rows]
     sizes = np.array([len(part) for part in data], np.int64)
     numbers = np.array([run.number for run in rows], np.int64)
+    none, never = np.full(len(rows), -1), np.full(len(rows), NO_TIME)
     return Runs(
         np.frombuffer(b"".join(data), np.uint8),
         np.array([run.connection for run in rows], np.int64),
@@ -36,6 +37,10 @@ def runs(written: Iterable[Run]) -> Runs:
         numbers,
         numbers * 1000,
         numbers,
-        np.full(len(rows), -1),
-        *[np.full(len(rows), NO_TIME)] * 3,
+        none,
+        never,
+        never,
+        never,
+        none,
+        never,
     )

@@ -40,6 +40,11 @@ def buckets_of(nanoseconds: I64) -> I32:
     return buckets
 
 
+def value_of(bucket: int) -> float:
+    """Milliseconds that a bucket stands for, within `ERROR`."""
+    return float(_VALUE_MS[bucket])
+
+
 @kernel
 def _look_up(nanoseconds: I64, highest: I64, buckets: I32) -> None:
     for row in range(nanoseconds.shape[0]):

@@ -1,0 +1,449 @@
+"""Brokers that answer, but take long: by what is left of their answers' times without network, waits and throttling,
+and by how late they fetch from other brokers what they replicate.
+
+A write with acks=all is confirmed when the replicas in sync have fetched it. So it tells that somebody was slow, but
+not who.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate, chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.arrow import moment, one_array
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.series import OTHERS, replaced
+from kafkascope.reports.columns.text import address, address_alone, counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
+from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.measures.latency.histogram import buckets_of, value_of
+from kafkascope.reports.measures.latency.parts import APPLICATION, BROKER, SLOW
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_READS = (
+    "ApiVersions",
+    "DescribeCluster",
+    "Fetch",
+    "FindCoordinator",
+    "ListOffsets",
+    "Metadata",
+    "OffsetForLeaderEpoch",
+)
+"""What a broker answers out of its memory and its log. What a coordinator answers may wait for writes of its group."""
+_OF_REPLICAS = ("OffsetCommit", "TxnOffsetCommit")  # written with acks=all, whatever the client asks for
+_FOLLOWER = re.compile(r"broker-(\d+)-fetcher-\d+$")  # client id of a broker that replicates (ReplicaFetcherManager)
+_WHERE = (
+    pc.field("topic").is_null()
+    & pc.field("part").isin([SLOW, BROKER, APPLICATION])
+    & pc.field("api").isin([*_READS, *_OF_REPLICAS, "Produce"])
+)
+# What is sent again holds up what stands behind it on its connection, and each time for twice as long.
+_BEHIND_LOSS, _BEFORE_NS = 100, 10 * SECOND_NS
+_KEYS = ["part", "api", "acks", "broker", "client", "client_id", "from", "width_ms"]
+
+
+class Work(StrEnum):
+    """What a broker may be slow over."""
+
+    READS = "reads"
+    STORES = "stores"  # writes that do not wait for replicas
+    FOLLOWS = "follows"  # from the answer to a fetch of another broker's log to the next fetch
+    REPLICATED = "replicated"  # writes that do
+
+
+_WORDS = {
+    Work.READS: "answers",
+    Work.STORES: "writes that wait for no replica",
+    Work.FOLLOWS: "fetches from other brokers",
+    Work.REPLICATED: "writes with acks=all",
+}
+_EXPLAINED = ("unanswered", "sent_again", "heartbeat_held_up", "slow_to_join", "commits_stopped")
+_ADVICE = (
+    "Look at the broker's machine at that time: processor time and its limits (a container that is throttled), garbage "
+    "collection (its log), disks (iostat -x: await), RequestHandlerAvgIdlePercent. Until it is mended, move its "
+    "leaders to other brokers; writes with acks=all wait for it as long as it is in sync (replica.lag.time.max.ms)."
+)
+_ITS_OWN = (Work.READS, Work.STORES, Work.FOLLOWS)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often some work was asked for, and how long took what took long."""
+
+    asked: int = 0  # as far as is known what it took; without what only waited as the client wished
+    late: Counter[int] = field(default_factory=Counter)  # by bucket of latency
+    clients: set[tuple[str, str]] = field(default_factory=set)  # address and client id of those who got a late answer
+    hosts: set[str] = field(default_factory=set)  # brokers that were late, as `Signs.where` has them
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it took long as a rule."""
+        late = self.late.total()
+        return late >= threshold("slow_in_span") and 100 * late >= threshold("slow_share") * self.asked
+
+    @property
+    def median(self) -> float:
+        """Milliseconds that half of what took long took at least."""
+        buckets = sorted(self.late)
+        up_to = [*accumulate(self.late[bucket] for bucket in buckets)]
+        return value_of(buckets[bisect_right(up_to, up_to[-1] // 2)]) if buckets else 0.0
+
+    @property
+    def longest(self) -> float:
+        """Milliseconds of what took longest."""
+        return value_of(max(self.late, default=0))
+
+    @property
+    def names(self) -> list[str]:
+        """Client ids of those who got a late answer; the address of one that has none."""
+        return sorted({client_id or client for client, client_id in self.clients})
+
+    def add(self, other: Tally) -> None:
+        """Count what another one counts, too."""
+        self.asked += other.asked
+        self.late += other.late
+        self.clients |= other.clients
+        self.hosts |= other.hosts
+
+
+@dataclass(frozen=True, slots=True)
+class SlowTime:
+    """A time in which a broker was slow. Times are nanoseconds."""
+
+    host: str | None  # as `Signs.where` has it; None: one of those at which writes waited, or a replica of theirs
+    since: int
+    until: int
+    slow: dict[Work, Tally]  # its work, in the spans in which it was slow over it
+    usual: dict[Work, Tally]  # the same work in the other spans of the capture
+    held_up: Tally  # writes that waited for replicas meanwhile, on this broker and on others
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether several tell it, each for itself."""
+        return len(self.slow) > 1 or any(len(tally.clients) > 1 for tally in self.slow.values())
+
+    def overlaps(self, since: int, until: int) -> bool:
+        """Whether any of it lies within a time."""
+        return self.since <= until and since <= self.until
+
+
+_BySpan = dict[int, Tally]
+"""By begin of the span."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tallies:
+    """All work of brokers."""
+
+    by_span: dict[tuple[Work, str], _BySpan]  # by kind of work and broker
+    width: int  # of a span, in nanoseconds
+
+    def runs(self, signs: Signs, works: Collection[Work]) -> Iterator[tuple[str, range]]:
+        """Brokers, each with a time, as begins of spans, in which it was late as a rule over some of its work."""
+        slow: dict[str, set[int]] = defaultdict(set)
+        for (work, host), by_span in self.by_span.items():
+            if work not in works or signs.lacking(address_alone(host)) >= threshold("answers_lacking"):
+                continue
+            for at in (at for at, tally in by_span.items() if tally.is_slow):
+                if not hides(signs, at, at + self.width):
+                    slow[host].add(at)
+        for host, ats in slow.items():
+            for run in _runs(sorted(ats), self.width):
+                late = (self.within(work, host, run).late.total() for work in works)
+                if max(late) >= threshold("slow_answers"):
+                    yield host, run
+
+    def within(self, work: Work, host: str, run: range, slow: bool = True) -> Tally:
+        """Some work in those spans of a time in which it was slow; or outside of the time."""
+        by_span = self.by_span.get((work, host), {})
+        if slow:
+            return _sum(by_span[at] for at in run if at in by_span and by_span[at].is_slow)
+        return _sum(tally for at, tally in by_span.items() if at not in run)
+
+    def held_up(self, run: range) -> Tally:
+        """Writes in a time that had to wait for replicas, on all brokers."""
+        replicated = [by_span for (work, _), by_span in self.by_span.items() if work == Work.REPLICATED]
+        return _sum(by_span[at] for by_span in replicated for at in run if at in by_span)
+
+
+def slow_times(signs: Signs) -> list[SlowTime]:
+    """Times in which a broker was slow, and those in which nothing tells which of several was, by time."""
+    tallies = _tallies(signs)
+    found = []
+    for host, run in tallies.runs(signs, _ITS_OWN):
+        slow = {work: tally for work in _ITS_OWN if (tally := tallies.within(work, host, run)).late}
+        usual = {work: tallies.within(work, host, run, slow=False) for work in slow}
+        found.append(_slow_time(signs, tallies, host, run, slow, usual))
+    waits: set[int] = set()
+    for _, run in tallies.runs(signs, (Work.REPLICATED,)):
+        if not any(one.overlaps(run[0] - tallies.width, run[-1] + 2 * tallies.width) for one in found):
+            waits.update(run)
+    found += [_slow_time(signs, tallies, None, run, {}, {}) for run in _runs(sorted(waits), tallies.width)]
+    return sorted(found, key=lambda one: (one.since, one.host or ""))
+
+
+def _runs(ats: Sequence[int], width: int) -> Iterator[range]:
+    """Spans that are one time: with no more than one span between them."""
+    begin = 0
+    for place in range(1, len(ats) + 1):
+        if place == len(ats) or ats[place] > ats[place - 1] + 2 * width:
+            yield range(ats[begin], ats[place - 1] + 1, width)
+            begin = place
+
+
+def _slow_time(
+    signs: Signs,
+    tallies: _Tallies,
+    host: str | None,
+    run: range,
+    slow: dict[Work, Tally],
+    usual: dict[Work, Tally],
+) -> SlowTime:
+    since, until = _edges(signs, host, run[0] - tallies.width, min(run[-1] + 2 * tallies.width, signs.end))
+    held_up = tallies.held_up(run)
+    return SlowTime(host, since or run[0], until or min(run[-1] + tallies.width, signs.end), slow, usual, held_up)
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        total.add(tally)
+    return total
+
+
+def _edges(signs: Signs, host: str | None, since: int, until: int) -> tuple[int | None, int | None]:
+    """When the first request was made to a broker, or to any, that took long, and the last was answered, in a time.
+
+    None if there is none.
+    """
+    where = (
+        pc.field("api").isin([*(api for api in _READS if api != "Fetch"), *_OF_REPLICAS, "Produce"])
+        & (pc.field("latency_ms") >= threshold("slow_answer"))
+        & (pc.field("requested") >= moment(since))
+        & (pc.field("requested") < moment(until))
+    )
+    if host is not None:
+        where &= pc.field("connection").isin(_connections_to(signs, host))
+    begins, ends = [], []
+    for batch in signs.batches("exchanges", ("requested", "answered"), where):
+        begins.append(pc.min(batch["requested"]).as_py())
+        ends.append(pc.max(batch["answered"]).as_py())
+    return min(begins, default=None), max(ends, default=None)
+
+
+def _connections_to(signs: Signs, host: str) -> list[int]:
+    where = (pc.field("broker") == address_alone(host)) & (pc.field("protocol") == "kafka")
+    return [
+        row["connection"]
+        for batch in signs.batches("connections", ("connection", "broker", "broker_port"), where)
+        for row in batch.to_pylist()
+        if signs.where(address(row["broker"], row["broker_port"])) == host
+    ]
+
+
+def _tallies(signs: Signs) -> _Tallies:
+    """All work of brokers; none if nothing took long."""
+    asked, late = _counts(signs)
+    if not late.num_rows:
+        return _Tallies({}, 1)
+    width = pc.max(asked["width_ms"]).as_py() * MILLISECOND_NS
+    trips, timeouts = _round_trips(signs), _timeouts(signs)
+    is_alone = len({*signs.nodes.values()}) == 1
+    found: dict[tuple[Work, str], _BySpan] = defaultdict(lambda: defaultdict(Tally))
+    for row in [*asked.to_pylist(), *late.to_pylist()]:
+        if (whose := _whose(signs, row, trips, is_alone)) is None:
+            continue
+        at = row["from"] - row["from"] % width
+        tally = found[whose][at]
+        if "bucket" in row:
+            lost = timeouts.get((row["client"], address_alone(row["broker"])), ())
+            if _BEHIND_LOSS * sum(at - _BEFORE_NS <= one < at + width for one in lost) >= row["late"]:
+                continue
+            tally.late[row["bucket"]] += row["late"]
+            tally.clients.add((row["client"], row["client_id"] or ""))
+            tally.hosts.add(signs.where(row["broker"]))
+        else:
+            tally.asked += row["asked"]
+    return _Tallies(found, width)
+
+
+def _counts(signs: Signs) -> tuple[pa.Table, pa.Table]:
+    """How often each work was asked for in each span; and by whom and by bucket what of it took long.
+
+    What is asked for is counted by client only of those who replicate.
+    """
+    least = int(buckets_of(np.array([threshold("slow_answer") * MILLISECOND_NS], np.int64))[0])
+    asked, late = [], []
+    for batch in signs.batches("latency", (*_KEYS, "count", "bucket", "counts"), _WHERE):
+        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], _FOLLOWER.pattern), False)
+        follows = pc.and_(follows, pc.equal(batch["api"], "Fetch"))
+        rows = batch.filter(pc.or_(pc.not_equal(batch["part"], APPLICATION), follows))
+        bucket, count, row = _cells(rows)
+        waited = np.bincount(row, np.where(bucket == 0, count, 0), rows.num_rows).astype(np.int64)
+        of_all = pc.equal(rows["part"], SLOW)  # also of those of which nobody knows what the broker took
+        keys = rows.select(_KEYS)
+        some = keys.append_column("asked", pc.if_else(of_all, pa.array(-waited), rows["count"]))
+        for name in ("client", "client_id"):
+            some = replaced(some, name, pc.if_else(pc.equal(rows["part"], APPLICATION), some[name], None))
+        asked.append(_summed(some, "asked"))
+        long = np.flatnonzero((bucket >= least) & ~of_all.to_numpy()[row])
+        some = keys.take(pa.array(row[long])).append_column("bucket", pa.array(bucket[long]))
+        late.append(_summed(some.append_column("late", pa.array(count[long])), "late"))
+    return _together(asked, "asked"), _together(late, "late")
+
+
+def _together(tables: Sequence[pa.Table], name: str) -> pa.Table:
+    return _summed(pa.concat_tables(tables), name) if tables else pa.table({})
+
+
+def _cells(rows: pa.Table) -> tuple[I64, I64, I64]:
+    """Buckets of rows of ``latency``, with what is counted in each, and the row of each."""
+    lists = one_array(rows["bucket"])
+    row = np.repeat(np.arange(rows.num_rows), pc.fill_null(pc.list_value_length(lists), 0).to_numpy())
+    return lists.flatten().to_numpy(), one_array(rows["counts"]).flatten().to_numpy(), row
+
+
+def _summed(rows: pa.Table, name: str) -> pa.Table:
+    """Rows with the same keys as one, with the sum of a number."""
+    keys = [one for one in rows.column_names if one != name]
+    summed = rows.group_by(keys, use_threads=False).aggregate([(name, "sum")])
+    return summed.rename_columns([one.removesuffix("_sum") for one in summed.column_names])
+
+
+def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float], is_alone: bool) -> tuple[Work, str] | None:
+    """What work of which broker a row is about; None if it tells nothing of a broker.
+
+    trips: milliseconds of round trips between a client's host and a broker's. is_alone: there is one broker.
+    """
+    if OTHERS in (row["broker"], row["client"]):
+        return None
+    host = signs.where(row["broker"])
+    if row["part"] != APPLICATION:
+        if row["api"] in _READS:
+            return Work.READS, host
+        return Work.STORES if row["acks"] == 1 or is_alone else Work.REPLICATED, host
+    if trips.get((row["client"], address_alone(host)), 0.0) >= threshold("slow_answer") / 2:
+        return None  # the network takes as long
+    leader, follower = signs.node(host, row["from"]), _FOLLOWER.match(row["client_id"])
+    if row["client"] in signs.nodes or leader is None or follower is None:
+        return Work.FOLLOWS, row["client"]
+    places = signs.listed_as(Node(leader.cluster_id, follower[1]))  # there are several brokers at its address
+    return Work.FOLLOWS, signs.where(places[0]) if places else row["client"]
+
+
+def _round_trips(signs: Signs) -> dict[tuple[str, str], float]:
+    """Milliseconds of the slowest round trips between two hosts, a client and a broker, as means of ten seconds."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for row in _spans_of_health(signs, "rtt_samples"):
+        pair = row["client"], row["broker"]
+        found[pair] = max(found[pair], row["rtt_us"] / 1000 / row["rtt_samples"])
+    return found
+
+
+def _timeouts(signs: Signs) -> dict[tuple[str, str], list[int]]:
+    """When packets between two hosts were sent again after a timeout, each as the begin of its ten seconds."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in _spans_of_health(signs, "timeout_retransmits"):
+        found[row["client"], row["broker"]] += [row["at"]] * row["timeout_retransmits"]
+    return found
+
+
+def _spans_of_health(signs: Signs, name: str) -> list[Row]:
+    """Those in which a number is not 0."""
+    spans_of_hosts = signs.health_spans
+    return [] if spans_of_hosts is None else spans_of_hosts.filter(pc.greater(spans_of_hosts[name], 0)).to_pylist()
+
+
+def incident(signs: Signs, time: SlowTime, stalls: Sequence[Row] = ()) -> Incident:
+    """A time in which a broker was slow, and its silences within it (rows of ``silences``)."""
+    own = _sum(tally for work, tally in time.slow.items() if work != Work.FOLLOWS)
+    effects = []
+    if own.late:
+        count, longest = own.late.total(), own.longest
+        text = f"{counted(count, 'request')} of {listed(own.names)} waited for up to {duration(longest)}"
+        effects.append(Effect("requests", text, count, longest))
+    if time.held_up.late:
+        count, longest = time.held_up.late.total(), time.held_up.longest
+        text = (
+            f"{counted(count, 'write')} with acks=all of {listed(time.held_up.names)} waited for up to "
+            f"{duration(longest)}, on {counted(len(time.held_up.hosts), 'broker')}"
+        )
+        effects.append(Effect("writes", text, count, longest))
+    times = f"from {clock(time.since)} to {clock(time.until)}"
+    if time.host is None:
+        places = sorted(time.held_up.hosts)
+        who = listed([signs.broker_words(host, time.since) for host in places])
+        disks = "its disk" if len(places) == 1 else "their disks"
+        what = f"{who} confirmed writes with acks=all late {times}: a replica was slow, or {disks}"
+        subjects = tuple(chain.from_iterable(signs.broker(host, time.since) for host in places))
+        certainty = Certainty.GUESSED
+    else:
+        worst = max(time.slow, key=lambda work: (work != Work.FOLLOWS, time.slow[work].longest))
+        how = "answered late" if own.late else "replicated late"
+        what = f"{signs.broker_words(time.host, time.since)} {how} {times}: {_told(worst, time.slow[worst])}"
+        subjects = signs.broker(time.host, time.since)
+        certainty = Certainty.CERTAIN if time.is_sure else Certainty.LIKELY
+    return Incident(
+        kind=IncidentKind.BROKER_STALLED,
+        severity=Severity.WARNING,
+        certainty=certainty,
+        subjects=subjects,
+        started=time.since,
+        ended=time.until,
+        headline=what + outcome(effects),
+        evidence=tuple(_evidence(time, stalls, own)),
+        advice=_ADVICE,
+        cost_ms=_cost(own) + _cost(time.held_up),
+        effects=tuple(effects),
+        findings=signs.explained(_EXPLAINED, time.since, time.until, clients=[*own.names, *time.held_up.names]),
+    )
+
+
+def _evidence(time: SlowTime, stalls: Sequence[Row], own: Tally) -> Iterator[Weighed]:
+    for work, tally in time.slow.items():
+        yield Weighed(_told(work, tally), None, time.since, 0.8)
+        if (usual := time.usual[work]).asked:
+            yield Weighed(f"at other times {usual.late.total():,} of {usual.asked:,} did", None, None, 0.6)
+    if stalls:
+        longest = max(row["duration_ms"] for row in stalls)
+        text = f"nothing from it on any connection {counted(len(stalls), 'time')}, the longest for {duration(longest)}"
+        yield Weighed(text, stalls[0]["first_packet"], stalls[0]["since"], 0.7)
+    if own.late:
+        text = "its host acknowledged these requests at once: the network and the kernel were well"
+        yield Weighed(text, None, time.since, 0.9)
+        yield Weighed("the network: requests would have been acknowledged late", None, None, 0.1, True)
+    if time.held_up.late:
+        yield Weighed(_told(Work.REPLICATED, time.held_up), None, time.since, 0.5 if time.slow else 0.8)
+    if time.host is None:
+        text = "a certain broker: the capture lacks what they fetch from each other, and writes that do not wait for it"
+        yield Weighed(text, None, None, 0.0, True)
+
+
+def _told(work: Work, tally: Tally) -> str:
+    """``24 of 30 answers took 100 ms or more, half of these 1.9 s or more``."""
+    how, behind = ("came", " after the answer before") if work == Work.FOLLOWS else ("took", "")
+    return (
+        f"{tally.late.total():,} of {tally.asked:,} {_WORDS[work]} {how} {duration(threshold('slow_answer'))} or more"
+        f"{behind}, half of these {duration(tally.median)} or more"
+    )
+
+
+def _cost(tally: Tally) -> float:
+    return sum(value_of(bucket) * count for bucket, count in tally.late.items())
