@@ -72,7 +72,7 @@ _WORDS = {
     Work.READS: "answers",
     Work.STORES: "writes that wait for no replica",
     Work.FOLLOWS: "fetches from other brokers",
-    Work.REPLICATED: "writes with acks=all",
+    Work.REPLICATED: "writes that wait for replicas",
 }
 _EXPLAINED = ("unanswered", "sent_again", "heartbeat_held_up", "slow_to_join", "commits_stopped")
 _ADVICE = (
@@ -382,8 +382,8 @@ def incident(signs: Signs, time: SlowTime, stalls: Sequence[Row] = ()) -> Incide
     if time.held_up.late:
         count, longest = time.held_up.late.total(), time.held_up.longest
         text = (
-            f"{counted(count, 'write')} with acks=all of {listed(time.held_up.names)} waited for up to "
-            f"{duration(longest)}, on {counted(len(time.held_up.hosts), 'broker')}"
+            f"{counted(count, 'write')} that had to wait for replicas, of {listed(time.held_up.names)}, took up to "
+            f"{duration(longest)} on {counted(len(time.held_up.hosts), 'broker')}"
         )
         effects.append(Effect("writes", text, count, longest))
     times = f"from {clock(time.since)} to {clock(time.until)}"
@@ -391,7 +391,7 @@ def incident(signs: Signs, time: SlowTime, stalls: Sequence[Row] = ()) -> Incide
         places = sorted(time.held_up.hosts)
         who = listed([signs.broker_words(host, time.since) for host in places])
         disks = "its disk" if len(places) == 1 else "their disks"
-        what = f"{who} confirmed writes with acks=all late {times}: a replica was slow, or {disks}"
+        what = f"{who} confirmed writes late {times}: a replica was slow, or {disks}"
         subjects = tuple(chain.from_iterable(signs.broker(host, time.since) for host in places))
         certainty = Certainty.GUESSED
     else:
