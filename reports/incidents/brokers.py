@@ -200,7 +200,7 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
         paused = hush(signs, stall.started, stall.ended or signs.end)
         sent_again = paused < _LONGEST_PAUSE * silence["duration_ms"] * MILLISECOND_NS
         return bool(silence["waiting_connections"] > 1) and sent_again
-    if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and len({*signs.nodes.values()}) != 1):
+    if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and not signs.has_one_broker):
         return False  # what it sent was lost on the way, or it may have waited for other brokers
     long = threshold("stall" if silence["waiting_connections"] > 1 else "stall_of_one")
     if silence["duration_ms"] >= long * 1000:

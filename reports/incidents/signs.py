@@ -554,6 +554,11 @@ class Signs:
         return {*map(without_port, self._places)} | {broker for _, broker, _, is_kafka in self.parties if is_kafka}
 
     @cached_property
+    def has_one_broker(self) -> bool:
+        """Whether the capture has one broker, as far as it tells: then nothing waits for replicas."""
+        return len({*self.nodes.values()}) == 1 and len(self.brokers) == 1
+
+    @cached_property
     def hosts_of(self) -> dict[str, list[str]]:
         """Addresses of each client id, in the order in which it was first heard from them."""
         found: dict[str, dict[str, None]] = defaultdict(dict)

@@ -265,10 +265,9 @@ def _tallies(signs: Signs) -> _Tallies:
         return _Tallies({}, 1)
     width = pc.max(asked["width_ms"]).as_py() * MILLISECOND_NS
     trips, timeouts = _round_trips(signs), _timeouts(signs)
-    is_alone = len({*signs.nodes.values()}) == 1
     found: dict[tuple[Work, str], _BySpan] = defaultdict(lambda: defaultdict(Tally))
     for row in [*asked.to_pylist(), *late.to_pylist()]:
-        if (whose := _whose(signs, row, trips, is_alone)) is None:
+        if (whose := _whose(signs, row, trips)) is None:
             continue
         at = row["from"] - row["from"] % width
         tally = found[whose][at]
@@ -327,10 +326,10 @@ def _summed(rows: pa.Table, name: str) -> pa.Table:
     return summed.rename_columns([one.removesuffix("_sum") for one in summed.column_names])
 
 
-def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float], is_alone: bool) -> tuple[Work, str] | None:
+def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float]) -> tuple[Work, str] | None:
     """What work of which broker a row is about; None if it tells nothing of a broker.
 
-    trips: milliseconds of round trips between a client's host and a broker's. is_alone: there is one broker.
+    trips: milliseconds of round trips between a client's host and a broker's.
     """
     if OTHERS in (row["broker"], row["client"]):
         return None
@@ -338,7 +337,7 @@ def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float], is_al
     if row["part"] != APPLICATION:
         if row["api"] in _READS:
             return Work.READS, host
-        return Work.STORES if row["acks"] == 1 or is_alone else Work.REPLICATED, host
+        return Work.STORES if row["acks"] == 1 or signs.has_one_broker else Work.REPLICATED, host
     if trips.get((row["client"], address_alone(host)), 0.0) >= threshold("slow_answer") / 2:
         return None  # the network takes as long
     leader, follower = signs.node(host, row["from"]), _FOLLOWER.match(row["client_id"])

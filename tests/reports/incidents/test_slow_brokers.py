@@ -161,6 +161,12 @@ def test_of_several_brokers_at_one_address_the_follower_is_known_by_its_number()
     assert names(one) == ["2", f"{B1}:9092", B1]
 
 
+@pytest.mark.parametrize(("others", "certainty"), [([], "likely"), ([connection(2, broker=B2)], "guessed")])
+def test_where_there_is_one_broker_nothing_waits_for_replicas(others: list[Row], certainty: str) -> None:
+    tables = {"cluster_events": BROKERS[:1], "connections": [connection(1), *others]}
+    assert only(latency=writes(0, {900: 12}, acks=-1), **tables).certainty == certainty
+
+
 def test_writes_with_acks_all_alone_do_not_tell_who_was_slow() -> None:
     rows = [*writes(0, {900: 12}, acks=-1), *answers("OffsetCommit", 0, {400: 3}, broker=f"{B2}:9092")]
     one = only(latency=rows, cluster_events=BROKERS)
