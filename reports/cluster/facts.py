@@ -50,6 +50,7 @@ class FactKind(StrEnum):
     FENCED = "fenced"  # node_id, epoch of the broker
     UNFENCED = "unfenced"  # node_id, epoch of the broker
     REGISTERED = "registered"  # node_id, epoch of the broker, host
+    DIRS_OFFLINE = "dirs_offline"  # node_id, epoch of the broker; name: ids of its log directories that failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +271,9 @@ def _wanted(request: Json, response: Json) -> Iterator[Fact]:
     if request:
         kind = FactKind.SHUTTING_DOWN if request["wantShutDown"] else FactKind.RUNNING
         yield Fact(kind, request["brokerId"], epoch=request["brokerEpoch"])
+        if failed := request.get("offlineLogDirs"):
+            name = " ".join(sorted(failed))
+            yield Fact(FactKind.DIRS_OFFLINE, request["brokerId"], name=name, epoch=request["brokerEpoch"])
 
 
 def _granted(request: Json, response: Json) -> Iterator[Fact]:

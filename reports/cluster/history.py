@@ -137,6 +137,7 @@ class _Broker:
     epoch: int | None = None  # each process of a broker gets one when it registers
     fenced: bool | None = None
     stopping: bool = False
+    dirs_offline: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -271,7 +272,7 @@ class _Cluster:
         if fact.epoch is not None and broker.epoch is not None and fact.epoch < broker.epoch:
             return  # of the process before
         if fact.epoch != broker.epoch:
-            broker.fenced, broker.stopping = None, False
+            broker.fenced, broker.stopping, broker.dirs_offline = None, False, frozenset()
         broker.epoch = fact.epoch
         if fact.kind is FactKind.REGISTERED:
             broker.fenced = True  # until it has caught up
@@ -280,6 +281,11 @@ class _Cluster:
             if not broker.stopping:
                 yield self.event(answer, ClusterEventKind.SHUTDOWN_ANNOUNCED, node_id=fact.node_id)
             broker.stopping = True
+        elif fact.kind is FactKind.DIRS_OFFLINE:
+            failed = frozenset((fact.name or "").split())
+            if failed - broker.dirs_offline:
+                yield self.event(answer, ClusterEventKind.LOG_DIRS_OFFLINE, node_id=fact.node_id, detail=fact.name)
+            broker.dirs_offline |= failed
         elif fact.kind in _FENCED:
             fenced, event = _FENCED[fact.kind]
             if broker.fenced not in (None, fenced):
@@ -398,6 +404,7 @@ _OF_PROCESSES = (
     FactKind.FENCED,
     FactKind.UNFENCED,
     FactKind.REGISTERED,
+    FactKind.DIRS_OFFLINE,
 )
 _FENCED = {
     FactKind.FENCED: (True, ClusterEventKind.BROKER_FENCED),

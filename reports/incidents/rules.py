@@ -30,6 +30,7 @@ from kafkascope.reports.incidents import (
     planned,
     requests,
     slow,
+    storage,
     stuck,
     too_old,
     transactions,
@@ -65,6 +66,11 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,
         IncidentKind.ADDRESS_TAKEN,
+    ),
+    _rule(
+        storage.failed,
+        "error_histogram connections findings silences tcp_health cluster_events issues",
+        IncidentKind.STORAGE_FAILED,
     ),
     _rule(
         members.lost,

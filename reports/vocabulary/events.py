@@ -79,6 +79,10 @@ class ClusterEventKind(_Event):
     BROKER_FENCED = "broker_fenced", "the controller has taken a broker out of service (KRaft)"
     BROKER_UNFENCED = "broker_unfenced", "the controller has put a broker into service (KRaft)"
     SHUTDOWN_ANNOUNCED = "shutdown_announced", "a broker has asked to shut down: what comes is orderly"
+    LOG_DIRS_OFFLINE = (
+        "log_dirs_offline",
+        "a broker has told the controller that log directories failed; their ids, in detail",
+    )
     # partitions
     LEADER_CHANGED = "leader_changed", "partitions are led by another broker"
     LEADER_LOST = "leader_lost", "partitions that were led have no leader"

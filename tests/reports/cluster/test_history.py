@@ -329,6 +329,22 @@ def test_an_orderly_restart_of_a_broker() -> None:
     ]
 
 
+def test_log_directories_that_fail_are_told_once_by_each_process() -> None:
+    first, second = "B2nxwBeaxdW4anRC1s_9wA", "qAHA7pTm5A29vRQTA2z4Eg"
+    found = events(
+        heartbeat(),
+        heartbeat(failed=[second]),
+        heartbeat(failed=[second]),
+        heartbeat(failed=[second, first]),
+        heartbeat(9, failed=[first]),
+    )
+    assert told(found, "event", "node_id", "detail", "second") == [
+        ("log_dirs_offline", 2, second, 1),
+        ("log_dirs_offline", 2, f"{first} {second}", 3),
+        ("log_dirs_offline", 2, first, 4),
+    ]
+
+
 def test_a_shutdown_that_is_asked_for_again_is_announced_once() -> None:
     asked = Written(KEYS["ControlledShutdown"], 3, {"brokerId": 2, "brokerEpoch": 46}, {}, client_id="2")
     later = Written(KEYS["ControlledShutdown"], 3, {"brokerId": 2, "brokerEpoch": 99}, {}, client_id="2")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -60,10 +62,14 @@ def metadata(
     return Written(KEYS["Metadata"], version, {"topics": []}, answer | more, connection=connection)
 
 
-def heartbeat(epoch: int = 5, *, stop: bool = False, fenced: bool = False, node_id: int = 2) -> Written:
-    """A broker's heartbeat, on connection 9 to the controller."""
-    asked = {"brokerId": node_id, "brokerEpoch": epoch, "wantShutDown": stop}
-    return Written(KEYS["BrokerHeartbeat"], 0, asked, {"isFenced": fenced}, connection=9, client_id=str(node_id))
+def heartbeat(
+    epoch: int = 5, *, stop: bool = False, fenced: bool = False, node_id: int = 2, failed: Sequence[str] = ()
+) -> Written:
+    """A broker's heartbeat, on connection 9 to the controller; failed: ids of log directories, a tagged field."""
+    ids = b"".join(urlsafe_b64decode(f"{one}==") for one in failed)
+    tags = bytes([1, 0, 1 + len(ids), 1 + len(failed)]) + ids if failed else b"\0"
+    asked = struct.pack(">iqq??", node_id, epoch, 0, False, stop) + tags
+    return Written(KEYS["BrokerHeartbeat"], 1, asked, {"isFenced": fenced}, connection=9, client_id=str(node_id))
 
 
 def asked_by_name(connection: int, node_id: int = 1, error: int = 0, cluster: str | None = CLUSTER) -> Written:

@@ -1,0 +1,102 @@
+"""Brokers that cannot use a disk: what they answer for partitions on it, and what they tell the controller."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.brokers import outages
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
+from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_EXPLAINED = ("leader_changed", "error_loop", "sent_again", "metadata_storm", "coordinator_moved", "commit_refused")
+_ADVICE = (
+    "Look at the broker's disks (df, dmesg) and at its log (LogDirFailureChannel): a file system that is full, "
+    "read-only or broken. A log directory that has failed stays out of use until the broker is started again; until "
+    "then its partitions have a replica less."
+)
+
+
+def failed(signs: Signs) -> Iterator[Incident]:
+    """Brokers of which a log directory has failed."""
+    errors: dict[str, list[Row]] = defaultdict(list)
+    events: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.errors:
+        if row["error"] == Error.KAFKA_STORAGE_ERROR and row["broker"]:
+            errors[signs.where(row["broker"])].append(row)
+    for row in signs.events:
+        if row["event"] == "log_dirs_offline" and row["host"]:
+            events[signs.where(row["host"])].append(row)
+    for host in sorted(errors.keys() | events.keys()):
+        yield _failed(signs, host, errors[host], events[host])
+
+
+def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row]) -> Incident:
+    since = min([*(row["first"] for row in errors), *(row["at"] for row in events)])
+    again = next((one for one in signs.once(outages) if one.host == host and one.gone and one.started > since), None)
+    ended = None if again is None else again.started
+    count = sum(row["count"] for row in errors)
+    names = sorted({row["client_id"] for row in errors if row["client_id"]})
+    last = max((row["last"] for row in errors), default=since)
+    partitions = {
+        f"{row['topic']}-{row['partition']}" for row in errors if row["topic"] and row["partition"] is not None
+    }
+    moved, out_of_sync = _left(signs, host, since)
+    partitions |= out_of_sync
+    effects = []
+    if count:
+        text = f"{counted(count, 'request')} of {listed(names)} failed"
+        effects.append(Effect("requests", text, count, (last - since) / MILLISECOND_NS))
+    if moved:
+        effects.append(Effect("leaders", f"{counted(moved, 'leader')} moved to other brokers", moved))
+    about = f": its replicas of {in_words(partitions, 6)} are offline" if partitions else ""
+    went = f", and it went away at {clock(ended)}" if ended is not None and ended - since < 60 * SECOND_NS else ""
+    return Incident(
+        kind=IncidentKind.STORAGE_FAILED,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.CERTAIN,
+        subjects=signs.broker(host, since),
+        started=since,
+        ended=ended,
+        headline=f"{signs.broker_words(host, since)} cannot use a log directory since {clock(since)}{about}{went}"
+        + outcome(effects),
+        evidence=tuple(_evidence(errors, events)),
+        advice=_ADVICE,
+        cost_ms=(last - since) / MILLISECOND_NS,
+        effects=tuple(effects),
+        findings=signs.explained(_EXPLAINED, since, last, clients=names),
+    )
+
+
+def _left(signs: Signs, host: str, since: int) -> tuple[int, set[str]]:
+    """How many leaders moved away from a broker when its disk failed, and of what it is no in-sync replica since."""
+    node = signs.node(host, since)
+    if node is None:
+        return 0, set()
+    moved, partitions = 0, set[str]()
+    for row in signs.events_of(node, since, since + int(threshold("outage_after") * SECOND_NS)):
+        before, after = ((row[name] or "").split(",") for name in ("before", "after"))
+        if row["event"] == "leader_changed" and node.id in before:
+            moved += row["count"] or 1
+        elif row["event"] == "isr_shrunk" and node.id in {*before} - {*after}:
+            partitions |= {*row["partitions"]}
+    return moved, partitions
+
+
+def _evidence(errors: Sequence[Row], events: Sequence[Row]) -> Iterator[Weighed]:
+    for row in events:
+        text = f"it told the controller that it cannot use log directory {row['detail']}"
+        yield Weighed(text, row["packet"], row["at"], 0.9)
+    for row in errors:
+        text = f"{row['api']} of {row['client_id']} answered {row['error']}, {counted(row['count'], 'time')}"
+        yield Weighed(text, row["first_packet"], row["first"], 0.9)

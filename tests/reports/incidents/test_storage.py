@@ -1,0 +1,57 @@
+"""Brokers that cannot use a disk."""
+
+from __future__ import annotations
+
+from kafkascope.reports.incidents.incident import Incident
+from tests.reports.incidents.tables_of import B1, B2, BROKERS, Row, error, event, found, names, only, seconds, silence
+
+
+def refused(first: float = 5, last: float = 6, api: str = "Produce", count: int = 3, **given: object) -> Row:
+    known: Row = {"topic": "orders", "partition": 2, "client_id": "p1"}
+    return error("KAFKA_STORAGE_ERROR", api, first, last, count, **known | given)
+
+
+def kind_of(one: Incident) -> str:
+    return str(one.kind)
+
+
+SHRUNK = event("isr_shrunk", 5.1, before="1,2", after="2", partitions=["orders-2", "orders-4"], node_id=None)
+MOVED = event("leader_changed", 5.2, before="1", after="2", partitions=["orders-2"], count=1)
+
+
+def test_a_broker_says_that_it_cannot_store_records() -> None:
+    other = event("isr_shrunk", 5.1, before="1,2", after="1", partitions=["orders-5"])
+    one = only(
+        error_histogram=[refused(), refused(api="Fetch", client_id="c1")],
+        cluster_events=[*BROKERS, SHRUNK, MOVED, other],
+    )
+    assert (one.kind, one.severity, one.certainty) == ("storage_failed", "critical", "certain")
+    assert names(one) == ["1", B1]
+    assert (seconds(one.started), one.ended) == (5, None)
+    assert one.what.startswith(f"broker 1 ({B1}) cannot use a log directory since ")
+    assert one.what.endswith(": its replicas of orders 2,4 are offline")
+    assert [effect.text for effect in one.effects] == [
+        "6 requests of c1, p1 failed",
+        "1 leader moved to other brokers",
+    ]
+
+
+def test_a_broker_tells_the_controller_alone() -> None:
+    told = event("log_dirs_offline", 7, node_id=2, host=f"{B2}:9092", detail="dir-1")
+    one = only(cluster_events=[*BROKERS, told])
+    assert (one.kind, names(one), seconds(one.started)) == ("storage_failed", ["2", B2], 7)
+    assert one.evidence[0].text == "it told the controller that it cannot use log directory dir-1"
+    assert one.effects == ()
+
+
+def test_it_is_over_when_the_broker_goes_away() -> None:
+    away = silence(B1, 20, 40, ended=3, ended_clients=3, refused=4)
+    down, failed = sorted(found(error_histogram=[refused()], cluster_events=BROKERS, silences=[away]), key=kind_of)
+    assert (down.kind, failed.kind) == ("broker_down", "storage_failed")
+    assert seconds(failed.ended) == 20
+    assert ", and it went away at " in failed.headline
+
+
+def test_other_errors_are_of_no_disk() -> None:
+    rows = [refused() | {"error": "UNKNOWN_SERVER_ERROR"}, refused(broker=None)]
+    assert found(error_histogram=rows) == []
