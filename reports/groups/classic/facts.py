@@ -159,6 +159,14 @@ class GroupFacts:
     instances: dict[str, str] = field(default_factory=dict)  # instance id by member id
     spoke: dict[str, Message] = field(default_factory=dict)  # the first message of a member, by its id
 
+    def asked_in_vain(self, member: str, until: int) -> bool:
+        """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session?"""
+        words = self.words.get(member)
+        place = bisect_right(words.heard, until) if words is not None else 0
+        last = words.heard[place - 1] if words is not None and place else 0
+        told = (each for each in self.refusals if each.member_id == member and each.error in NOT_HERE)
+        return any(last <= (each.message.answered or each.at) <= until for each in told)
+
     def last_content(self, generation: int, low: int, high: int) -> int | None:
         """When a heartbeat of a generation was good for the last time later than one moment and not after another."""
         times = self.content.get(generation, _NO_TIMES)

@@ -7,7 +7,6 @@ from bisect import bisect_right
 from kafkascope.reports.groups.classic.facts import GroupFacts, Leave
 from kafkascope.reports.groups.classic.generations import MOST_INFERRED, Generation
 from kafkascope.reports.groups.classic.readings import Index, OpeningReader
-from kafkascope.reports.groups.leaving import NOT_HERE
 
 
 def with_inferred(
@@ -79,7 +78,7 @@ def _emptied(
         if member not in present:
             return None  # it waits for the others
         ends = reader.session_end(generation, member, until)
-        if following is None and (ends is None or ends > until or _asked_in_vain(facts, member, until)):
+        if following is None and (ends is None or ends > until or facts.asked_in_vain(member, until)):
             return None  # it may still be there
         gone[member] = min(ends, until) if ends is not None else until
     if not generation.complete and (not leaves or following is not None):
@@ -91,12 +90,3 @@ def _emptied(
         listed={},
         emptied_by=leaves if all_left else [],
     )
-
-
-def _asked_in_vain(facts: GroupFacts, member: str, until: int) -> bool:
-    """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session then?"""
-    words = facts.words.get(member)
-    place = bisect_right(words.heard, until) if words is not None else 0
-    last = words.heard[place - 1] if words is not None and place else 0
-    told = (each for each in facts.refusals if each.member_id == member and each.error in NOT_HERE)
-    return any(last <= (each.message.answered or each.at) <= until for each in told)

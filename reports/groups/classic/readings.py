@@ -453,6 +453,8 @@ class OpeningReader:
         heard_later = set(gap.after.joins) | gap.after.named | {member for _, member in gap.leaves}
         found = []
         for member in sorted(before.present() - heard_later - self._left_since(before, gap.end)):
+            if self._facts.asked_in_vain(member, gap.end):
+                continue
             ends = self._session_ends(before, member, gap.end)
             if ends is not None and lower - _LATE_NS <= ends <= upper + _TIMER_NS:
                 client = self._client(member, self._facts.instances.get(member))

@@ -821,6 +821,15 @@ def test_whose_session_ended_is_told_where_not_all_members_are_known(
     assert found.evidence[0].text == "c said nothing more, and its session of 10000 ms ran out"
 
 
+def test_the_session_of_who_seeks_its_coordinator_does_not_end_by_its_silence() -> None:
+    said = three_members()
+    said.heartbeat(SESSION_ENDS - 1_000, "c~1", 1, "COORDINATOR_NOT_AVAILABLE")
+    said.heartbeat(SESSION_ENDS + 50, "b~1", 1)
+    said.heartbeat(SESSION_ENDS + 499, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(SESSION_ENDS + 510, "b~1", generation=2, leader="a~1", took=500)
+    assert second_generation(without(said, "a")).trigger == "unknown"
+
+
 def test_who_is_heard_in_the_next_generation_did_not_lose_its_session() -> None:
     said = three_members()
     told = SESSION_ENDS + 500
