@@ -441,7 +441,8 @@ class Error(StrEnum):
         "Have the members drop the topic first, then delete its offsets.")
     INVALID_RECORD = ("INVALID_RECORD", 87, FINAL,
         "The broker refuses a record for what it holds or lacks.",
-        "The errors by record in the answer say which one, and why.")
+        "The errors by record in the answer say which one, and why: often one without a key for a topic that "
+        "is compacted (cleanup.policy).")
     UNSTABLE_OFFSET_COMMIT = ("UNSTABLE_OFFSET_COMMIT", 88, RETRIABLE,
         "Offsets of an open transaction are pending, so the committed offset is not certain yet.",
         "If it lasts, a transaction that commits offsets hangs: find it with kafka-transactions.sh find-hanging.",

@@ -68,6 +68,38 @@ _REFUSALS = (
     ),
 )
 
+_OF_WRITERS = frozenset(
+    {
+        "Produce",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "TxnOffsetCommit",
+        "EndTxn",
+        "OffsetCommit",
+    }
+)
+_FOR_GOOD = frozenset(
+    {
+        Error.UNKNOWN_SERVER_ERROR,
+        Error.CORRUPT_MESSAGE,
+        Error.INVALID_RECORD,
+        Error.INVALID_TIMESTAMP,
+        Error.INVALID_REQUEST,
+        Error.INVALID_REQUIRED_ACKS,
+        Error.INVALID_GROUP_ID,
+        Error.INVALID_COMMIT_OFFSET_SIZE,
+        Error.OFFSET_METADATA_TOO_LARGE,
+        Error.INVALID_TRANSACTION_TIMEOUT,
+        Error.INVALID_PRODUCER_ID_MAPPING,
+        Error.POLICY_VIOLATION,
+        Error.UNSUPPORTED_COMPRESSION_TYPE,
+        Error.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        Error.UNSUPPORTED_VERSION,
+    }
+)
+"""What is wrong with the request itself, or with the broker whatever the request."""
+
 
 def refusals(signs: Signs) -> Iterator[Incident]:
     """Topics that clients cannot use."""
@@ -130,6 +162,51 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
         findings=signs.explained(("error_loop", "metadata_storm", "sent_again"), since, until, clients=names),
+    )
+
+
+def refused_for_good(signs: Signs) -> Iterator[Incident]:
+    """Clients that write, commit or begin transactions in a way that brokers never accept."""
+    by_error: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.errors:
+        if row["error"] in _FOR_GOOD and row["api"] in _OF_WRITERS:
+            by_error[row["error"], row["api"]].append(row)
+    for (error, api), rows in sorted(by_error.items()):
+        if sum(row["count"] for row in rows) >= threshold("refused_for_good"):
+            yield _refused_for_good(signs, Error[error], api, rows)
+
+
+def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row]) -> Incident:
+    since, until = min(row["first"] for row in rows), max(row["last"] for row in rows)
+    count = sum(row["count"] for row in rows)
+    names = sorted({row["client_id"] for row in rows if row["client_id"]})
+    topics = {row["topic"] for row in rows if row["topic"]}
+    what = f"{api} to {listed(topics)}" if topics else api
+    reasons = signs.rows("errors", ["message"], (pc.field("error") == error) & pc.field("message").is_valid())
+    evidence = [
+        Weighed(
+            f"{api} of {row['client_id']} answered {error} by {row['broker']}, {counted(row['count'], 'time')}",
+            row["first_packet"],
+            row["first"],
+            0.9,
+        )
+        for row in rows
+    ]
+    evidence += [Weighed(f"the broker says why: {row['message']}", None, since, 0.9) for row in reasons[:1]]
+    return Incident(
+        kind=IncidentKind.REQUEST_REFUSED,
+        severity=Severity.WARNING,
+        certainty=Certainty.CERTAIN,
+        subjects=(*signs.clients(names), *topic_subjects(topics)),
+        started=since,
+        ended=until,
+        headline=f"{what} of {listed(names or ['a client'])} is refused as {error}, {counted(count, 'time')} from "
+        f"{clock(since)} to {clock(until)}: {error.meaning[0].lower()}{error.meaning[1:-1]}",
+        evidence=tuple(evidence),
+        advice=error.advice,
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
+        findings=signs.explained(("error_loop", "sent_again"), since, until, clients=names),
     )
 
 

@@ -100,6 +100,11 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.RECORD_TOO_LARGE,
         IncidentKind.TOO_FEW_REPLICAS,
     ),
+    _rule(
+        requests.refused_for_good,
+        "error_histogram errors connections cluster_events findings",
+        IncidentKind.REQUEST_REFUSED,
+    ),
     _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
     _rule(
         requests.offsets_lost,

@@ -32,6 +32,7 @@ class IncidentKind(StrEnum):
     UNKNOWN_TOPIC = "unknown_topic"
     RECORD_TOO_LARGE = "record_too_large"
     TOO_FEW_REPLICAS = "too_few_replicas"
+    REQUEST_REFUSED = "request_refused"
     RECORDS_LOST = "records_lost"
     OFFSETS_LOST = "offsets_lost"
     HUNG_TRANSACTION = "hung_transaction"
@@ -86,6 +87,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.UNKNOWN_TOPIC: "clients ask for a topic that does not exist",
     IncidentKind.RECORD_TOO_LARGE: "records are refused because they are larger than the topic or the broker allows",
     IncidentKind.TOO_FEW_REPLICAS: "records are refused because fewer replicas are in sync than the topic demands",
+    IncidentKind.REQUEST_REFUSED: "a client's writes, commits or transactions are refused, and trying again does not "
+    "mend it",
     IncidentKind.RECORDS_LOST: "records that had been confirmed are gone: a broker gives their offsets to others",
     IncidentKind.OFFSETS_LOST: "a consumer's position is gone: records were deleted before it read them, or what its "
     "group had committed is not there any more",

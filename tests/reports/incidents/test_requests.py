@@ -177,3 +177,40 @@ def test_followers_find_their_place_by_themselves() -> None:
     out = OUT_OF_RANGE | {"client_id": "broker-2-fetcher"}
     fetched = [partition("Fetch", 10, records=7)]
     assert found(error_histogram=[out], connections=of_broker, partitions=fetched) == []
+
+
+# --- for good --------------------------------------------------------------------------------------------------------
+
+
+def bad(api: str = "Produce", name: str = "INVALID_RECORD", count: int = 3, **given: Any) -> Row:
+    return error(name, api, 5, 9, count, **{"topic": "orders", "client_id": "p1"} | given)
+
+
+def test_a_writer_whose_records_are_never_accepted() -> None:
+    reason = row("errors", error="INVALID_RECORD", message="Compacted topic cannot accept message without key")
+    one = only(error_histogram=[bad(), bad(client_id="p2", topic="pay")], errors=[reason])
+    assert (one.kind, one.severity, one.certainty) == ("request_refused", "warning", "certain")
+    assert names(one) == ["p1", "p2", "orders", "pay"]
+    assert one.headline.startswith("Produce to orders, pay of p1, p2 is refused as INVALID_RECORD, 6 times from ")
+    assert one.headline.endswith(": the broker refuses a record for what it holds or lacks")
+    assert one.evidence[-1].text == "the broker says why: Compacted topic cannot accept message without key"
+
+
+def test_a_producer_that_cannot_begin() -> None:
+    one = only(error_histogram=[bad("InitProducerId", "INVALID_TRANSACTION_TIMEOUT", topic=None)])
+    assert one.headline.startswith("InitProducerId of p1 is refused as INVALID_TRANSACTION_TIMEOUT, 3 times from ")
+    assert "transaction.max.timeout.ms" in one.advice
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [bad(count=2)],
+        [bad(count=2), bad("InitProducerId", count=2)],  # of one API
+        [bad("CreateTopics", "INVALID_REQUEST")],  # somebody who tries something
+        [bad("Fetch", "UNSUPPORTED_COMPRESSION_TYPE")],
+        [bad(name="OUT_OF_ORDER_SEQUENCE_NUMBER")],  # comes of what was lost before
+    ],
+)
+def test_other_refusals_are_none_for_good(rows: list[Row]) -> None:
+    assert found(error_histogram=rows) == []
