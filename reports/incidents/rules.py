@@ -16,6 +16,7 @@ from kafkascope.reports.incidents import (
     brokers,
     clients,
     connects,
+    coordinators,
     fencing,
     forgotten,
     halted,
@@ -71,6 +72,11 @@ RULES: tuple[Rule, ...] = (
         storage.failed,
         "error_histogram connections findings silences tcp_health cluster_events issues",
         IncidentKind.STORAGE_FAILED,
+    ),
+    _rule(
+        coordinators.missing,
+        "error_histogram exchanges group_events connections findings silences tcp_health cluster_events issues",
+        IncidentKind.COORDINATOR_MISSING,
     ),
     _rule(
         members.lost,

@@ -13,6 +13,7 @@ class IncidentKind(StrEnum):
     BROKER_STALLED = "broker_stalled"
     ADDRESS_TAKEN = "address_taken"
     STORAGE_FAILED = "storage_failed"
+    COORDINATOR_MISSING = "coordinator_missing"
     CLIENT_DIED = "client_died"
     CLIENT_FROZEN = "client_frozen"
     CLIENT_UNREACHABLE = "client_unreachable"
@@ -66,6 +67,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     "replicates, though its host acknowledged what it was sent",
     IncidentKind.ADDRESS_TAKEN: "another broker, of another cluster as far as is known, answers at a broker's address",
     IncidentKind.STORAGE_FAILED: "a broker cannot use a log directory: its disk is full or broken",
+    IncidentKind.COORDINATOR_MISSING: "groups, or producers with transactions, have no coordinator: nobody can join, "
+    "commit or begin",
     IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
     IncidentKind.CLIENT_UNREACHABLE: "a member's host was cut off: nothing came of it, not even acknowledgements",

@@ -123,6 +123,7 @@ BEGUN_BEFORE = frozenset(
         "clients_admin",
         "cut-paths",
         "named-brokers",
+        "controller-killed",
         "disk-full",
         "net_capture_drops",
         "records-lost",

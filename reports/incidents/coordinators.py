@@ -1,0 +1,173 @@
+"""Groups and transactions without a coordinator: nobody can join, commit, or begin."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.leaving import NOT_HERE
+from kafkascope.reports.incidents.brokers import out_at, outages
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_COORDINATED = (
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "OffsetCommit",
+    "OffsetFetch",
+    "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+)
+"""What only a coordinator answers without an error."""
+_EXPLAINED = (
+    "error_loop",
+    "metadata_storm",
+    "commit_refused",
+    "commits_stopped",
+    "heartbeat_held_up",
+    "unanswered",
+)
+
+
+@dataclass(slots=True)
+class _Time:
+    """A time in which clients were told that their coordinator is away, and nothing else."""
+
+    since: int
+    until: int
+    rows: list[Row]  # of error_histogram
+
+    @property
+    def lasted(self) -> int:
+        return self.until - self.since
+
+
+def missing(signs: Signs) -> Iterator[Incident]:
+    """Times in which groups or transactions had no coordinator for longer than it takes one to move."""
+    by_client: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.errors:
+        if row["error"] in NOT_HERE and row["client_id"]:
+            by_client[row["client_id"]].append(row)
+    least = int(threshold("coordinator_away") * SECOND_NS)
+    names = {name for name, rows in by_client.items() if max(row["last"] for row in rows) - rows[0]["first"] >= least}
+    served = _served(signs, names)
+    times = [time for name in sorted(names) for time in _times(by_client[name], served.get(name, []))]
+    together: list[_Time] = []
+    for time in sorted((one for one in times if one.lasted >= least), key=lambda one: (one.since, one.until)):
+        if together and time.since <= together[-1].until:
+            together[-1].until = max(together[-1].until, time.until)
+            together[-1].rows += time.rows
+        else:
+            together.append(time)
+    groups = _groups(signs) if together else {}
+    for time in together:
+        yield _missing(signs, time, groups)
+
+
+def _served(signs: Signs, names: set[str]) -> dict[str, list[int]]:
+    """When clients got what only a coordinator gives, in order."""
+    found: dict[str, list[int]] = defaultdict(list)
+    where = (
+        pc.field("client_id").isin(sorted(names))
+        & pc.field("api").isin(_COORDINATED)
+        & pc.field("answered").is_valid()
+        & (pc.field("error") == Error.NONE)
+    )
+    for batch in signs.batches("exchanges", ("client_id", "answered"), where) if names else ():
+        for name, at in zip(batch["client_id"].to_pylist(), batch["answered"].to_pylist(), strict=True):
+            found[name].append(at)
+    return {name: sorted(ats) for name, ats in found.items()}
+
+
+def _times(rows: Sequence[Row], served: Sequence[int]) -> Iterator[_Time]:
+    """Times of one client in which it was not served, of its errors by time."""
+    time: _Time | None = None
+    for row in rows:
+        place = bisect_right(served, row["last"])
+        latest = served[place - 1] if place else -1
+        if time is not None and latest < time.since:
+            time.until = max(time.until, row["last"])
+            time.rows.append(row)
+            continue
+        if time is not None:
+            yield time
+        time = _Time(row["first"] if row["first"] > latest else row["last"], row["last"], [row])
+    if time is not None:
+        yield time
+
+
+def _groups(signs: Signs) -> dict[str, set[str]]:
+    """Groups whose coordinator each client was told to be away."""
+    found: dict[str, set[str]] = defaultdict(set)
+    where = pc.field("event") == EventKind.COORDINATOR_UNAVAILABLE
+    for batch in signs.batches("group_events", ("group_id", "client_id"), where):
+        for row in batch.group_by(["group_id", "client_id"]).aggregate([]).to_pylist():
+            found[row["client_id"]].add(row["group_id"])
+    return found
+
+
+def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> Incident:
+    since, until, rows = time.since, time.until, time.rows
+    names = sorted({row["client_id"] for row in rows})
+    groups = sorted(set[str]().union(*(groups_of.get(name, ()) for name in names)))
+    count = sum(row["count"] for row in rows)
+    told = listed(sorted({row["error"] for row in rows}))
+    outage = out_at(signs.once(outages), since, signs.end)
+    still = until >= signs.end - SECOND_NS * threshold("coordinator_away")
+    if groups:
+        whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
+    else:
+        whose = f"transactions of {listed(names)}"
+    after = "" if outage is None else f", after {signs.broker_words(outage.host, outage.started)} was gone"
+    by_name: dict[str, Row] = {}
+    for row in rows:
+        by_name.setdefault(row["client_id"], row)
+    lasted = (until - since) / MILLISECOND_NS
+    return Incident(
+        kind=IncidentKind.COORDINATOR_MISSING,
+        severity=Severity.CRITICAL if outage is None else Severity.WARNING,  # the broker's incident stands before it
+        certainty=Certainty.CERTAIN,
+        subjects=(*(Subject(Role.GROUP, group) for group in groups), *signs.clients(names)),
+        started=since,
+        ended=None if still else until,
+        headline=f"{whose} {'has' if still and len(groups) == 1 else 'have' if still else 'had'} no coordinator "
+        f"{f'since {clock(since)}' if still else f'from {clock(since)} to {clock(until)}'}{after}: {told} "
+        f"{counted(count, 'time')} to {listed(names)}",
+        evidence=tuple(
+            Weighed(
+                f"{row['api']} of {name} answered {row['error']} by {row['broker']}",
+                row["first_packet"],
+                row["first"],
+                0.9,
+            )
+            for name, row in sorted(by_name.items())
+        ),
+        advice="See whether __consumer_offsets (for transactions: __transaction_state) is there and has leaders: "
+        "kafka-topics.sh --describe --topic __consumer_offsets. It is made at first need, with three replicas unless "
+        "offsets.topic.replication.factor (transaction.state.log.replication.factor) says otherwise: a cluster with "
+        "fewer brokers never makes it. The log of the broker that is asked says why.",
+        cost_ms=lasted * len(names),
+        effects=(Effect("clients", f"{counted(len(names), 'client')} did no work in it", len(names), lasted),),
+        findings=signs.explained(_EXPLAINED, since, until, groups=groups, clients=names),
+    )

@@ -1,0 +1,87 @@
+"""Groups and transactions without a coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    LASTS,
+    Row,
+    error,
+    exchange,
+    found,
+    group_event,
+    names,
+    only,
+    seconds,
+    silence,
+)
+
+
+def away(first: float, last: float, count: int = 50, client_id: str = "c1", **given: Any) -> Row:
+    known = {"client_id": client_id} | given
+    return error("COORDINATOR_NOT_AVAILABLE", "FindCoordinator", first, last, count, **known)
+
+
+def served(at: float, api: str = "Heartbeat", name: str = "NONE", client_id: str = "c1") -> Row:
+    return exchange(1, api, at - 0.01, at, client_id=client_id, error=name)
+
+
+IN_SHOP = [group_event("coordinator_unavailable", 20, client_id=name) for name in ("c1", "c2")]
+
+
+def test_a_group_whose_coordinator_is_never_there() -> None:
+    rows = [away(20, 29), away(30, 39), away(22, 29, client_id="c2"), away(LASTS - 20, LASTS - 1, client_id="c2")]
+    one = only(error_histogram=rows, group_events=IN_SHOP)
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("coordinator_missing", "critical", "certain", None)
+    assert names(one) == ["shop", "c1", "c2"]
+    assert one.headline.startswith("group shop has no coordinator since ")
+    assert ": COORDINATOR_NOT_AVAILABLE 200 times to c1, c2" in one.headline
+    assert "offsets.topic.replication.factor" in one.advice
+
+
+@pytest.mark.parametrize(
+    ("rows", "good", "times"),
+    [
+        ([away(20, 29.5), away(30, 30.1)], [], [(20, 30.1)]),
+        ([away(20, 29.9)], [], []),  # ten seconds
+        ([away(20, 29), away(30, 39)], [served(29.5)], []),
+        ([away(20, 29), away(30, 45)], [served(29.5)], [(30, 45)]),
+        ([away(20, 29), away(30, 45)], [served(29.5, client_id="c2")], [(20, 45)]),
+        ([away(20, 29), away(30, 45)], [served(29.5, name="COORDINATOR_NOT_AVAILABLE")], [(20, 45)]),
+        ([away(20, 29), away(30, 45)], [served(29.5, "Metadata")], [(20, 45)]),  # any broker gives it
+        ([away(20, 29), away(30, 45)], [served(35)], []),  # in the middle
+        ([away(20, 35), away(120, 135)], [served(60)], [(20, 35), (120, 135)]),
+        ([away(20, 45) | {"error": "UNKNOWN_MEMBER_ID"}], [], []),
+    ],
+)
+def test_it_lasts_as_long_as_nobody_is_served(
+    rows: list[Row], good: list[Row], times: list[tuple[float, float]]
+) -> None:
+    incidents = found(error_histogram=rows, exchanges=good, group_events=IN_SHOP)
+    assert sorted((seconds(one.started), seconds(one.ended)) for one in incidents) == times
+
+
+def test_without_a_group_it_is_about_transactions() -> None:
+    one = only(error_histogram=[away(20, 45, client_id="t1")])
+    assert one.headline.startswith("transactions of t1 had no coordinator from ")
+    assert names(one) == ["t1"]
+
+
+def test_behind_the_end_of_a_broker_it_is_no_incident_of_its_own() -> None:
+    gone = silence(B2, 18, 250, ended=3, ended_clients=3, refused=4)
+    down, missing = found(error_histogram=[away(20, 45)], group_events=IN_SHOP, silences=[gone], cluster_events=BROKERS)
+    assert (down.kind, missing.kind, missing.severity) == ("broker_down", "coordinator_missing", "warning")
+    assert f", after broker 2 ({B2}) was gone: " in missing.headline
+
+
+def test_clients_of_several_groups_at_once_are_one_incident() -> None:
+    events = [*IN_SHOP, group_event("coordinator_unavailable", 20, "pay", client_id="c3")]
+    one = only(error_histogram=[away(20, 45), away(30, 60, client_id="c3", broker=f"{B1}:9092")], group_events=events)
+    assert one.headline.startswith("groups pay, shop had no coordinator from ")
+    assert (seconds(one.started), seconds(one.ended)) == (20, 60)
