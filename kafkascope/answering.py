@@ -27,7 +27,7 @@ from kafkascope.reports.answers import coverage, progress
 from kafkascope.reports.answers.clients import clients
 from kafkascope.reports.answers.groups import GroupLimits, groups
 from kafkascope.reports.answers.incident_timelines import IncidentTimeline, timelines
-from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.incidents import grave, nothing_wrong
 from kafkascope.reports.answers.topology import topology
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.order import ordered
@@ -279,7 +279,7 @@ class Answering(ABC):
         if self._has("incidents"):
             rows = numbered(ordered("incidents", self.arrow("incidents"))).to_pylist()
             if not any(row["severity"] != Severity.INFO for row in rows):
-                lines.append(shown_text(nothing_wrong(self.summary)))
+                lines.append(shown_text(self._nothing_wrong(rows)))
             for row in rows[:_FINDINGS_SHOWN]:
                 lines += incident_lines(incident_of(row), is_over=False)
             lines += [f"and {len(rows) - _FINDINGS_SHOWN:,} more in incidents"] if len(rows) > _FINDINGS_SHOWN else []
@@ -317,11 +317,15 @@ class Answering(ABC):
         return None
 
     def _incidents_html(self) -> str:
-        rows = ordered("incidents", self.arrow("incidents")).slice(0, _FINDINGS_SHOWN)
-        rows = rows.select(["severity", "headline", "advice"]).to_pylist()
+        table = ordered("incidents", self.arrow("incidents"))
+        rows = table.slice(0, _FINDINGS_SHOWN).select(["severity", "headline", "advice"]).to_pylist()
         if not any(row["severity"] != Severity.INFO for row in rows):
-            return f"<p>{shown_html(nothing_wrong(self.summary))}</p>" + _listed_html(rows)
+            return f"<p>{shown_html(self._nothing_wrong(table.to_pylist()))}</p>" + _listed_html(rows)
         return _listed_html(rows)
+
+    def _nothing_wrong(self, incidents: Sequence[Mapping[str, Any]]) -> str:
+        found = grave(self.arrow("findings"), incidents) if self._has("findings") else ()
+        return nothing_wrong(self.summary, found)
 
     def _findings_html(self) -> str:
         rows = ordered("findings", self.arrow("findings"))

@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafkascope.capture import Rows, SpooledCapture
+from kafkascope.capture import SpooledCapture
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.program import Remark
 from kafkascope.reading import Batch, BatchSource
-from kafkascope.reports.answers.incidents import nothing_wrong
+from kafkascope.reports.answers.incidents import grave, nothing_wrong
 from kafkascope.reports.columns.arrow import numbered
-from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.incidents.incident import Incident, incident_of, order
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.reports.show import incident_lines
@@ -66,7 +65,7 @@ def looks(
     yield news
     trouble |= bool(alarming(news))
     if not trouble and any(watch.summary["exchanges"].values()):
-        remark(nothing_wrong(watch.summary))
+        remark(nothing_wrong(watch.summary, watch.findings))
 
 
 class Looks:
@@ -78,6 +77,7 @@ class Looks:
         """options: of the engine whose rows they are; forgets: see `Window`; share: see `SHARE`."""
         self._options = options.alone if forgets else options
         self._window, self._told = Window(clock, forgets=forgets, share=share), Told()
+        self.findings: list[str] = []  # titles of those of the latest look that are grave, and part of no incident
 
     def observe(self, batch: Batch, source: BatchSource) -> list[News]:
         """Take in rows, and look if it is time; what is new."""
@@ -99,7 +99,10 @@ class Looks:
 
     def _look(self, more: Iterable[Tables], source: BatchSource, *, is_end: bool = False) -> list[News]:
         rows = self._window.so_far(more)
-        found = _incidents(rows, source.topic_names, self._window.summary, self._options)
+        capture = SpooledCapture(rows, source.topic_names, self._window.summary, self._options, "")
+        incidents = numbered(capture.arrow("incidents")).to_pylist()
+        found = sorted(map(incident_of, incidents), key=order)
+        self.findings = grave(capture.arrow("findings"), incidents)
         news = self._told.news(found, is_end=is_end)
         source.tell([one.incident for one in news if not one.is_over], self._told.going_on)
         return news
@@ -125,12 +128,6 @@ def with_needed(options: EngineOptions) -> EngineOptions:
     """The options with all that is looked at."""
     whole = EngineOptions()
     return options.with_more(whole.tables, frozenset(EXCHANGES.names), whole.views)
-
-
-def _incidents(rows_of: Rows, names: TopicNames, summary: Summary, options: EngineOptions) -> list[Incident]:
-    capture = SpooledCapture(rows_of, names, summary, options, "")
-    rows = numbered(capture.arrow("incidents")).to_pylist()
-    return sorted(map(incident_of, rows), key=order)
 
 
 class Window:

@@ -14,7 +14,7 @@ from kafkascope.reports.answers.coverage import IssueAnswer, issues
 from kafkascope.reports.answers.errors import Errors, errors
 from kafkascope.reports.answers.groups import GroupLimits, Groups, groups
 from kafkascope.reports.answers.incident_timelines import IncidentTimeline, timelines
-from kafkascope.reports.answers.incidents import Incidents, incidents
+from kafkascope.reports.answers.incidents import Incidents, incidents, nothing_wrong
 from kafkascope.reports.answers.latency import Latency, latency
 from kafkascope.reports.answers.progress import Lag, lag
 from kafkascope.reports.answers.relays import relayed
@@ -25,6 +25,7 @@ from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.finding import Finding, Observation, order
 from kafkascope.reports.incidents.blackouts import blackouts, told
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import FINDINGS
 
 Section = TypeVar("Section")
@@ -62,6 +63,18 @@ class Answers:
     def no_kafka(self) -> bool:
         """Whether there was nothing in which a problem could show."""
         return bool(self.summary) and not any(self.summary["exchanges"].values())
+
+    @property
+    def grave(self) -> list[str]:
+        """Titles of findings above "info" that no incident explains, the gravest first."""
+        shown = self.findings.shown if self.findings is not None else ()
+        explained = self.incidents.explained if self.incidents is not None else ()
+        return [one.title for one in shown if one.severity != Severity.INFO and one.id not in explained]
+
+    @property
+    def nothing_wrong(self) -> str:
+        """What to say of a capture without an incident."""
+        return nothing_wrong(self.summary, self.grave)
 
 
 def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits: Limits = DEFAULT) -> Answers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -52,18 +53,33 @@ def incidents(table: ds.Dataset | None) -> Incidents | None:
     return Incidents([incident_of(row) for row in rows], count - len(rows))
 
 
-def nothing_wrong(summary: Mapping[str, Any]) -> str:
-    """What was looked at, and what the capture cannot show, in one line: for a capture without an incident."""
+def grave(findings: pa.Table, incidents: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Titles of findings above "info" that no incident explains, the gravest first; incidents: rows of their table."""
+    explained = frozenset[str]().union(*((row["explains"] or {}).get("findings") or () for row in incidents))
+    columns = ["id", "severity", "weight", "kind", "since", "subject", "title"]
+    rows = ordered("findings", findings.select(columns)).to_pylist()
+    return [row["title"] for row in rows if row["severity"] != Severity.INFO and row["id"] not in explained]
+
+
+def nothing_wrong(summary: Mapping[str, Any], findings: Sequence[str] = ()) -> str:
+    """What was looked at, and what the capture cannot show, in one line: for a capture without an incident.
+
+    findings: titles of those that are grave, the gravest first; they are no incident, but not nothing either.
+    """
     connections = summary.get("connections", {})
     kafka, tls = connections.get("kafka", 0), connections.get("tls", 0)
     exchanges = sum(summary.get("exchanges", {}).values())
     if not exchanges:
         return NOTHING_KNOWN
     one_way = summary.get("issues", {}).get("one_way_capture", 0)
-    wrong = "that is wrong is seen" if 2 * one_way > kafka else "is wrong"
+    wrong = "nothing that is wrong is seen" if 2 * one_way > kafka else "nothing is wrong"
+    but = ""
+    if findings:
+        more = f", and {counted(len(findings) - 1, 'finding')} more" if findings[1:] else ""
+        wrong, but = "no incident is seen", f", but: {findings[0]}{more}"
     looked = (
-        f"nothing {wrong} in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
-        f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for"
+        f"{wrong} in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
+        f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for{but}"
     )
     hidden = []
     if tls:

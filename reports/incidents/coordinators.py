@@ -40,6 +40,7 @@ _COORDINATED = (
     "TxnOffsetCommit",
 )
 """What only a coordinator answers without an error."""
+_ASKED = frozenset({*_COORDINATED, "FindCoordinator", "LeaveGroup"})
 _EXPLAINED = (
     "error_loop",
     "metadata_storm",
@@ -67,7 +68,7 @@ def missing(signs: Signs) -> Iterator[Incident]:
     """Times in which groups or transactions had no coordinator for longer than it takes one to move."""
     by_client: dict[str, list[Row]] = defaultdict(list)
     for row in signs.errors:
-        if row["error"] in NOT_HERE and row["client_id"]:
+        if row["error"] in NOT_HERE and row["api"] in _ASKED and row["client_id"]:
             by_client[row["client_id"]].append(row)
     least = int(threshold("coordinator_away") * SECOND_NS)
     names = {name for name, rows in by_client.items() if max(row["last"] for row in rows) - rows[0]["first"] >= least}

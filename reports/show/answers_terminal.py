@@ -13,7 +13,6 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import Errors
 from kafkascope.reports.answers.groups import Groups, weight_ms
-from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Latency, of_broker, spent_on, tone
 from kafkascope.reports.answers.progress import Lag
 from kafkascope.reports.columns.shown import shown_text
@@ -54,7 +53,7 @@ def _incidents(answers: Answers) -> Iterator[RenderableType]:
     if found is None:
         return
     if not found.trouble:
-        yield Text(nothing_wrong(answers.summary), style="" if answers.no_kafka else "green")
+        yield Text(answers.nothing_wrong, style="" if answers.no_kafka or answers.grave else "green")
     grid = Table.grid(padding=(0, 1))
     for one in found.shown[:_FINDINGS]:
         grid.add_row(Text(one.severity, style=_STYLES.get(one.severity, "")), incident_text(one))

@@ -9,7 +9,6 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.groups import GroupAnswer, weight_ms
-from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.answers.latency import PART_NAMES, of_broker, spent_on
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
@@ -62,7 +61,7 @@ def _incidents(answers: Answers) -> Iterator[str]:
         yield _absent("incidents")
         return
     if not found.trouble:
-        text = nothing_wrong(answers.summary)
+        text = answers.nothing_wrong
         yield escaped(f"{text[:1].upper()}{text[1:]}.")
         yield ""
     for number, one in enumerate(found.shown[:ROWS], 1):

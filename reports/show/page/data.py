@@ -8,7 +8,6 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers, group_of
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.incident_timelines import IncidentTimeline
-from kafkascope.reports.answers.incidents import nothing_wrong
 from kafkascope.reports.answers.latency import PART_NAMES, Latency, Ranked, Spread, of_broker, spent_on, telling, tone
 from kafkascope.reports.answers.progress import LINES, GroupLag
 from kafkascope.reports.answers.throughput import Flow
@@ -115,7 +114,7 @@ def _incidents(answers: Answers, clock: Clock) -> Json | None:
     drawn += [None] * (len(found.shown) - len(drawn))
     return {
         "left_out": found.left_out,
-        "nothing_wrong": None if found.trouble else nothing_wrong(answers.summary),
+        "nothing_wrong": None if found.trouble else answers.nothing_wrong,
         "no_kafka": answers.no_kafka,
         "rows": [
             {

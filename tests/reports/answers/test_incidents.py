@@ -7,9 +7,10 @@ import pytest
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers import incidents as answering
-from kafkascope.reports.answers.incidents import NOTHING_KNOWN, incidents, nothing_wrong
+from kafkascope.reports.answers.incidents import NOTHING_KNOWN, grave, incidents, nothing_wrong
 from kafkascope.reports.incidents.rules import RULES
 from kafkascope.reports.vocabulary.incident_kinds import PLANNED
+from kafkascope.reports.vocabulary.tables import FINDINGS
 from tests.reports.show.made_incidents import DOWN, incidents_table
 
 
@@ -54,3 +55,23 @@ def test_what_was_looked_at_is_what_rules_tell() -> None:
     some |= {"connections": {"kafka": 3}}
     assert nothing_wrong(some).startswith("nothing that is wrong is seen in this capture: ")
     assert nothing_wrong({}) == nothing_wrong({"connections": {"kafka": 1}}) == NOTHING_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("titles", "told"),
+    [(["a"], "looked for, but: a; it cannot"), (["a", "b", "c"], "looked for, but: a, and 2 findings more; it cannot")],
+)
+def test_where_there_are_findings_it_is_not_said_that_nothing_is_wrong(titles: list[str], told: str) -> None:
+    text = nothing_wrong({"connections": {"kafka": 1}, "exchanges": {"answered": 2}}, titles)
+    assert text.startswith("no incident is seen in this capture: 2 exchanges ")
+    assert told in text
+
+
+def test_findings_are_grave_above_info() -> None:
+    rows = [
+        {"severity": severity, "weight": weight, "id": f"{weight}", "title": f"{severity} {weight}"}
+        for severity, weight in (("info", 0.9), ("warning", 0.2), ("warning", 0.5), ("critical", 0.1))
+    ]
+    table = pa.Table.from_pylist(rows, FINDINGS)
+    assert grave(table, []) == ["critical 0.1", "warning 0.5", "warning 0.2"]
+    assert grave(table, [{"explains": {"findings": ["0.5"]}}, {"explains": None}]) == ["critical 0.1", "warning 0.2"]

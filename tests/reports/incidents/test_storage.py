@@ -53,5 +53,5 @@ def test_it_is_over_when_the_broker_goes_away() -> None:
 
 
 def test_other_errors_are_of_no_disk() -> None:
-    rows = [refused() | {"error": "UNKNOWN_SERVER_ERROR"}, refused(broker=None)]
+    rows = [refused() | {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}, refused(broker=None)]
     assert found(error_histogram=rows) == []

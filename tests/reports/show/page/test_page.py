@@ -15,7 +15,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show.page.page import embedded, page
-from kafkascope.reports.vocabulary.tables import INCIDENTS
+from kafkascope.reports.vocabulary.tables import FINDINGS, INCIDENTS
 from tests import needs
 from tests.patience import BROWSER_PATIENCE_S
 from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of, with_incidents
@@ -178,8 +178,13 @@ def test_links_lead_deep_into_the_page(opened: Opened, troubled: Path, width: in
 def test_without_an_incident_the_page_says_that_nothing_is_wrong(opened: Opened, tmp_path: Path) -> None:
     none = {"incidents": ds.dataset(INCIDENTS.empty_table())}
     view = opened(written(tmp_path, page(answers(everything() | none, SUMMARY))))
+    expect(view.locator("#incidents")).to_contain_text("No incident is seen in this capture")
+    expect(view.locator("#incidents")).to_contain_text(
+        "and 3 findings more; it cannot show what 3 connections with TLS"
+    )
+    none |= {"findings": ds.dataset(FINDINGS.empty_table())}
+    view = opened(written(tmp_path, page(answers(everything() | none, SUMMARY))))
     expect(view.locator("#incidents")).to_contain_text("Nothing is wrong in this capture")
-    expect(view.locator("#incidents")).to_contain_text("3 connections with TLS")
     view = opened(written(tmp_path, page(answers(none, SUMMARY | {"exchanges": {}}))))
     expect(view.locator("#incidents")).to_contain_text("No Kafka exchange was seen")
     expect(view.locator("#incidents")).not_to_contain_text("Nothing is wrong in this capture")
