@@ -27,6 +27,7 @@ from kafkascope.reports.incidents import (
     members,
     names,
     network,
+    oversized,
     paths,
     planned,
     requests,
@@ -105,6 +106,11 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.UNKNOWN_TOPIC,
         IncidentKind.RECORD_TOO_LARGE,
         IncidentKind.TOO_FEW_REPLICAS,
+    ),
+    _rule(
+        oversized.closed_at,
+        "exchanges connections cluster_events findings",
+        IncidentKind.RECORD_TOO_LARGE,
     ),
     _rule(
         requests.refused_for_good,

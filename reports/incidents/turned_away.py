@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents import too_old
+from kafkascope.reports.incidents import oversized, too_old
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -60,11 +60,12 @@ def found(signs: Signs) -> list[TurnedAway]:
     where = (pc.field("outcome") == "unanswered") & pc.field("requested").is_valid()
     for row in signs.rows("exchanges", ("connection", "api", "requested"), where):
         unanswered[row["connection"]].append((row["requested"], row["api"] or ""))
-    at_old_requests = {row["connection"] for one in signs.once(too_old.found) for row in one.rows}
+    explained = {row["connection"] for one in signs.once(too_old.found) for row in one.rows}
+    explained |= {row["connection"] for one in signs.once(oversized.found) for row in one.rows}
     short = {
         number: row
         for number, row in signs.connections_by_number(sorted(unanswered)).items()
-        if number not in at_old_requests
+        if number not in explained
         and None not in (row["opened"], row["closed"])
         and row["closed"] - row["opened"] <= threshold("connections_short") * SECOND_NS
         and row["client"] != row["broker"]

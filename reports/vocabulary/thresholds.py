@@ -86,6 +86,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "unknown_topic": Threshold(5, "errors", "one or two come while a topic is being made"),
     "unknown_topic_for": Threshold(5, "s", "a topic that is made on demand is there within a second or two"),
     "refused_records": Threshold(1, "errors", "each is a batch that was refused"),
+    "oversized": Threshold(10_000, "bytes", "nobody sets socket.request.max.bytes below that"),
     "refused_for_good": Threshold(3, "errors", "once or twice is somebody who tries something"),
     "crashes": Threshold(3, "times", "once or twice may have its own reason each, what goes on has one"),
     "crashes_apart": Threshold(3, "s", "members of one process fall silent within a heartbeat interval"),
