@@ -61,7 +61,13 @@ class _Time:
 
     @property
     def lasted(self) -> int:
+        """Nanoseconds of it."""
         return self.until - self.since
+
+    @property
+    def count(self) -> int:
+        """How often it was told."""
+        return sum(row["count"] for row in self.rows)
 
 
 def missing(signs: Signs) -> Iterator[Incident]:
@@ -75,7 +81,8 @@ def missing(signs: Signs) -> Iterator[Incident]:
     served = _served(signs, names)
     times = [time for name in sorted(names) for time in _times(by_client[name], served.get(name, []))]
     together: list[_Time] = []
-    for time in sorted((one for one in times if one.lasted >= least), key=lambda one: (one.since, one.until)):
+    long = [one for one in times if one.lasted >= least and one.count >= threshold("coordinator_told")]
+    for time in sorted(long, key=lambda one: (one.since, one.until)):
         if together and time.since <= together[-1].until:
             together[-1].until = max(together[-1].until, time.until)
             together[-1].rows += time.rows
@@ -102,12 +109,16 @@ def _served(signs: Signs, names: set[str]) -> dict[str, list[int]]:
 
 
 def _times(rows: Sequence[Row], served: Sequence[int]) -> Iterator[_Time]:
-    """Times of one client in which it was not served, of its errors by time."""
+    """Times of one client in which it was not served, of its errors by time.
+
+    Where it did not ask for long, it may have been served where the capture does not see it.
+    """
+    least = int(threshold("coordinator_away") * SECOND_NS)
     time: _Time | None = None
     for row in rows:
         place = bisect_right(served, row["last"])
         latest = served[place - 1] if place else -1
-        if time is not None and latest < time.since:
+        if time is not None and latest < time.since and row["first"] - time.until <= least:
             time.until = max(time.until, row["last"])
             time.rows.append(row)
             continue
@@ -132,14 +143,15 @@ def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> In
     since, until, rows = time.since, time.until, time.rows
     names = sorted({row["client_id"] for row in rows})
     groups = sorted(set[str]().union(*(groups_of.get(name, ()) for name in names)))
-    count = sum(row["count"] for row in rows)
     told = listed(sorted({row["error"] for row in rows}))
     outage = out_at(signs.once(outages), since, signs.end)
     still = until >= signs.end - SECOND_NS * threshold("coordinator_away")
+    times = f"since {clock(since)}" if still else f"from {clock(since)} to {clock(until)}"
+    what = f"{listed(names)} found no coordinator {times}"
     if groups:
         whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
-    else:
-        whose = f"transactions of {listed(names)}"
+        had = "had" if not still else "has" if len(groups) == 1 else "have"
+        what = f"{whose} {had} no coordinator {times}"
     after = "" if outage is None else f", after {signs.broker_words(outage.host, outage.started)} was gone"
     by_name: dict[str, Row] = {}
     for row in rows:
@@ -152,9 +164,7 @@ def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> In
         subjects=(*(Subject(Role.GROUP, group) for group in groups), *signs.clients(names)),
         started=since,
         ended=None if still else until,
-        headline=f"{whose} {'has' if still and len(groups) == 1 else 'have' if still else 'had'} no coordinator "
-        f"{f'since {clock(since)}' if still else f'from {clock(since)} to {clock(until)}'}{after}: {told} "
-        f"{counted(count, 'time')} to {listed(names)}",
+        headline=f"{what}{after}: {told} {counted(time.count, 'time')} to {listed(names)}",
         evidence=tuple(
             Weighed(
                 f"{row['api']} of {name} answered {row['error']} by {row['broker']}",

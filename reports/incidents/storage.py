@@ -55,7 +55,7 @@ def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row
     partitions |= out_of_sync
     effects = []
     if count:
-        text = f"{counted(count, 'request')} of {listed(names)} failed"
+        text = f"{counted(count, 'request')} of {listed(names or ['clients'])} failed"
         effects.append(Effect("requests", text, count, (last - since) / MILLISECOND_NS))
     if moved:
         effects.append(Effect("leaders", f"{counted(moved, 'leader')} moved to other brokers", moved))

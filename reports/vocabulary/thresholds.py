@@ -71,6 +71,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "stall_of_one": Threshold(2, "s", "one request that takes a second may just be hard, or its client about to move"),
     "stalls": Threshold(3, "stalls in 60 s", "once or twice is garbage collection, and happens everywhere"),
     "coordinator_away": Threshold(10, "s", "one that moves is found within some seconds, and loads its groups in some"),
+    "coordinator_told": Threshold(5, "answers", "a client without one asks again within a second or so"),
     "slow_in_span": Threshold(
         3, "answers in 10 s", "a client with one request at a time gets no more of a slow broker"
     ),

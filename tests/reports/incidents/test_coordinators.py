@@ -36,7 +36,8 @@ IN_SHOP = [group_event("coordinator_unavailable", 20, client_id=name) for name i
 
 
 def test_a_group_whose_coordinator_is_never_there() -> None:
-    rows = [away(20, 29), away(30, 39), away(22, 29, client_id="c2"), away(LASTS - 20, LASTS - 1, client_id="c2")]
+    rows = [away(LASTS - 30, LASTS - 21), away(LASTS - 20, LASTS - 11)]
+    rows += [away(LASTS - 28, LASTS - 21, client_id="c2"), away(LASTS - 20, LASTS - 1, client_id="c2")]
     one = only(error_histogram=rows, group_events=IN_SHOP)
     assert (one.kind, one.severity, one.certainty, one.ended) == ("coordinator_missing", "critical", "certain", None)
     assert names(one) == ["shop", "c1", "c2"]
@@ -58,6 +59,10 @@ def test_a_group_whose_coordinator_is_never_there() -> None:
         ([away(20, 29), away(30, 45)], [served(35)], []),  # in the middle
         ([away(20, 35), away(120, 135)], [served(60)], [(20, 35), (120, 135)]),
         ([away(20, 45) | {"error": "UNKNOWN_MEMBER_ID"}], [], []),
+        ([away(20, 45, 5)], [], [(20, 45)]),
+        ([away(20, 45, 4)], [], []),  # it may have been served out of sight
+        ([away(20, 20.1), away(30.1, 31)], [], [(20, 31)]),
+        ([away(20, 20.1), away(30.2, 31)], [], []),
     ],
 )
 def test_it_lasts_as_long_as_nobody_is_served(
@@ -67,9 +72,9 @@ def test_it_lasts_as_long_as_nobody_is_served(
     assert sorted((seconds(one.started), seconds(one.ended)) for one in incidents) == times
 
 
-def test_without_a_group_it_is_about_transactions() -> None:
+def test_without_a_group_it_is_about_clients() -> None:
     one = only(error_histogram=[away(20, 45, client_id="t1")])
-    assert one.headline.startswith("transactions of t1 had no coordinator from ")
+    assert one.headline.startswith("t1 found no coordinator from ")
     assert names(one) == ["t1"]
 
 
