@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
@@ -76,13 +77,11 @@ def missing(signs: Signs) -> Iterator[Incident]:
     for row in signs.errors:
         if row["error"] in NOT_HERE and row["api"] in _ASKED and row["client_id"]:
             by_client[row["client_id"]].append(row)
-    least = int(threshold("coordinator_away") * SECOND_NS)
-    names = {name for name, rows in by_client.items() if max(row["last"] for row in rows) - rows[0]["first"] >= least}
-    served = _served(signs, names)
-    times = [time for name in sorted(names) for time in _times(by_client[name], served.get(name, []))]
+    suspects = {name: [row for time in _times(rows, ()) for row in time.rows] for name, rows in by_client.items()}
+    served = _served(signs, {name: rows for name, rows in suspects.items() if rows})
+    times = [time for name, rows in sorted(suspects.items()) for time in _times(rows, served.get(name, ()))]
     together: list[_Time] = []
-    long = [one for one in times if one.lasted >= least and one.count >= threshold("coordinator_told")]
-    for time in sorted(long, key=lambda one: (one.since, one.until)):
+    for time in sorted(times, key=lambda one: (one.since, one.until)):
         if together and time.since <= together[-1].until:
             together[-1].until = max(together[-1].until, time.until)
             together[-1].rows += time.rows
@@ -93,40 +92,43 @@ def missing(signs: Signs) -> Iterator[Incident]:
         yield _missing(signs, time, groups)
 
 
-def _served(signs: Signs, names: set[str]) -> dict[str, list[int]]:
-    """When clients got what only a coordinator gives, in order."""
+def _served(signs: Signs, suspects: Mapping[str, Sequence[Row]]) -> dict[str, list[int]]:
+    """When clients got what only a coordinator gives, in order, in the time of all their errors."""
+    if not suspects:
+        return {}
     found: dict[str, list[int]] = defaultdict(list)
+    since = min(row["first"] for rows in suspects.values() for row in rows)
+    until = max(row["last"] for rows in suspects.values() for row in rows)
     where = (
-        pc.field("client_id").isin(sorted(names))
+        pc.field("client_id").isin(sorted(suspects))
+        & (pc.field("answered") >= moment(since))
+        & (pc.field("answered") <= moment(until))
         & pc.field("api").isin(_COORDINATED)
-        & pc.field("answered").is_valid()
         & (pc.field("error") == Error.NONE)
     )
-    for batch in signs.batches("exchanges", ("client_id", "answered"), where) if names else ():
+    for batch in signs.batches("exchanges", ("client_id", "answered"), where):
         for name, at in zip(batch["client_id"].to_pylist(), batch["answered"].to_pylist(), strict=True):
             found[name].append(at)
     return {name: sorted(ats) for name, ats in found.items()}
 
 
-def _times(rows: Sequence[Row], served: Sequence[int]) -> Iterator[_Time]:
-    """Times of one client in which it was not served, of its errors by time.
+def _times(rows: Sequence[Row], served: Sequence[int]) -> list[_Time]:
+    """Times of one client in which it asked and was not served, of its errors by time: those that are long enough.
 
     Where it did not ask for long, it may have been served where the capture does not see it.
     """
     least = int(threshold("coordinator_away") * SECOND_NS)
-    time: _Time | None = None
+    found: list[_Time] = []
     for row in rows:
         place = bisect_right(served, row["last"])
         latest = served[place - 1] if place else -1
+        time = found[-1] if found else None
         if time is not None and latest < time.since and row["first"] - time.until <= least:
             time.until = max(time.until, row["last"])
             time.rows.append(row)
-            continue
-        if time is not None:
-            yield time
-        time = _Time(row["first"] if row["first"] > latest else row["last"], row["last"], [row])
-    if time is not None:
-        yield time
+        else:
+            found.append(_Time(row["first"] if row["first"] > latest else row["last"], row["last"], [row]))
+    return [one for one in found if one.lasted >= least and one.count >= threshold("coordinator_told")]
 
 
 def _groups(signs: Signs) -> dict[str, set[str]]:

@@ -50,7 +50,7 @@ HEAD, TAIL, COUNT, HELD_BYTES = range(4)
     NODE_SKIPPED,  # 1: a later request has been answered
     NODE_END,  # offset in the stream behind the frame
     NODE_ACKED,  # of a response: the next four as in Runs, of the packet with its first byte
-    NODE_ACKED_AT,  # of a request: when an answer first showed that all of it had been acknowledged; NO_TIME: none did
+    NODE_ACKED_AT,  # of a request: when it had been acknowledged, as far as a later frame told; NO_TIME: none did
     NODE_ROUND_TRIP,
     NODE_LEAST_ROUND_TRIP,
     NODE_COLUMNS,
