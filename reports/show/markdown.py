@@ -90,7 +90,9 @@ def _findings(answers: Answers) -> Iterator[str]:
     if not found.shown and answers.no_kafka:
         yield "No Kafka was seen, so nothing can be said of problems."
     elif not found.shown:
-        yield "No problem was found. Coverage, below, says what the capture does not show."
+        trouble = answers.incidents is not None and answers.incidents.trouble
+        none = "Nothing besides the incidents." if trouble else "No problem was found."
+        yield f"{none} Coverage, below, says what the capture does not show."
     for one in found.shown[:ROWS]:
         since = f", since {day_and_clock(one.since)}" if one.since is not None else ""
         until = f" until {clock(one.until)}" if one.until is not None and one.until != one.since else ""

@@ -393,7 +393,9 @@ function findings() {
   if (!count && found.no_kafka) {
     shown.append(el("p", null, "No Kafka was seen, so nothing can be said of problems."));
   } else if (!count) {
-    shown.append(el("p", { class: "good" }, cards.length ? "Nothing besides what incidents explain. " : "No problem was found. ",
+    const trouble = data.incidents && data.incidents.rows.length && !data.incidents.nothing_wrong;
+    const besides = trouble ? "Nothing besides the incidents. " : "No problem was found. ";
+    shown.append(el("p", { class: "good" }, cards.length ? "Nothing besides what incidents explain. " : besides,
       el("a", { href: "#coverage" }, "Coverage"), " says what the capture does not show."));
   }
   const list = (some) => {

@@ -18,6 +18,7 @@ from kafkascope.reports.show.page.page import embedded, page
 from kafkascope.reports.vocabulary.tables import FINDINGS, INCIDENTS
 from tests import needs
 from tests.patience import BROWSER_PATIENCE_S
+from tests.reports.show.made_incidents import incidents_table
 from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of, with_incidents
 
 PHONE, DESK = 390, 1280
@@ -360,6 +361,9 @@ def test_a_page_of_empty_tables_says_so(opened: Opened, tmp_path: Path) -> None:
     empty = {name: table.schema.empty_table() for name, table in everything().items()}
     view = opened(written(tmp_path, page(answers(tables_of(**empty), SUMMARY))))
     expect(view.locator("#findings")).to_contain_text("No problem was found")
+    some = tables_of(**empty) | {"incidents": ds.dataset(incidents_table(3))}
+    view = opened(written(tmp_path, page(answers(some, SUMMARY))))
+    expect(view.locator("#findings")).to_contain_text("Nothing besides the incidents")
     expect(view.locator("#groups")).to_contain_text("No rebalance of any group was seen")
     expect(view.locator("#coverage")).to_contain_text("Nothing was lost")
     view = opened(written(tmp_path, page(answers(tables_of(**empty), SUMMARY | {"exchanges": {}}))))
