@@ -76,7 +76,10 @@ def one_array(column: Any) -> pa.Array:
     """A column as an array, without a copy if it is one already, or one chunk (of which Arrow itself makes a copy)."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    # Arrow cannot make an empty dictionary of times.
+    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
 
 
 def dictionary_codes(values: pa.Array | pa.ChunkedArray) -> tuple[Numbers, pa.Array]:

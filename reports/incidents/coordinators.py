@@ -154,7 +154,11 @@ def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> In
         whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
         had = "had" if not still else "has" if len(groups) == 1 else "have"
         what = f"{whose} {had} no coordinator {times}"
-    after = "" if outage is None else f", after {signs.broker_words(outage.host, outage.started)} was gone"
+    after = ""
+    if outage is not None:
+        after = (
+            f", after {signs.broker_words(outage.host, outage.started)} {'was gone' if outage.gone else 'stood still'}"
+        )
     by_name: dict[str, Row] = {}
     for row in rows:
         by_name.setdefault(row["client_id"], row)

@@ -1,4 +1,4 @@
-"""Requests that are refused, or wait, for a reason that trying again does not mend: by topic."""
+"""Requests that are refused, or wait, for a reason that trying again does not mend."""
 
 from __future__ import annotations
 
@@ -148,21 +148,26 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
         ended=until,
         headline=f"{listed(names or ['a client'])} {refusal.words}: {topic}, from {clock(since)} to "
         f"{clock(until)}{also} ({told})",
-        evidence=tuple(
-            Weighed(
-                f"{row['api']} of {row['client_id']} answered {row['error']} by {row['broker']}, "
-                f"{counted(row['count'], 'time')}",
-                row["first_packet"],
-                row["first"],
-                0.9,
-            )
-            for row in rows
-        ),
+        evidence=tuple(_answers(rows)),
         advice=refusal.advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
         findings=signs.explained(("error_loop", "metadata_storm", "sent_again"), since, until, clients=names),
     )
+
+
+def _answers(rows: Sequence[Row]) -> list[Weighed]:
+    """Rows of ``error_histogram`` as evidence."""
+    return [
+        Weighed(
+            f"{row['api']} of {row['client_id']} answered {row['error']} by {row['broker']}, "
+            f"{counted(row['count'], 'time')}",
+            row["first_packet"],
+            row["first"],
+            0.9,
+        )
+        for row in rows
+    ]
 
 
 def refused_for_good(signs: Signs) -> Iterator[Incident]:
@@ -182,17 +187,9 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
     topics = {row["topic"] for row in rows if row["topic"]}
     what = f"{api} to {listed(topics)}" if topics else api
-    reasons = signs.rows("errors", ["message"], (pc.field("error") == error) & pc.field("message").is_valid())
-    evidence = [
-        Weighed(
-            f"{api} of {row['client_id']} answered {error} by {row['broker']}, {counted(row['count'], 'time')}",
-            row["first_packet"],
-            row["first"],
-            0.9,
-        )
-        for row in rows
-    ]
-    evidence += [Weighed(f"the broker says why: {row['message']}", None, since, 0.9) for row in reasons[:1]]
+    evidence = _answers(rows)
+    if (reason := _first_reason(signs, error, api)) is not None:
+        evidence.append(Weighed(f"the broker says why: {reason}", None, since, 0.9))
     return Incident(
         kind=IncidentKind.REQUEST_REFUSED,
         severity=Severity.WARNING,
@@ -208,6 +205,20 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
         findings=signs.explained(("error_loop", "sent_again"), since, until, clients=names),
     )
+
+
+def _first_reason(signs: Signs, error: Error, api: str) -> str | None:
+    """The broker's words with the first of such errors that has any."""
+    columns = ["at", "connection", "number", "message"]
+    where = (pc.field("error") == error) & (pc.field("api") == api) & pc.field("message").is_valid()
+    firsts = [
+        min(
+            tuple(row.values())
+            for row in batch.sort_by([(name, "ascending") for name in columns]).slice(0, 1).to_pylist()
+        )
+        for batch in signs.batches("errors", columns, where)
+    ]
+    return min(firsts)[-1] if firsts else None
 
 
 def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:

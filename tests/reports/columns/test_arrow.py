@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -100,4 +101,9 @@ def test_a_column_of_one_chunk_is_not_copied() -> None:
         assert array.buffers()[2].address == values.buffers()[2].address
     parts = pa.chunked_array([values, values])
     assert one_array(parts).to_pylist() == parts.to_pylist()
-    assert one_array(pa.chunked_array([], pa.string())).to_pylist() == []
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.dictionary(pa.int32(), pa.timestamp("ns", "UTC"))])
+def test_a_column_without_any_part_is_an_empty_array(kind: pa.DataType) -> None:
+    empty = one_array(pa.chunked_array([], kind))
+    assert (empty.to_pylist(), empty.type) == ([], kind)

@@ -85,6 +85,14 @@ def test_behind_the_end_of_a_broker_it_is_no_incident_of_its_own() -> None:
     assert f", after broker 2 ({B2}) was gone: " in missing.headline
 
 
+def test_behind_a_broker_that_stood_still_it_is_not_said_to_be_gone() -> None:
+    still = silence(B2, 12, 18, waiting=3, waiting_connections=2, acknowledged=3, waiting_clients=["c1"])
+    incidents = found(error_histogram=[away(20, 45)], group_events=IN_SHOP, silences=[still], cluster_events=BROKERS)
+    assert f", after broker 2 ({B2}) stood still: " in next(
+        one.headline for one in incidents if one.kind.startswith("co")
+    )
+
+
 def test_clients_of_several_groups_at_once_are_one_incident() -> None:
     events = [*IN_SHOP, group_event("coordinator_unavailable", 20, "pay", client_id="c3")]
     one = only(error_histogram=[away(20, 45), away(30, 60, client_id="c3", broker=f"{B1}:9092")], group_events=events)

@@ -187,8 +187,16 @@ def bad(api: str = "Produce", name: str = "INVALID_RECORD", count: int = 3, **gi
 
 
 def test_a_writer_whose_records_are_never_accepted() -> None:
-    reason = row("errors", error="INVALID_RECORD", message="Compacted topic cannot accept message without key")
-    one = only(error_histogram=[bad(), bad(client_id="p2", topic="pay")], errors=[reason])
+    reasons = [
+        row("errors", at=at(time), api=api, error="INVALID_RECORD", message=message)
+        for time, api, message in (
+            (6, "Produce", "a later one"),
+            (5, "Produce", "Compacted topic cannot accept message without key"),
+            (4, "Produce", None),
+            (3, "TxnOffsetCommit", "of another API"),
+        )
+    ]
+    one = only(error_histogram=[bad(), bad(client_id="p2", topic="pay")], errors=reasons)
     assert (one.kind, one.severity, one.certainty) == ("request_refused", "warning", "certain")
     assert names(one) == ["p1", "p2", "orders", "pay"]
     assert one.headline.startswith("Produce to orders, pay of p1, p2 is refused as INVALID_RECORD, 6 times from ")
