@@ -500,6 +500,25 @@ def _idle_polling(facts: ClientFacts) -> Iterator[Finding]:
     )
 
 
+def _commit_storm(facts: ClientFacts) -> Iterator[Finding]:
+    requests = facts.of("request", api="OffsetCommit")
+    most, window = busiest(requests, 1)
+    if most < (enough := threshold("commits")):
+        return
+    yield _finding(
+        Severity.WARNING,
+        "commit_storm",
+        f"Offsets are committed all the time: {most / 10:,.0f} times a second",
+        facts,
+        requests,
+        [_at(f, f"{counted(f.count, 'OffsetCommit')} to {f.broker} in the 10 s that begin here") for f in window],
+        "Commit once for each poll, or every second or so, rather than for each record: a commit is written and "
+        "replicated like a record, and one that is waited for holds the consumer up. What is read again after a crash "
+        "is what was not committed.",
+        _grown(most, enough),
+    )
+
+
 def _damage(facts: ClientFacts) -> Iterator[Finding]:
     damage: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts.of("issue"):
@@ -531,6 +550,7 @@ def _damage(facts: ClientFacts) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[ClientFacts], Iterator[Finding]], ...] = (
     _metadata_storm,
+    _commit_storm,
     _connection_churn,
     _api_versions_storm,
     _authentication,

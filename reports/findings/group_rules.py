@@ -662,14 +662,19 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
             continue
         errors = Counter(m.error for m in messages)
         listed = ", ".join(f"{error} {n} times" for error, n in errors.most_common())
+        stranger = all(m.api == "OffsetCommit" and m.request.get("memberId") == "" for m in messages)
         yield _finding(
             group,
             Severity.WARNING,
             "commit_refused",
-            f"{client}: {len(messages)} commits refused ({listed})",
+            f"{client}: {len(messages)} commits{' of no member' if stranger else ''} refused ({listed})",
             [_seen(m, f"{m.api} answered {m.error}") for m in messages],
-            "It commits as a member that it is no longer: what it works on has been given to somebody else and will be "
-            "done twice. It must poll() to join again; commit in the rebalance listener before partitions are taken.",
+            "It commits for the group without being a member, as one does that assigns partitions to itself, and while "
+            "others are members that is refused: give it a group.id of its own."
+            if stranger
+            else "It commits as a member that it is no longer: what it works on has been given to somebody else and "
+            "will be done twice. It must poll() to join again; commit in the rebalance listener before partitions are "
+            "taken.",
             len(messages) / (len(messages) + 5),
             clients=[m.client_id for m in messages],
         )

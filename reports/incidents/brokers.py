@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
@@ -16,6 +16,7 @@ from kafkascope.reports.incidents.away import gone_before, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.network import apart
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, Takeover, between
 from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
@@ -51,6 +52,8 @@ _EXPLAINED = frozenset(
         "error_loop",
     }
 )
+
+_LEADERLESS = "leaderless"  # what an effect is called
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,8 @@ def _is_explained(signs: Signs, time: SlowTime, found: Sequence[Outage]) -> bool
         row["error"] in REPLICA_ERRORS for row in between(signs.errors, time.since - _FOLLOWS_NS, time.until, "first")
     ):
         return True
+    if time.host is None and any(time.overlaps(*one) for one in signs.once(apart)):
+        return True
     for one in found:
         end = signs.end if one.ended is None else one.ended
         if time.host is None and one.started <= time.until and time.since <= end + _FOLLOWS_NS:
@@ -396,7 +401,10 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
         back += f": {addresses.words(outage.taken)}"
         evidence += addresses.evidence(outage.taken)
         effects += addresses.met(signs, outage.taken, silence["until"])
-    of_plan = Severity.WARNING if still else Severity.INFO
+    out_of_reach = still and any(effect.what == _LEADERLESS for effect in effects)
+    if out_of_reach:
+        evidence += _alone(signs, outage)
+    of_plan = Severity.CRITICAL if out_of_reach else Severity.WARNING if still else Severity.INFO
     headline = f"{name} {what} and {back}{outcome(effects)}"
     return Incident(
         kind=outage.kind,
@@ -407,18 +415,28 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
         ended=outage.ended,
         headline=headline,
         evidence=tuple(evidence),
-        advice=addresses.ADVICE
-        if foreign
-        else (
-            "Nothing, if this was planned: give each broker time to be in sync again before the next one is stopped."
-            if planned
-            else "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
-            "replication.factor 3 with min.insync.replicas 2, and clients that have all brokers in bootstrap.servers."
-        ),
+        advice=_advice(outage, out_of_reach),
         cost_ms=waited_ms,
         effects=effects,
         findings=explained,
         rebalances=rebalances,
+    )
+
+
+def _advice(outage: Outage, out_of_reach: bool) -> str:
+    if outage.kind == IncidentKind.ADDRESS_TAKEN:
+        return addresses.ADVICE
+    if out_of_reach:
+        return (
+            "Bring this broker back: what has a replica on it alone, or no other one in sync, is out of reach until "
+            "then. An election of a replica that is not in sync (kafka-leader-election.sh, unclean) loses what was "
+            "confirmed. For the next time: replication.factor 3 with min.insync.replicas 2."
+        )
+    if outage.orderly:
+        return "Nothing, if this was planned: give each broker time to be in sync again before the next one is stopped."
+    return (
+        "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
+        "replication.factor 3 with min.insync.replicas 2, and clients that have all brokers in bootstrap.servers."
     )
 
 
@@ -520,10 +538,8 @@ def _effects(
         if after and not outage.orderly:
             text += f", which clients learned within {duration(after)}"
         effects.append(Effect("leaders", text, count, after))
-    lost = [row for row in from_it if row["event"] == "leader_lost"]
-    if lost:
-        count = sum(row["count"] or 1 for row in lost)
-        effects.append(Effect("leaders", f"{counted(count, 'partition')} had no leader", count))
+    if lost := [row for row in from_it if row["event"] == "leader_lost"]:
+        effects.append(_leaderless(signs, node, lost))
     groups = sorted(
         {
             row["group_id"]
@@ -548,6 +564,33 @@ def _effects(
     about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
     findings = frozenset(row["id"] for row in signs.findings_in(_EXPLAINED, begin, end) if row["subject"] in about)
     return tuple(effects), findings, rebalances, float(waited)
+
+
+def _leaderless(signs: Signs, node: Node | None, lost: Sequence[Row]) -> Effect:
+    """Partitions that had no leader: which, and for how long at most."""
+    since = {partition: row["at"] for row in reversed(lost) for partition in row["partitions"] or ()}
+    found: dict[str, int] = {}
+    for row in signs.events_of(node, lost[0]["at"], signs.end + 1):
+        if row["event"] == "leader_elected":
+            for partition in row["partitions"] or ():
+                found.setdefault(partition, row["at"])
+    longest = max((found.get(partition, signs.end) - at for partition, at in since.items()), default=0)
+    lasted = duration(longest / MILLISECOND_NS)
+    still = "" if found.keys() >= since.keys() else ", to the end of the capture"
+    count = sum(row["count"] or 1 for row in lost)
+    which = in_words(since, 6) or counted(count, "partition")
+    text = f"{which} had no leader for up to {lasted}{still}: nobody could write or read there"
+    return Effect(_LEADERLESS, text, count, longest / MILLISECOND_NS)
+
+
+def _alone(signs: Signs, outage: Outage) -> Iterator[Weighed]:
+    """What shows that nobody else may lead a broker's partitions: it was the last of their replicas in sync."""
+    node = signs.node(outage.host, outage.started)
+    for row in signs.events_of(node, 0, outage.started + 1):
+        if row["event"] == "isr_shrunk" and node is not None and row["after"] == node.id:
+            partitions = in_words(row["partitions"] or (), 6)
+            text = f"it alone was in sync of {partitions} before: replicas on others may not lead"
+            yield Weighed(text, row["packet"], row["at"], 0.5)
 
 
 def _spoke_with(signs: Signs, host: str) -> set[str]:

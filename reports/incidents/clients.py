@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import too_old, turned_away
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents import restarts, too_old, turned_away
+from kafkascope.reports.incidents.costs import not_stored, of_rebalances
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
+from kafkascope.reports.incidents.slow_brokers import Tally, held_up, of_writes
 from kafkascope.reports.incidents.stuck import beginnings
+from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -55,6 +58,10 @@ _TOLD = (
     ),
 )
 
+# What comes of it where it is a broker that others refuse: it cannot replicate what they have.
+_OF_BROKERS = frozenset({IncidentKind.AUTHENTICATION_FAILED, IncidentKind.AUTHORIZATION_FAILED})
+_HELD_UP = ("rebalance_storm", "heartbeat_held_up", "unanswered", "sent_again", "commits_stopped", "commit_refused")
+
 
 def told(signs: Signs) -> Iterator[Incident]:
     """Incidents out of findings about clients."""
@@ -65,6 +72,7 @@ def told(signs: Signs) -> Iterator[Incident]:
         for place in places
         for row in place.rows
     }
+    known |= {f"client {one.client_id} ({one.client})" for one in signs.once(restarts.loops)}
     known |= {f"client {one.who}" for one in signs.once(too_old.found)}
     known |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
     for one in _TOLD:
@@ -86,30 +94,49 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
     """What one client does, or many alike."""
     hosts = list(dict.fromkeys(host_of(row) for row in found))
     since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
-    subjects = (*(Subject(Role.CLIENT, name) for name in names), *(Subject(Role.HOST, host) for host in hosts))
+    lasted = (until - since) / MILLISECOND_NS
     worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
-    if len(names) == 1:
-        who, what = f"{names[0]} ({listed(hosts)})", "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
-    else:
+    if len(names) > 1:
         who, what = f"{len(names):,} clients alike ({listed(names)})", _in_midst(worst["title"])
+    else:
+        who = listed([signs.who(host) for host in hosts]) if names[0] == NO_NAME else f"{names[0]} ({listed(hosts)})"
+        what = "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
+    effects = [Effect("time", f"for {duration(lasted)}", None, lasted)]
+    findings = frozenset(row["id"] for row in found) | signs.explained(one.also, since, until, clients=names)
+    waited, began = Tally(), list[Row]()
+    if one.kind in _OF_BROKERS and signs.brokers.issuperset(hosts):
+        waited, began = held_up(signs, since, until), not_stored(signs, since, until)
+        of_groups, _, _ = of_rebalances(began)
+        effects += [*of_writes(waited), *of_groups]
+        groups = {row["group_id"] for row in began}
+        groups.update(group for name in waited.names for group in signs.groups_of.get(name, ()))
+        members = [name for name, of_name in signs.groups_of.items() if groups.intersection(of_name)]
+        findings |= signs.explained(_HELD_UP, since, until, groups=sorted(groups), clients=[*waited.names, *members])
     return Incident(
         kind=one.kind,
         severity=one.severity,
         certainty=one.certainty,
-        subjects=subjects,
+        subjects=(
+            *(Subject(Role.CLIENT, name) for name in names if name != NO_NAME),
+            *(subject for host in hosts for subject in _host(signs, host)),
+        ),
         started=since,
         ended=until,
-        headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}",
+        headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}"
+        + in_words(effects[1:]),
         evidence=tuple(
             Weighed(seen["text"], seen["packet"], seen["at"], 0.8) for row in found for seen in row["evidence"] or ()
         ),
         advice=found[0]["advice"],
-        cost_ms=(until - since) / MILLISECOND_NS,
-        effects=(
-            Effect("time", f"for {duration((until - since) / MILLISECOND_NS)}", None, (until - since) / MILLISECOND_NS),
-        ),
-        findings=frozenset(row["id"] for row in found) | signs.explained(one.also, since, until, clients=names),
+        cost_ms=lasted + waited.cost_ms,
+        effects=tuple(effects),
+        findings=findings,
+        rebalances=frozenset((row["group_id"], row["to_generation"]) for row in began),
     )
+
+
+def _host(signs: Signs, host: str) -> tuple[Subject, ...]:
+    return signs.broker(host) if host in signs.brokers else (Subject(Role.HOST, host),)
 
 
 def _in_midst(title: str) -> str:

@@ -16,8 +16,9 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.leaving import NOT_HERE
 from kafkascope.reports.incidents.brokers import out_at, outages
+from kafkascope.reports.incidents.costs import not_stored
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -50,6 +51,19 @@ _EXPLAINED = (
     "heartbeat_held_up",
     "unanswered",
 )
+_WRITES = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit"})
+"""What a coordinator that is there answers COORDINATOR_NOT_AVAILABLE if it cannot write, now or just before."""
+_ADVICE = (
+    "See whether __consumer_offsets (for transactions: __transaction_state) is there and has leaders: kafka-topics.sh "
+    "--describe --topic __consumer_offsets. It is made at first need, with three replicas unless "
+    "offsets.topic.replication.factor (transaction.state.log.replication.factor) says otherwise: a cluster with fewer "
+    "brokers never makes it. The log of the broker that is asked says why."
+)
+_ADVICE_WRITES = (
+    "The coordinator is there, but what it writes to __consumer_offsets is not confirmed: fewer replicas are in sync "
+    "than min.insync.replicas of that topic demands, or one that is in sync does not follow (kafka-topics.sh "
+    "--describe --topic __consumer_offsets). Bring the brokers back that are missing, and a majority of controllers."
+)
 
 
 @dataclass(slots=True)
@@ -80,6 +94,7 @@ def missing(signs: Signs) -> Iterator[Incident]:
     suspects = {name: [row for time in _times(rows, ()) for row in time.rows] for name, rows in by_client.items()}
     served = _served(signs, {name: rows for name, rows in suspects.items() if rows})
     times = [time for name, rows in sorted(suspects.items()) for time in _times(rows, served.get(name, ()))]
+    times += _not_stored(signs)
     together: list[_Time] = []
     for time in sorted(times, key=lambda one: (one.since, one.until)):
         if together and time.since <= together[-1].until:
@@ -90,6 +105,27 @@ def missing(signs: Signs) -> Iterator[Incident]:
     groups = _groups(signs) if together else {}
     for time in together:
         yield _missing(signs, time, groups)
+
+
+def _not_stored(signs: Signs) -> Iterator[_Time]:
+    """Times in which a group was led to rebalances again and again as its assignment could not be written."""
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in not_stored(signs, 0, signs.end):
+        by_group[row["group_id"]].append(row)
+    for group, rebalances in sorted(by_group.items()):
+        since, until = rebalances[0]["started"], rebalances[-1]["started"]
+        told = [
+            row
+            for row in signs.errors
+            if row["group_id"] == group
+            and row["error"] in NOT_HERE
+            and row["api"] in _ASKED
+            and row["client_id"]
+            and row["first"] <= until
+            and row["last"] >= since
+        ]
+        if told and len(rebalances) >= threshold("coordinator_fails"):
+            yield _Time(min(since, *(row["first"] for row in told)), max(until, *(row["last"] for row in told)), told)
 
 
 def _served(signs: Signs, suspects: Mapping[str, Sequence[Row]]) -> dict[str, list[int]]:
@@ -150,22 +186,28 @@ def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> In
     still = until >= signs.end - SECOND_NS * threshold("coordinator_away")
     times = f"since {clock(since)}" if still else f"from {clock(since)} to {clock(until)}"
     what = f"{listed(names)} found no coordinator {times}"
+    whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
     if groups:
-        whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
         had = "had" if not still else "has" if len(groups) == 1 else "have"
         what = f"{whose} {had} no coordinator {times}"
+    writes = all(row["error"] == Error.COORDINATOR_NOT_AVAILABLE and row["api"] in _WRITES for row in rows)
+    if writes and groups:  # who is no coordinator says so, or that another one is
+        what = f"the coordinator of {whose} could write nothing {times}"
     after = ""
     if outage is not None:
         after = (
             f", after {signs.broker_words(outage.host, outage.started)} {'was gone' if outage.gone else 'stood still'}"
         )
+    refused = signs.findings_in(("authentication_failed", "authorization_failed"), since, until)
+    if outage is None and (hosts := sorted({host_of(row) for row in refused} & signs.brokers)):
+        after = f", while {listed([signs.who(host) for host in hosts])} was refused by others"
     by_name: dict[str, Row] = {}
     for row in rows:
         by_name.setdefault(row["client_id"], row)
     lasted = (until - since) / MILLISECOND_NS
     return Incident(
         kind=IncidentKind.COORDINATOR_MISSING,
-        severity=Severity.CRITICAL if outage is None else Severity.WARNING,  # the broker's incident stands before it
+        severity=Severity.WARNING if after else Severity.CRITICAL,  # the broker's incident stands before it
         certainty=Certainty.CERTAIN,
         subjects=(*(Subject(Role.GROUP, group) for group in groups), *signs.clients(names)),
         started=since,
@@ -180,10 +222,7 @@ def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> In
             )
             for name, row in sorted(by_name.items())
         ),
-        advice="See whether __consumer_offsets (for transactions: __transaction_state) is there and has leaders: "
-        "kafka-topics.sh --describe --topic __consumer_offsets. It is made at first need, with three replicas unless "
-        "offsets.topic.replication.factor (transaction.state.log.replication.factor) says otherwise: a cluster with "
-        "fewer brokers never makes it. The log of the broker that is asked says why.",
+        advice=_ADVICE_WRITES if writes else _ADVICE,
         cost_ms=lasted * len(names),
         effects=(Effect("clients", f"{counted(len(names), 'client')} did no work in it", len(names), lasted),),
         findings=signs.explained(_EXPLAINED, since, until, groups=groups, clients=names),

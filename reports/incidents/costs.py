@@ -1,4 +1,4 @@
-"""What rebalances cost, as effects of an incident."""
+"""What rebalances cost, and what brokers lost, as effects of an incident."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.incident import Effect
-from kafkascope.reports.incidents.signs import Row
+from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.vocabulary.triggers import Trigger
 
 
 def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, frozenset[tuple[str, int]]]:
@@ -29,3 +30,24 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
     whole = sum(row["cost_ms"] or 0 for row in distinct.values())
     known = frozenset((group, generation) for group, generation in distinct if generation is not None)
     return tuple(effects), float(max(total, whole)), known
+
+
+def not_stored(signs: Signs, since: int, until: int) -> list[Row]:
+    """Rebalances that began as coordinators could not write in a time: their replicas did not follow."""
+    return [
+        row
+        for row in signs.rebalances
+        if row["trigger"] == Trigger.ASSIGNMENT_NOT_STORED and since <= (row["started"] or 0) <= until
+    ]
+
+
+def lost_by(signs: Signs, node: Node | None, since: int, until: int) -> tuple[int, set[str]]:
+    """How many leaders moved away from a broker in a time, and of which partitions it is no in-sync replica since."""
+    moved, partitions = 0, set[str]()
+    for row in signs.events_of(node, since, until):
+        before, after = ((row[name] or "").split(",") for name in ("before", "after"))
+        if row["event"] == "leader_changed" and node is not None and node.id in before:
+            moved += row["count"] or 1
+        elif row["event"] == "isr_shrunk" and node is not None and node.id in {*before} - {*after}:
+            partitions |= {*row["partitions"]}
+    return moved, partitions

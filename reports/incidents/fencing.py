@@ -15,7 +15,7 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Row, Signs
-from kafkascope.reports.incidents.transactions import requests_of
+from kafkascope.reports.incidents.transactions import FENCED, requests_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -23,7 +23,6 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 _TAKEN = (Error.NONE, Error.CONCURRENT_TRANSACTIONS)  # the latter: as soon as the other's transaction is aborted
-_FENCED = (Error.INVALID_PRODUCER_EPOCH, Error.PRODUCER_FENCED)
 
 
 class Takeover(NamedTuple):
@@ -37,7 +36,7 @@ class Takeover(NamedTuple):
 
 def shared(signs: Signs) -> Iterator[Incident]:
     """Ids that processes take from each other again and again; once is how one replaces another that hangs."""
-    refused = [row for row in signs.errors if row["error"] in _FENCED]
+    refused = [row for row in signs.errors if row["error"] in FENCED]
     if not refused:
         return
     by_name: dict[str, list[Row]] = defaultdict(list)

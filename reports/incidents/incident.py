@@ -68,8 +68,9 @@ class Incident:
 
     @property
     def what(self) -> str:
-        """The headline without what it cost, as far as that is told by its effects."""
-        return self.headline.removesuffix(in_words(self.effects))
+        """The headline without what it cost, as far as that is told by its effects, or by the last of them."""
+        ends = (in_words(self.effects[first:]) for first in range(len(self.effects)))
+        return self.headline.removesuffix(next((end for end in ends if self.headline.endswith(end)), ""))
 
     @property
     def about(self) -> str:

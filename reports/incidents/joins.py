@@ -39,5 +39,11 @@ def refused(signs: Signs) -> Iterator[Incident]:
             advice=" ".join(dict.fromkeys(row["advice"] for row in found)),
             cost_ms=(until - since) / MILLISECOND_NS,
             effects=(Effect("members", f"{counted(len(names), 'client')} cannot work", len(names)),) if names else (),
-            findings=frozenset(row["id"] for row in found),
+            findings=frozenset(row["id"] for row in found) | _commits(signs, group, names, since, until),
         )
+
+
+def _commits(signs: Signs, group: str, names: list[str], since: int, until: int) -> frozenset[str]:
+    """Findings about commits of these clients, which are refused for the same reason."""
+    found = signs.findings_in(("commit_refused",), since, until)
+    return frozenset(row["id"] for row in found if group_of(row) == group and {*row["client_ids"]} <= {*names})

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.halted import halts
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.tables import TIME
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import SECOND_NS
@@ -33,6 +36,49 @@ class Span:
     lag: int
     end: int
     commits: int
+
+
+_ADVICE = (
+    "Give the group more members (up to the number of partitions) or make processing faster; see latency for whether "
+    "its fetches are slow, and for the application's time between an answer and the next request."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hot:
+    """A partition that is behind, while the others of its topic are not."""
+
+    place: str
+    of_lag: float  # per cent of what the lag grew by
+    of_written: float  # per cent of what was written
+    readers: list[str]
+
+    @property
+    def is_written_to(self) -> bool:
+        """Whether it is behind because most records are written to it."""
+        return self.of_written >= threshold("hot_partition")
+
+    @property
+    def words(self) -> str:
+        """What is told of it."""
+        told = f"{self.of_lag:.0f} % of the lag is in {self.place}"
+        if self.is_written_to:
+            return f"{told}, to which {self.of_written:.0f} % of the records are written"
+        return f"{told}, which {listed(self.readers)} reads" if self.readers else told
+
+    @property
+    def advice(self) -> str:
+        """What to do about it: more members do not help, for a partition has one reader."""
+        if self.is_written_to:
+            return (
+                "More members do not help, for one reads a partition: look at the keys of these records (one key, or "
+                "one customer, that most of them have; a partitioner of the application's own), spread them, or make "
+                "processing faster."
+            )
+        return (
+            "Look at the member that reads this partition: its host, and what takes long in its records; more members "
+            "do not help, for one reads a partition."
+        )
 
 
 def lagging(signs: Signs) -> Iterator[Incident]:
@@ -63,6 +109,7 @@ def lagging(signs: Signs) -> Iterator[Incident]:
         names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
         grown = last.lag - first.lag
         text = f"the lag grew by {grown:,} to {last.lag:,} records in {seconds:,.0f} s"
+        hot = _hot(signs, group, topic, first, last)
         yield Incident(
             kind=IncidentKind.CONSUMER_LAGGING,
             severity=Severity.WARNING,
@@ -71,18 +118,41 @@ def lagging(signs: Signs) -> Iterator[Incident]:
             started=first.at,
             ended=None,
             headline=f"group {group} reads {topic} more slowly than is written from {clock(first.at)} on: {text}; "
-            f"{written:,.0f} records a second are written, {written - grown / seconds:,.0f} are read",
+            f"{written:,.0f} records a second are written, {written - grown / seconds:,.0f} are read"
+            + ("" if hot is None else f"; {hot.words}"),
             evidence=tuple(
                 Weighed(f"in the span that begins here it was {span.lag:,} records behind", None, span.at, 0.7)
                 for span in whole[:: max(1, len(whole) // _EVIDENCE)]
             ),
-            advice="Give the group more members (up to the number of partitions) or make processing faster; see "
-            "latency for whether its fetches are slow, and for the application's time between an answer and the "
-            "next request.",
+            advice=_ADVICE if hot is None else hot.advice,
             cost_ms=1000 * last.lag / written,
             effects=(Effect("records", text, last.lag),),
             findings=signs.explained(("lag_growing", "commits_stopped"), first.at, last.at, groups=[group]),
         )
+
+
+def _hot(signs: Signs, group: str, topic: str, first: Span, last: Span) -> _Hot | None:
+    """The one partition of a topic that most of the lag is in; None if it is spread."""
+    where = (
+        (pc.field("group_id") == group)
+        & (pc.field("topic") == topic)
+        & pc.field("at").isin(pa.array([first.at, last.at], TIME))
+    )
+    columns = ("partition", "at", "lag", "end_offset", "client_id")
+    grown: dict[int, int] = defaultdict(int)
+    written: dict[int, int] = defaultdict(int)
+    readers: dict[int, set[str]] = defaultdict(set)
+    for row in signs.rows("lag", columns, where & pc.field("lag").is_valid()):
+        sign = 1 if row["at"] == last.at else -1
+        grown[row["partition"]] += sign * row["lag"]
+        written[row["partition"]] += sign * (row["end_offset"] or 0)
+        readers[row["partition"]] |= {row["client_id"]} - {None}
+    most = max(grown, key=lambda partition: (grown[partition], -partition))
+    of_lag = 100 * grown[most] / (last.lag - first.lag)
+    if len(grown) < 2 or of_lag < threshold("hot_partition"):
+        return None
+    of_written = 100 * written[most] / max(sum(written.values()), 1)
+    return _Hot(f"{topic}-{most}", min(of_lag, 100), of_written, sorted(readers[most]))
 
 
 def _lag_by_span(signs: Signs) -> dict[tuple[str, str], list[Span]]:

@@ -1,10 +1,11 @@
-"""Names of brokers that clients cannot resolve: no connect fails, as none is tried."""
+"""Names of brokers that clients cannot resolve, or that mean themselves: no connect that is in sight fails."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from itertools import chain
 
 import pyarrow.compute as pc
@@ -34,6 +35,18 @@ _ASKING = frozenset(
     }
 )
 """What a client asks any broker, before it knows where those are that it needs."""
+
+_OWN_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+_ADVICE = (
+    "Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
+    "UnknownHostException). Set advertised.listeners to a name that all clients know, or add it to their DNS; clients "
+    "inside and outside of a container network need a listener each."
+)
+_ADVICE_OWN = (
+    "Set advertised.listeners of the brokers to an address or a name by which clients reach them: they take what "
+    "brokers advertise, whatever bootstrap.servers says. Clients inside and outside of a container network need a "
+    "listener each."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,7 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
     named = {
         cluster: nodes
         for cluster, nodes in clusters.items()
-        if all(any(is_name(without_port(row["host"])) for row in rows) for rows in nodes.values())
+        if all(any(_is_elsewhere(row["host"]) for row in rows) for rows in nodes.values())
         and len({any(row["event"] == "broker_found" for row in rows) for rows in nodes.values()}) == 1
     }
     asking = _asking_in_vain(signs) if named else []
@@ -76,9 +89,22 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
             yield _unresolved(signs, nodes, mine)
 
 
+def _is_elsewhere(place: str) -> bool:
+    """Whether where a connect goes to hangs on the client: by a name, or to its own host."""
+    return is_name(without_port(place)) or _is_own_host(place)
+
+
+def _is_own_host(place: str) -> bool:
+    """Whether an address or name is that of whoever uses it."""
+    host = without_port(place)
+    return host.lower() in _OWN_NAMES if is_name(host) else ip_address(host).is_loopback
+
+
 def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequence[_Asking]) -> Incident:
-    told = [row for rows in nodes.values() for row in rows if is_name(without_port(row["host"]))]
+    told = [row for rows in nodes.values() for row in rows if _is_elsewhere(row["host"])]
     places = sorted({row["host"] for row in told})
+    own = all(map(_is_own_host, places))
+    why = f"the {'name does' if len(places) == 1 else 'names do'} not seem to resolve there"
     since, until = min(one.row["opened"] for one in asking), max(one.until for one in asking)
     who = listed([f"{one.client_id} ({one.client})" for one in asking])
     asked = sum(one.asked for one in asking)
@@ -88,7 +114,7 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
     return Incident(
         kind=IncidentKind.UNREACHABLE_LISTENER,
         severity=Severity.CRITICAL,
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.CERTAIN if own else Certainty.LIKELY,
         subjects=(
             *(Subject(Role.BROKER, node_id) for node_id in sorted(nodes)),
             *(Subject(Role.HOST, place) for place in [*places, *sorted({without_port(place) for place in places})]),
@@ -102,8 +128,8 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
         started=since,
         ended=None,
         headline=f"{who} never connected to {listed(places)}, which brokers advertise, though asking for brokers "
-        f"{counted(asked, 'time')} from {clock(since)} to {clock(until)}: the "
-        f"{'name does' if len(places) == 1 else 'names do'} not seem to resolve there",
+        f"{counted(asked, 'time')} from {clock(since)} to {clock(until)}: "
+        f"{'to each of them that is its own host' if own else why}",
         evidence=(
             *(
                 Weighed(f"told as a broker's address by {row['told_by']}", row["packet"], row["at"], 0.6)
@@ -120,9 +146,7 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
             ),
             Weighed(f"connects to these names: {seen}", None, None, 0.5),
         ),
-        advice="Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
-        "UnknownHostException). Set advertised.listeners to a name that all clients know, or add it to their DNS; "
-        "clients inside and outside of a container network need a listener each.",
+        advice=_ADVICE_OWN if own else _ADVICE,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("clients", f"{counted(len(asking), 'client')} did no work", len(asking)),),
         findings=signs.explained(("metadata_storm",), since, until, clients=names),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,9 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.slow_brokers import Tally, held_up, of_writes
 from kafkascope.reports.incidents.vanished import Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -54,13 +57,13 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
     return found
 
 
-def losses(signs: Signs) -> Iterator[Incident]:
-    """Paths on which a share of packets has to be sent again, and receivers say that they missed some."""
+def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
+    """Pairs of hosts between which a share of packets has to be sent again, and receivers say that they missed some."""
     if (counted_spans := signs.health_spans) is None:
-        return
+        return {}
     again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
-    lossy: dict[tuple[str, str], list[Path]] = {}
+    found: dict[tuple[str, str], list[Path]] = {}
     gone: dict[tuple[str, str], list[Vanished]] = defaultdict(list)
     for one in signs.once(vanished) if chosen.num_rows else ():
         gone[one.client, address_alone(one.broker)].append(one)
@@ -69,9 +72,15 @@ def losses(signs: Signs) -> Iterator[Incident]:
             continue
         bad = [spans[at] for at in sorted(spans) if _loses(spans[at]) and not _in_vain(spans[at], gone.get(pair, ()))]
         if sum(path.retransmits for path in bad) >= threshold("lost_packets"):
-            lossy[pair] = bad
-    for host, pairs in by_common_host(lossy):
-        paths = [path for pair in pairs for path in lossy[pair]]
+            found[pair] = bad
+    return found
+
+
+def losses(signs: Signs) -> Iterator[Incident]:
+    """An incident for each host to or from which packets are lost."""
+    found = signs.once(lossy)
+    for host, pairs in by_common_host(found):
+        paths = [path for pair in pairs for path in found[pair]]
         sent, again = sum(path.packets for path in paths), sum(path.retransmits for path in paths)
         since, until = min(path.first for path in paths), max(path.last for path in paths)
         others = sorted({one for pair in pairs for one in pair if one != host})
@@ -79,6 +88,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
         timeouts = sum(path.timeouts for path in paths)
         repaired = sum(path.repaired for path in paths)
         names = signs.names_at({host, *others} - signs.brokers)
+        waited = _held_up(signs, {host, *others}, since, until)
         yield Incident(
             kind=IncidentKind.NETWORK_LOSS,
             severity=Severity.WARNING,
@@ -90,8 +100,9 @@ def losses(signs: Signs) -> Iterator[Incident]:
             ),
             started=since,
             ended=until,
-            headline=f"packets are lost between {host} and {listed(others)}: {counted(again, 'packet')} sent again "
-            f"({share:.1f} %), {timeouts:,} of them only after a timeout, from {clock(since)} to {clock(until)}",
+            headline=f"packets are lost between {signs.who(host)} and {listed([signs.who(one) for one in others])}: "
+            f"{counted(again, 'packet')} sent again ({share:.1f} %), {timeouts:,} of them only after a timeout, from "
+            f"{clock(since)} to {clock(until)}" + outcome(of_writes(waited)),
             evidence=(
                 Weighed(
                     f"{counted(again, 'packet')} of {sent:,} sent again with bytes that had been sent before",
@@ -106,7 +117,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
             advice="Look at errors and drops of the links and network cards in between (ip -s link, ethtool -S), "
             "at queues that overflow, at a duplex or MTU that differs; capture at both ends to see on which side "
             "packets vanish.",
-            cost_ms=timeouts * _RTO_MS,
+            cost_ms=timeouts * _RTO_MS + waited.cost_ms,
             effects=(
                 Effect("packets", f"{counted(again, 'packet')} sent again", again),
                 Effect(
@@ -115,8 +126,36 @@ def losses(signs: Signs) -> Iterator[Incident]:
                     timeouts,
                     timeouts * _RTO_MS,
                 ),
+                *of_writes(waited),
             ),
         )
+
+
+def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> Tally:
+    """Writes that waited for replicas meanwhile, where it is brokers that have trouble with each other."""
+    return held_up(signs, since, until) if len(signs.brokers.intersection(hosts)) > 1 else Tally()
+
+
+class Apart(NamedTuple):
+    """A time in which what two brokers sent each other was lost, or took long. Times are nanoseconds."""
+
+    since: int
+    until: int
+
+
+def apart(signs: Signs) -> list[Apart]:
+    """When brokers could not hear each other, or only late: writes wait for replicas then."""
+    among = signs.brokers
+    found = [
+        Apart(one.since, one.last)
+        for one in signs.once(vanished)
+        if {one.client, address_alone(one.broker)} <= among and one.client != address_alone(one.broker)
+    ]
+    for pair, paths in signs.once(lossy).items():
+        found += [Apart(path.first, path.last) for path in paths if path.timeouts and among.issuperset(pair)]
+    for pair, late in signs.once(delayed).items():
+        found += [Apart(one.path.first, one.path.last) for one in late if among.issuperset(pair)]
+    return found
 
 
 def _loses(path: Path) -> bool:
@@ -133,14 +172,24 @@ def _in_vain(path: Path, gone: Iterable[Vanished]) -> bool:
     return 2 * again >= path.retransmits
 
 
-def delays(signs: Signs) -> Iterator[Incident]:
-    """Paths on which acknowledgements come much later in some spans than at best, while others are as fast as ever."""
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Ten seconds in which round trips between two hosts took longer than at best."""
+
+    at: int
+    path: Path
+    longest: float  # ms
+    best: float  # ms, on average in the best ten seconds
+
+
+def delayed(signs: Signs) -> dict[tuple[str, str], list[Late]]:
+    """Pairs of hosts whose acknowledgements come much later in some spans than at best."""
     if (counted_spans := signs.health_spans) is None:
-        return
+        return {}
     timed = counted_spans.filter(pc.greater_equal(counted_spans["rtt_samples"], threshold("delay_samples")))
     times = timed.group_by(_PAIR).aggregate([("at", "count_distinct")])
     chosen = times.filter(pc.greater_equal(times["at_count_distinct"], 2))
-    slow: dict[tuple[str, str], list[tuple[int, Path, float, float]]] = {}
+    found: dict[tuple[str, str], list[Late]] = defaultdict(list)
     for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1] or signs.lacking(*pair) >= threshold("round_trips_lacking"):
             continue
@@ -154,18 +203,27 @@ def delays(signs: Signs) -> Iterator[Incident]:
                 continue
             best = min(total / samples / 1000 for samples, total, _ in known.values())
             enough = max(best * threshold("delay_factor"), best + threshold("delay_ms"))
-            found = [
-                (at, spans[at], trips[2], best)
+            found[pair] += [
+                Late(at, spans[at], trips[2], best)
                 for at, trips in sorted(known.items())
                 if _usual(*trips) >= enough and trips[2] >= threshold("delay_longest")
             ]
-            if found:
-                slow.setdefault(pair, []).extend(found)
-    for host, pairs in by_common_host(slow):
-        late = sorted((one for pair in pairs for one in slow[pair]), key=lambda one: (one[0], one[2]))
-        since, until = late[0][1].first, max(path.last for _, path, _, _ in late)
-        worst, best = max(rtt for *_, rtt, _ in late), min(best for *_, best in late)
+    return {pair: late for pair, late in found.items() if late}
+
+
+def delays(signs: Signs) -> Iterator[Incident]:
+    """An incident for each host to or from which packets take long, while others are as fast as ever."""
+    found = signs.once(delayed)
+    for host, pairs in by_common_host(found):
+        late = sorted((one for pair in pairs for one in found[pair]), key=lambda one: (one.at, one.longest))
+        since, until = late[0].path.first, max(one.path.last for one in late)
+        worst, best = max(one.longest for one in late), min(one.best for one in late)
         others = sorted({one for pair in pairs for one in pair if one != host})
+        waited = _held_up(signs, {host, *others}, since, until)
+        effects = (
+            Effect("time", f"each round trip up to {duration(worst - best)} longer", None, worst - best),
+            *of_writes(waited),
+        )
         yield Incident(
             kind=IncidentKind.NETWORK_DELAY,
             severity=Severity.WARNING,
@@ -173,22 +231,23 @@ def delays(signs: Signs) -> Iterator[Incident]:
             subjects=(*signs.broker(host), *(Subject(Role.HOST, one) for one in others)),
             started=since,
             ended=until,
-            headline=f"packets between {host} and {listed(others)} take up to {duration(worst)} there and back "
-            f"instead of {duration(best)}, from {clock(since)} to {clock(until)}",
+            headline=f"packets between {signs.who(host)} and {listed([signs.who(one) for one in others])} take up to "
+            f"{duration(worst)} there and back instead of {duration(best)}, from {clock(since)} to {clock(until)}"
+            + outcome(effects),
             evidence=tuple(
                 Weighed(
-                    f"acknowledgements took up to {duration(rtt)} in the ten seconds that begin here; in the best "
-                    f"ones {duration(best)} on average",
+                    f"acknowledgements took up to {duration(one.longest)} in the ten seconds that begin here; in the "
+                    f"best ones {duration(one.best)} on average",
                     None,
-                    at,
+                    one.at,
                     0.8,
                 )
-                for at, _, rtt, best in late[:8]
+                for one in late[:8]
             ),
             advice="Look at the network in between for that time: a longer route, a full link (queues), traffic "
             "shaping; brokers acknowledge in the kernel, so it is not Kafka that is slow.",
-            cost_ms=float(worst) * len(late),
-            effects=(Effect("time", f"each round trip {duration(worst - best)} longer", None, float(worst - best)),),
+            cost_ms=worst * len(late) + waited.cost_ms,
+            effects=effects,
         )
 
 

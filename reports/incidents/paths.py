@@ -12,12 +12,13 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.costs import lost_by, of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.members import Loss, cut_off_by, losses, returned
 from kafkascope.reports.incidents.network import by_common_host
 from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.slow_brokers import Tally, held_up, of_writes
 from kafkascope.reports.incidents.vanished import Scope, Unheard, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -33,6 +34,8 @@ _EXPLAINED = (
     "commit_refused",
     "connection_churn",
     "metadata_storm",
+    "heartbeat_held_up",
+    "leader_changed",
     "member_lost",
     "partition_unowned",
     "consumer_stuck",
@@ -174,10 +177,17 @@ def _incident(
     of_members = [loss for loss in lost if cut_off_by(signs, together, loss)]
     back = returned(signs, of_members) if of_members else []
     of_groups, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_members] + back)
-    effects = (*_unanswered(signs, together), *of_groups)
     since, end = together[0].since, signs.end if until is None else until
     hosts = sorted({host for one in together for host in (one.client, one.broker)})
     names = sorted({name for one in together for name in signs.names_at([one.client], address_alone(one.broker))})
+    effects = [*_unanswered(signs, together), *of_groups]
+    groups = {group for group, _ in rebalances}
+    waited = Tally()
+    if signs.brokers.issuperset(map(address_alone, hosts)):
+        waited = held_up(signs, since, end)
+        names += waited.names
+        groups.update(group for name in waited.names for group in signs.groups_of.get(name, ()))
+        effects += [*of_writes(waited), *_left(signs, hosts, since, end)]
     return Incident(
         kind=kind,
         severity=Severity.CRITICAL if until is None and kind == IncidentKind.PATH_BLOCKED else Severity.WARNING,
@@ -191,19 +201,30 @@ def _incident(
         headline=what + outcome(effects),
         evidence=tuple(evidence),
         advice=advice,
-        cost_ms=max(cost_ms, (end - since) / MILLISECOND_NS),
-        effects=effects,
-        findings=signs.explained(
-            _EXPLAINED, since, end, groups=sorted({group for group, _ in rebalances}), clients=names
-        ),
+        cost_ms=max(cost_ms, (end - since) / MILLISECOND_NS) + waited.cost_ms,
+        effects=tuple(effects),
+        findings=signs.explained(_EXPLAINED, since, end, groups=sorted(groups), clients=names),
         rebalances=rebalances,
     )
+
+
+def _left(signs: Signs, hosts: Sequence[str], since: int, end: int) -> Iterator[Effect]:
+    """What became of brokers that did not hear others: leaders that moved away, replicas that fell behind."""
+    until = end + int(threshold("outage_after") * SECOND_NS)
+    for host in hosts:
+        moved, out_of_sync = lost_by(signs, signs.node(host, since), since, until)
+        if moved:
+            text = f"{counted(moved, 'leader')} moved away from {signs.broker_words(host, since)}"
+            yield Effect("leaders", text, moved)
+        if out_of_sync:
+            text = f"{signs.broker_words(host, since)} fell out of sync of {counted(len(out_of_sync), 'partition')}"
+            yield Effect("replicas", text, len(out_of_sync))
 
 
 def _cut_off(signs: Signs, together: Sequence[Vanished]) -> Incident:
     """Of a host that no broker heard, and that was no member of a group, or came back in time."""
     since, until = _times(together)
-    who = _who(signs, together[0].client)
+    who = signs.who(together[0].client)
     return _incident(
         signs,
         together,
@@ -224,7 +245,7 @@ def _ends(signs: Signs, together: Sequence[Vanished], host: str) -> tuple[str, s
     clients, brokers = {one.client for one in together}, {one.broker for one in together}
     if clients & brokers:
         clients, brokers = {host}, (clients | brokers) - {host}
-    return listed([_who(signs, one) for one in clients]), listed([_who(signs, one) for one in brokers])
+    return listed([signs.who(one) for one in clients]), listed([signs.who(one) for one in brokers])
 
 
 def _idle(dead: Sequence[Unheard]) -> str:
@@ -259,7 +280,7 @@ def _evidence(signs: Signs, together: Sequence[Vanished], said: str) -> Iterator
                     f"{f', {before} after its last packet' if before else ''})"
                 )
             yield Weighed(text, each.connection if each.connect else None, each.since, 0.8)
-    who = listed([_who(signs, host) for host in sorted({each.target for one in together for each in one.unheard})])
+    who = listed([signs.who(host) for host in sorted({each.target for one in together for each in one.unheard})])
     yield Weighed(f"{who} sent data {said} meanwhile: it is not the host that is off", None, None, 0.7)
 
 
@@ -319,11 +340,3 @@ def _sizes(one: Vanished, exchanges: Sequence[Row]) -> _Sizes | None:
 
 def _subjects(signs: Signs, host: str) -> tuple[Subject, ...]:
     return signs.broker(host) if address_alone(host) in signs.brokers else (Subject(Role.HOST, host),)
-
-
-def _who(signs: Signs, host: str) -> str:
-    """``broker 2 (10.0.0.2)``; ``c1 (10.0.1.1)`` of a client."""
-    if address_alone(host) in signs.brokers:
-        return signs.broker_words(host)
-    names = signs.names_at([host])
-    return f"{listed(names)} ({host})" if names else host

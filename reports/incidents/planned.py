@@ -9,18 +9,21 @@ from itertools import groupby, pairwise
 
 import pyarrow.compute as pc
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
-from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_GONE = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID})
+_OF_GONE = ("error_loop", "idle_polling", "metadata_storm", "leader_changed", "sent_again")
 _LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
 _CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
 
@@ -93,6 +96,7 @@ def changes(signs: Signs) -> Iterator[Incident]:
             f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
             for api, count in counts.items()
         )
+        effects, findings = _missed(signs, [row for row in made if row["api"] == "DeleteTopics"])
         yield Incident(
             kind=IncidentKind.ADMIN_ACTION,
             severity=Severity.INFO,
@@ -100,7 +104,7 @@ def changes(signs: Signs) -> Iterator[Incident]:
             subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host), *sorted(subjects)),
             started=since,
             ended=until,
-            headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}",
+            headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}" + in_words(effects),
             evidence=tuple(
                 Weighed(
                     f"{row['api']} answered without an error",
@@ -110,9 +114,34 @@ def changes(signs: Signs) -> Iterator[Incident]:
                 )
                 for row in made
             ),
-            advice="Nothing, if this was planned; else find out who runs this client.",
+            advice="Nothing, if this was planned; else find out who runs this client."
+            if not effects
+            else "Find out who runs this client, and whether it was meant: all records of a topic that is deleted are "
+            "gone, also where it is made again at once, and who read it begins anew.",
             cost_ms=0,
+            effects=effects,
+            findings=findings,
         )
+
+
+def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...], frozenset[str]]:
+    """What came of topics that were deleted while clients used them: errors, and the findings that these explain."""
+    found: dict[int, Row] = {}
+    for deletion in deletions:
+        topics = {name for _, name in named_in(deletion["request"])}
+        until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
+        for place, row in enumerate(signs.errors):
+            if row["topic"] in topics and row["error"] in _GONE and deletion["requested"] <= row["first"] <= until:
+                found[place] = row
+    rows = [row for row in found.values() if row["client_id"] and not signs.is_of_broker(row["client_id"])]
+    if not rows:
+        return (), frozenset()
+    names = sorted({row["client_id"] for row in rows})
+    since, until = min(row["first"] for row in rows), max(row["last"] for row in rows)
+    count, lasted = sum(row["count"] for row in rows), (until - since) / MILLISECOND_NS
+    whose = listed(sorted({row["topic"] for row in rows}))
+    text = f"{counted(count, 'error')} of {listed(names)} about {whose}, which they used, for {duration(lasted)}"
+    return (Effect("errors", text, count, lasted),), signs.explained(_OF_GONE, since, until, clients=names)
 
 
 def named_in(request: str | None) -> Iterator[tuple[Role | None, str]]:

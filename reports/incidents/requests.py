@@ -222,39 +222,41 @@ def _first_reason(signs: Signs, error: Error, api: str) -> str | None:
 
 
 def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
-    """Writes with acks=all that living brokers could not confirm while another broker was away."""
-    for outage in signs.once(outages):
-        if not outage.gone or any(row["error"] in REPLICA_ERRORS for row in signs.errors):
-            continue
-        until = signs.end if outage.ended is None else outage.ended
-        late = pc.field("latency_ms").is_null() | (pc.field("latency_ms") >= threshold("replicas_late") * 1000)
-        from_all = (pc.field("api") == "Produce") & pc.match_substring(pc.field("request"), '"acks": -1')
-        columns = ("connection", "number", "client_id", "requested", "answered", "request_packet")
-        rows = [
-            row
-            for row in signs.rows("exchanges", columns, from_all & late)
-            if row["requested"] is not None and outage.started - SECOND_NS <= row["requested"] <= until
-        ]
-        answered = signs.last_answered({row["connection"] for row in rows if row["answered"] is None})
-        connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-        for row in rows:
-            connection = connections.get(row["connection"], {})
-            row |= {
-                "broker": connection.get("broker"),
-                "over": row["answered"] or connection.get("closed") or signs.end,
-            }
-        rows = [
-            row
-            for row in rows
-            if row["broker"] not in (None, outage.host)
-            and (row["answered"] is not None or row["requested"] >= answered.get(row["connection"], 0))
-            and row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS
-        ]
-        if rows:
-            yield _waiting(signs, outage, sorted(rows, key=lambda row: (row["requested"], row["request_packet"])))
+    """Writes with acks=all that living brokers could not confirm while others were away."""
+    gone = [outage for outage in signs.once(outages) if outage.gone]
+    if not gone or any(row["error"] in REPLICA_ERRORS for row in signs.errors):
+        return
+    late = pc.field("latency_ms").is_null() | (pc.field("latency_ms") >= threshold("replicas_late") * 1000)
+    from_all = (pc.field("api") == "Produce") & pc.match_substring(pc.field("request"), '"acks": -1')
+    columns = ("connection", "number", "client_id", "requested", "answered", "request_packet")
+    rows = [row for row in signs.rows("exchanges", columns, from_all & late) if row["requested"] is not None]
+    answered = signs.last_answered({row["connection"] for row in rows if row["answered"] is None})
+    connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    waited: dict[tuple[int, ...], list[Row]] = defaultdict(list)  # by the places of those that were away
+    for row in rows:
+        connection = connections.get(row["connection"], {})
+        row |= {"over": row["answered"] or connection.get("closed") or signs.end}
+        if row["answered"] is None and row["requested"] < answered.get(row["connection"], 0):
+            continue  # the capture lacks its answer
+        if row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS:
+            places = (at for at, one in enumerate(gone) if _waited_in(signs, row, connection.get("broker"), one))
+            waited[tuple(places)].append(row)
+    for away, found in sorted(waited.items()):
+        if away:
+            yield _waiting(
+                signs,
+                [gone[at] for at in away],
+                sorted(found, key=lambda row: (row["requested"], row["request_packet"])),
+            )
 
 
-def _waiting(signs: Signs, outage: Outage, rows: Sequence[Row]) -> Incident:
+def _waited_in(signs: Signs, row: Row, broker: str | None, outage: Outage) -> bool:
+    """Whether another broker than the one that was asked was away then."""
+    until = signs.end if outage.ended is None else outage.ended
+    return broker not in (None, outage.host) and bool(outage.started - SECOND_NS <= row["requested"] <= until)
+
+
+def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incident:
     numbers = {(row["connection"], row["number"]) for row in rows}
     where = pc.field("connection").isin(sorted({row["connection"] for row in rows})) & (pc.field("api") == "Produce")
     topics = {
@@ -274,7 +276,8 @@ def _waiting(signs: Signs, outage: Outage, rows: Sequence[Row]) -> Incident:
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
         f"{f' to {listed(topics)}' if topics else ''} waited for up to {duration(longest)} from {clock(since)} on: "
-        f"their leaders were there, but replicas on {signs.broker_words(outage.host, outage.started)} were not",
+        f"their leaders were there, but replicas on "
+        f"{listed([signs.broker_words(one.host, one.started) for one in away])} were not",
         evidence=tuple(
             Weighed(
                 f"Produce with acks=all of {row['client_id']} "
@@ -302,7 +305,7 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
     """Consumers whose position is no longer in the log; followers among the brokers find that out for themselves."""
     by_topic: dict[str, list[Row]] = defaultdict(list)
     for row in signs.errors:
-        if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["topic"] and not _is_broker(signs, row["client_id"]):
+        if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["topic"] and not signs.is_of_broker(row["client_id"]):
             by_topic[row["topic"]].append(row)
     for topic, rows in sorted(by_topic.items()):
         since, until = rows[0]["first"], max(row["last"] for row in rows)
@@ -376,8 +379,3 @@ def _skipped(signs: Signs, topic: str, since: int) -> dict[int, int]:
         if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["fetch_offset"] is not None:
             lost.setdefault(row["partition"], row["fetch_offset"])
     return {partition: starts[partition] - at for partition, at in lost.items() if starts.get(partition, 0) > at}
-
-
-def _is_broker(signs: Signs, client_id: str | None) -> bool:
-    hosts = signs.hosts_of.get(client_id or "", [])
-    return bool(hosts) and all(host in signs.brokers for host in hosts)

@@ -30,7 +30,9 @@ from kafkascope.reports.incidents import (
     oversized,
     paths,
     planned,
+    registrations,
     requests,
+    restarts,
     slow,
     storage,
     stuck,
@@ -70,13 +72,19 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.ADDRESS_TAKEN,
     ),
     _rule(
+        registrations.refused,
+        "error_histogram connections findings cluster_events",
+        IncidentKind.BROKER_REFUSED,
+    ),
+    _rule(
         storage.failed,
         "error_histogram connections findings silences tcp_health cluster_events issues",
         IncidentKind.STORAGE_FAILED,
     ),
     _rule(
         coordinators.missing,
-        "error_histogram exchanges group_events connections findings silences tcp_health cluster_events issues",
+        "error_histogram exchanges group_events connections findings silences tcp_health cluster_events issues "
+        "rebalances",
         IncidentKind.COORDINATOR_MISSING,
     ),
     _rule(
@@ -91,15 +99,16 @@ RULES: tuple[Rule, ...] = (
     _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
     _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
     _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
-    _rule(network.losses, "tcp_health connections cluster_events", IncidentKind.NETWORK_LOSS),
+    _rule(network.losses, "tcp_health connections cluster_events latency issues", IncidentKind.NETWORK_LOSS),
     _rule(
         paths.blocked,
-        "tcp_health connections exchanges rebalances group_events silences cluster_events findings error_histogram",
+        "tcp_health connections exchanges rebalances group_events silences cluster_events findings error_histogram "
+        "latency issues",
         IncidentKind.PATH_BLOCKED,
         IncidentKind.CONNECTION_DROPPED,
         IncidentKind.CLIENT_UNREACHABLE,
     ),
-    _rule(network.delays, "tcp_health connections cluster_events", IncidentKind.NETWORK_DELAY),
+    _rule(network.delays, "tcp_health connections cluster_events latency issues", IncidentKind.NETWORK_DELAY),
     _rule(
         requests.refusals,
         "error_histogram throughput connections tcp_health findings silences cluster_events issues",
@@ -130,7 +139,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         clients.told,
-        "findings connections cluster_events exchanges rereads lag group_events",
+        "findings connections cluster_events exchanges rereads lag group_events rebalances latency tcp_health issues",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
@@ -158,6 +167,11 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.CONSUMER_STUCK,
     ),
     _rule(
+        restarts.restarting,
+        "rereads lag group_events rebalances findings connections",
+        IncidentKind.CLIENT_RESTARTING,
+    ),
+    _rule(
         halted.halted,
         "exchanges connections lag findings rebalances group_events silences",
         IncidentKind.CONSUMER_STUCK,
@@ -175,7 +189,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(connects.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
     _rule(handshakes.failed, "connections cluster_events findings", IncidentKind.TLS_FAILED),
-    _rule(planned.changes, "exchanges errors connections cluster_events", IncidentKind.ADMIN_ACTION),
+    _rule(
+        planned.changes,
+        "exchanges errors connections cluster_events error_histogram findings",
+        IncidentKind.ADMIN_ACTION,
+    ),
     _rule(
         planned.offsets_set,
         "group_events exchanges errors connections cluster_events",

@@ -553,6 +553,11 @@ class Signs:
         """Addresses of brokers."""
         return {*map(without_port, self._places)} | {broker for _, broker, _, is_kafka in self.parties if is_kafka}
 
+    def is_of_broker(self, client_id: str | None) -> bool:
+        """Whether a client id is one with which brokers ask each other: all hosts that it was heard from are theirs."""
+        hosts = self.hosts_of.get(client_id or "", [])
+        return bool(hosts) and self.brokers.issuperset(hosts)
+
     @cached_property
     def has_one_broker(self) -> bool:
         """Whether the capture has one broker, as far as it tells: then nothing waits for replicas."""
@@ -600,6 +605,13 @@ class Signs:
         names = map(without_port, self.listed_as(nodes[0])) if len(nodes) == 1 else ()
         known = ", ".join(dict.fromkeys([*filter(is_name, names), host]))
         return f"{'broker' if len(nodes) == 1 else 'brokers'} {listed([node.id for node in nodes])} ({known})"
+
+    def who(self, host: str) -> str:
+        """``broker 2 (10.0.0.2)``; ``c1 (10.0.1.1)`` of a client; the address alone if it is not known."""
+        if address_alone(host) in self.brokers:
+            return self.broker_words(host)
+        names = self.names_at([host])
+        return f"{listed(names)} ({host})" if names else host
 
     def _nodes_at(self, host: str, at: int | None) -> list[Node]:
         node = self.nodes.get(host) if at is None else self.node(host, at)

@@ -111,6 +111,11 @@ class Tally:
         return value_of(max(self.late, default=0))
 
     @property
+    def cost_ms(self) -> float:
+        """Milliseconds that what took long took, in all."""
+        return sum(value_of(bucket) * count for bucket, count in self.late.items())
+
+    @property
     def names(self) -> list[str]:
         """Client ids of those who got a late answer; the address of one that has none."""
         return sorted({client_id or client for client, client_id in self.clients})
@@ -185,7 +190,7 @@ class _Tallies:
 
 def slow_times(signs: Signs) -> list[SlowTime]:
     """Times in which a broker was slow, and those in which nothing tells which of several was, by time."""
-    tallies = _tallies(signs)
+    tallies = signs.once(_tallies)
     found = []
     for host, run in tallies.runs(signs, _ITS_OWN):
         slow = {work: tally for work in _ITS_OWN if (tally := tallies.within(work, host, run)).late}
@@ -197,6 +202,26 @@ def slow_times(signs: Signs) -> list[SlowTime]:
             waits.update(run)
     found += [_slow_time(signs, tallies, None, run, {}, {}) for run in _runs(sorted(waits), tallies.width)]
     return sorted(found, key=lambda one: (one.since, one.host or ""))
+
+
+def held_up(signs: Signs, since: int, until: int) -> Tally:
+    """Writes in a time, and beside it, for they are counted in spans, that had to wait for replicas; on all brokers."""
+    tallies = signs.once(_tallies)
+    return (
+        tallies.held_up(range(since - since % tallies.width, until + 1, tallies.width)) if tallies.by_span else Tally()
+    )
+
+
+def of_writes(tally: Tally) -> tuple[Effect, ...]:
+    """What it cost that writes had to wait for replicas; nothing if none took long."""
+    if not tally.late:
+        return ()
+    count, longest = tally.late.total(), tally.longest
+    text = (
+        f"{counted(count, 'write')} that had to wait for replicas, of {listed(tally.names)}, took up to "
+        f"{duration(longest)} on {counted(len(tally.hosts), 'broker')}"
+    )
+    return (Effect("writes", text, count, longest),)
 
 
 def _runs(ats: Sequence[int], width: int) -> Iterator[range]:
@@ -378,13 +403,7 @@ def incident(signs: Signs, time: SlowTime, stalls: Sequence[Row] = ()) -> Incide
         count, longest = own.late.total(), own.longest
         text = f"{counted(count, 'request')} of {listed(own.names)} waited for up to {duration(longest)}"
         effects.append(Effect("requests", text, count, longest))
-    if time.held_up.late:
-        count, longest = time.held_up.late.total(), time.held_up.longest
-        text = (
-            f"{counted(count, 'write')} that had to wait for replicas, of {listed(time.held_up.names)}, took up to "
-            f"{duration(longest)} on {counted(len(time.held_up.hosts), 'broker')}"
-        )
-        effects.append(Effect("writes", text, count, longest))
+    effects += of_writes(time.held_up)
     times = f"from {clock(time.since)} to {clock(time.until)}"
     if time.host is None:
         places = sorted(time.held_up.hosts)
@@ -409,7 +428,7 @@ def incident(signs: Signs, time: SlowTime, stalls: Sequence[Row] = ()) -> Incide
         headline=what + outcome(effects),
         evidence=tuple(_evidence(time, stalls, own)),
         advice=_ADVICE,
-        cost_ms=_cost(own) + _cost(time.held_up),
+        cost_ms=own.cost_ms + time.held_up.cost_ms,
         effects=tuple(effects),
         findings=signs.explained(_EXPLAINED, time.since, time.until, clients=[*own.names, *time.held_up.names]),
     )
@@ -442,7 +461,3 @@ def _told(work: Work, tally: Tally) -> str:
         f"{tally.late.total():,} of {tally.asked:,} {_WORDS[work]} {how} {duration(threshold('slow_answer'))} or more"
         f"{behind}, half of these {duration(tally.median)} or more"
     )
-
-
-def _cost(tally: Tally) -> float:
-    return sum(value_of(bucket) * count for bucket, count in tally.late.items())

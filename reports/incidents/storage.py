@@ -10,6 +10,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.brokers import outages
+from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -51,7 +52,8 @@ def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row
     partitions = {
         f"{row['topic']}-{row['partition']}" for row in errors if row["topic"] and row["partition"] is not None
     }
-    moved, out_of_sync = _left(signs, host, since)
+    until = since + int(threshold("outage_after") * SECOND_NS)
+    moved, out_of_sync = lost_by(signs, signs.node(host, since), since, until)
     partitions |= out_of_sync
     effects = []
     if count:
@@ -76,21 +78,6 @@ def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row
         effects=tuple(effects),
         findings=signs.explained(_EXPLAINED, since, last, clients=names),
     )
-
-
-def _left(signs: Signs, host: str, since: int) -> tuple[int, set[str]]:
-    """How many leaders moved away from a broker when its disk failed, and of what it is no in-sync replica since."""
-    node = signs.node(host, since)
-    if node is None:
-        return 0, set()
-    moved, partitions = 0, set[str]()
-    for row in signs.events_of(node, since, since + int(threshold("outage_after") * SECOND_NS)):
-        before, after = ((row[name] or "").split(",") for name in ("before", "after"))
-        if row["event"] == "leader_changed" and node.id in before:
-            moved += row["count"] or 1
-        elif row["event"] == "isr_shrunk" and node.id in {*before} - {*after}:
-            partitions |= {*row["partitions"]}
-    return moved, partitions
 
 
 def _evidence(errors: Sequence[Row], events: Sequence[Row]) -> Iterator[Weighed]:

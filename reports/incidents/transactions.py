@@ -18,7 +18,17 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-OF_TRANSACTIONS = ("Produce", "EndTxn", "InitProducerId")  # whose requests are read
+OF_TRANSACTIONS = (  # whose requests are read
+    "Produce",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "TxnOffsetCommit",
+    "EndTxn",
+    "InitProducerId",
+)
+FENCED = frozenset({Error.INVALID_PRODUCER_EPOCH, Error.PRODUCER_FENCED})
+"""Errors of a producer whose epoch is not the newest: its coordinator raises it as it aborts, and as another comes."""
+_ABORTED = FENCED | {Error.INVALID_TXN_STATE}
 _TRANSACTION = {
     "name": r'"transactionalId": "(?P<name>[^"\\]+)"',
     "timeout_ms": r'"transactionTimeoutMs": (?P<timeout_ms>[0-9]{1,9})\b',
@@ -81,24 +91,29 @@ def hung(signs: Signs) -> Iterator[Incident]:
 
 
 def overdue(signs: Signs) -> Iterator[Incident]:
-    """Transactions that a producer wanted to commit when the coordinator had aborted them for their age."""
-    refused = {
-        row["client_id"] for row in signs.errors if row["api"] == "EndTxn" and row["error"] == Error.INVALID_TXN_STATE
-    }
+    """Transactions with which a producer wanted to go on when the coordinator had aborted them for their age."""
+    refused = {row["client_id"] for row in signs.errors if row["api"] in OF_TRANSACTIONS and row["error"] in _ABORTED}
     open_since: dict[tuple[str, str], Row] = {}
     timeouts: dict[tuple[str, str], int] = {}
+    taken_by: dict[str, str] = {}
     of_clients = pc.field("client_id").isin(sorted(refused - {None})) & pc.field("api").isin(OF_TRANSACTIONS)
-    for row in requests_of(signs, of_clients) if refused - {None} else ():
+    rows = requests_of(signs, of_clients | (pc.field("api") == "InitProducerId")) if refused - {None} else []
+    for row in rows:
         key = row["client_id"], row["name"]
         if row["api"] == "InitProducerId":
             timeouts[key] = int(row["timeout_ms"] or -1)
+            taken_by[row["name"]] = row["client_id"]
             open_since.pop(key, None)
-        elif row["api"] == "Produce":
+        elif row["error"] in _ABORTED:
+            first = open_since.pop(key, None)
+            if first is not None and taken_by.get(row["name"]) == row["client_id"]:
+                lasted = (row["requested"] - first["requested"]) / MILLISECOND_NS
+                if 0 <= timeouts[key] <= lasted:
+                    yield _overdue(signs, *key, first, row, timeouts[key])
+        elif row["api"] == "EndTxn":
+            open_since.pop(key, None)
+        else:
             open_since.setdefault(key, row)
-        elif (first := open_since.pop(key, None)) is not None and row["error"] == Error.INVALID_TXN_STATE:
-            lasted = (row["requested"] - first["requested"]) / MILLISECOND_NS
-            if 0 <= timeouts.get(key, -1) <= lasted:
-                yield _overdue(signs, *key, first, row, timeouts[key])
 
 
 def requests_of(signs: Signs, where: pc.Expression) -> list[Row]:
@@ -123,24 +138,26 @@ def requests_of(signs: Signs, where: pc.Expression) -> list[Row]:
 def _overdue(signs: Signs, client_id: str, name: str, first: Row, end: Row, timeout_ms: int) -> Incident:
     since, until = first["requested"], end["answered"] or end["requested"]
     lasted = (until - since) / MILLISECOND_NS
+    sure = end["api"] == "EndTxn" and end["error"] == Error.INVALID_TXN_STATE
+    what = "the commit" if end["api"] == "EndTxn" else "what it sent next"
+    told = f"{end['api']} answered {end['error']}: there was nothing to {'end' if sure else 'go on with'} any more"
+    evidence = [
+        Weighed("the first request of the transaction", first["request_packet"], since, 0.7),
+        Weighed(told, end["request_packet"], until, 0.95 if sure else 0.8),
+    ]
+    if not sure:
+        text = "another process with its transactional id: none in the capture asked for it meanwhile"
+        evidence.append(Weighed(text, None, None, 0.2, True))
     return Incident(
         kind=IncidentKind.HUNG_TRANSACTION,
         severity=Severity.CRITICAL,
-        certainty=Certainty.CERTAIN,
+        certainty=Certainty.CERTAIN if sure else Certainty.LIKELY,
         subjects=tuple(signs.clients([client_id])),
         started=since,
         ended=until,
         headline=f"{client_id} left transaction {name} open for {duration(lasted)} from {clock(since)} on; its "
-        f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and the commit was refused",
-        evidence=(
-            Weighed("the first records of the transaction", first["request_packet"], since, 0.7),
-            Weighed(
-                "EndTxn answered INVALID_TXN_STATE: there was nothing to end any more",
-                end["request_packet"],
-                until,
-                0.95,
-            ),
-        ),
+        f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and {what} was refused",
+        evidence=tuple(evidence),
         advice=_ADVICE_HUNG,
         cost_ms=lasted,
         effects=(Effect("time", f"readers of committed records waited for up to {duration(lasted)}", None, lasted),),

@@ -39,6 +39,7 @@ FINDING_KINDS: dict[str, str] = {
     "commits_forgotten": "what a group had committed was gone when it asked",
     # Clients
     "metadata_storm": "a client asks for metadata all the time",
+    "commit_storm": "a consumer commits after each record or so",
     "connection_churn": "a client opens connections all the time",
     "api_versions_storm": "a client asks for the broker's versions all the time",
     "authentication_failed": "a client's credentials were refused",

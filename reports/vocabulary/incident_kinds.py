@@ -12,9 +12,11 @@ class IncidentKind(StrEnum):
     BROKER_RESTARTED = "broker_restarted"
     BROKER_STALLED = "broker_stalled"
     ADDRESS_TAKEN = "address_taken"
+    BROKER_REFUSED = "broker_refused"
     STORAGE_FAILED = "storage_failed"
     COORDINATOR_MISSING = "coordinator_missing"
     CLIENT_DIED = "client_died"
+    CLIENT_RESTARTING = "client_restarting"
     CLIENT_FROZEN = "client_frozen"
     CLIENT_UNREACHABLE = "client_unreachable"
     SLOW_PROCESSING = "slow_processing"
@@ -66,10 +68,13 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.BROKER_STALLED: "a broker answered nobody for a while, or took long over its answers or over what it "
     "replicates, though its host acknowledged what it was sent",
     IncidentKind.ADDRESS_TAKEN: "another broker, of another cluster as far as is known, answers at a broker's address",
+    IncidentKind.BROKER_REFUSED: "a broker may not join its cluster: another one has its node id, or it is of another "
+    "cluster",
     IncidentKind.STORAGE_FAILED: "a broker cannot use a log directory: its disk is full or broken",
     IncidentKind.COORDINATOR_MISSING: "groups, or producers with transactions, have no coordinator: nobody can join, "
     "commit or begin",
     IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
+    IncidentKind.CLIENT_RESTARTING: "a member ends in an orderly way and is started anew, again and again",
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
     IncidentKind.CLIENT_UNREACHABLE: "a member's host was cut off: nothing came of it, not even acknowledgements",
     IncidentKind.SLOW_PROCESSING: "an application takes longer over its records than its settings allow",

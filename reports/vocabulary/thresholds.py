@@ -53,6 +53,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "share_sent_again": Threshold(1, "% of the records", "a leader that moves costs the batches of one moment"),
     "errors_repeated": Threshold(20, "errors in 60 s", "retries back off: so many in a minute are a loop"),
     "throttled": Threshold(100, "ms in 10 s", "a quota that bites at all is worth knowing, a few ms are not"),
+    "commits": Threshold(500, "commits in 10 s", "one for each poll makes some ten a second for each group"),
     "tiny_batches": Threshold(300, "batches in 10 s", "below 30 a second the overhead of a batch does not matter"),
     "tiny_batch_records": Threshold(2, "records", "a batch has 61 bytes of header, a request some 100 more"),
     "oldest_produce": Threshold(3, "version", "record batches v2 came with it; Kafka 4.0 refuses what is older"),
@@ -63,6 +64,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "hanging_transaction": Threshold(60, "s", "transaction.timeout.ms of producers by default"),
     "idle_fetches": Threshold(50, "empty fetches in 10 s", "fetch.max.wait.ms of 500 makes 20 in 10 s for each broker"),
     "lag_stuck": Threshold(30, "s", "a consumer that reads at all moves on within some polls"),
+    "hot_partition": Threshold(80, "% of the lag", "of two partitions that are alike one has about half of it"),
     "lag_growing_for": Threshold(60, "s", "shorter bursts are what a queue is for"),
     "lag_growing_by": Threshold(1000, "records", "fewer are read in one poll or two (max.poll.records is 500)"),
     # Incidents
@@ -71,7 +73,13 @@ THRESHOLDS: dict[str, Threshold] = {
     "stall_of_one": Threshold(2, "s", "one request that takes a second may just be hard, or its client about to move"),
     "stalls": Threshold(3, "stalls in 60 s", "once or twice is garbage collection, and happens everywhere"),
     "coordinator_away": Threshold(10, "s", "one that moves is found within some seconds, and loads its groups in some"),
+    "coordinator_fails": Threshold(
+        3, "rebalances", "one write may fail as a broker goes away, and the next one is good"
+    ),
     "coordinator_told": Threshold(5, "answers", "a client without one asks again within a second or so"),
+    "registration_refused": Threshold(
+        60, "s", "a broker that was killed waits for its own session, whose broker.session.timeout.ms is 9 s"
+    ),
     "slow_in_span": Threshold(
         3, "answers in 10 s", "a client with one request at a time gets no more of a slow broker"
     ),

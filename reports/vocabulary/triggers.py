@@ -81,6 +81,12 @@ class Trigger(StrEnum):
         "coordinator moved",
         "the group's coordinator went to another broker",
     )
+    ASSIGNMENT_NOT_STORED = (
+        "assignment_not_stored",
+        "W",
+        "assignment not stored",
+        "the coordinator could not write down what the leader gave out, and had all members join again",
+    )
     SCHEDULED_DELAY = (
         "scheduled_delay",
         "D",

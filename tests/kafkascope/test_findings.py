@@ -29,6 +29,10 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "all-well": set(),
     "client-deploy": set(),
     # One thing is wrong, and it is said.
+    "commit-each": {("commit_storm", "c1")},
+    "restart-loop": {("rebalance_storm", "shop"), ("connection_churn", "c2")},
+    "other-cluster": {("error_loop", "raft-client-3"), ("idle_polling", "raft-client-3")},
+    "tx-expired": set(),
     "broker-killed": {
         ("coordinator_moved", "shop"),
         ("leader_changed", "broker-1-fetcher-0"),

@@ -95,6 +95,16 @@ class Verdict:
     contributing: list[Contributing]
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A member was told that its group rebalances."""
+
+    at: int  # (ns)
+    member_id: str
+    packet: int | None
+    error: str
+
+
 @dataclass(slots=True)
 class Opening:
     """The time between two generations: from the forming of one to that of the next."""
@@ -105,7 +115,7 @@ class Opening:
     end: int
     joins: list[Join]  # that led to the generation after, or may have
     leaves: list[tuple[Leave, str]]  # with the id of the member that left
-    told: list[tuple[int, str, int | None]]  # when members were told of a rebalance: at, member id, packet
+    told: list[Told]  # of a rebalance, in order of time
     content_until: int | None  # last heartbeat of the generation before that was answered without error
 
 
@@ -126,11 +136,18 @@ def opening(
             leaves.append((leave, _who_left(facts, before, leave)))
     told = []
     number = before.number if before is not None else None
+    unwritten = before.leader_sync if before is not None and _is_not_stored(before) else None
     for refusal in facts.refusals[bisect_right(index.refusals, low) : bisect_right(index.refusals, end)]:
-        if refusal.error == Error.REBALANCE_IN_PROGRESS and (number is None or refusal.generation == number):
-            message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
-            told.append((min(message.answered or refusal.at, end), refusal.member_id, message.packet))
-    told.sort(key=lambda each: each[0])
+        if number is not None and refusal.generation != number:
+            continue
+        message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
+        at = message.answered or refusal.at
+        if unwritten is not None and refusal.api == "SyncGroup" and refusal.error == unwritten.error:
+            at = max(at, unwritten.answered or unwritten.at)  # it may have waited for longer
+        elif refusal.error != Error.REBALANCE_IN_PROGRESS:
+            continue
+        told.append(Told(min(at, end), refusal.member_id, message.packet, refusal.error))
+    told.sort(key=lambda each: each.at)
     content_until = facts.last_content(before.number, low, end) if before is not None else None
     return Opening(before, after, begin, end, joins, leaves, told, content_until)
 
@@ -211,7 +228,7 @@ class OpeningReader:
     def readings(self, gap: Opening) -> list[Reading]:
         """All events that may have set it off or that happened while it was open, in order of time."""
         found = [*self._joins(gap), *self._leaves(gap), *self._gone(gap), *self._unseen_members(gap)]
-        found += [*self._first_generation(gap), *self._taken_away(gap)]
+        found += [*self._first_generation(gap), *self._taken_away(gap), *self._not_stored(gap)]
         found = [each for each in found if each.at is None or gap.begin is None or each.at > gap.begin]
         found.sort(key=lambda each: (gap.end if each.at is None else each.at, each.packet or 0))
         _as_the_broker_saw(gap, found)
@@ -221,8 +238,8 @@ class OpeningReader:
         found = []
         known = self._known(gap)
         told_at: dict[str, int] = {}
-        for at, member, _ in gap.told:
-            told_at.setdefault(member, at)
+        for each in gap.told:
+            told_at.setdefault(each.member_id, each.at)
         for join in gap.joins:
             if join.member_id in known:
                 if join.member_id in told_at and told_at[join.member_id] <= join.at:
@@ -448,7 +465,7 @@ class OpeningReader:
 
     def _silent(self, gap: Opening, before: Generation) -> list[Reading]:
         """Members whose session ended just before the rebalance, where not all members of the next are known."""
-        upper = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=gap.end)
+        upper = min([each.at for each in gap.told] + [join.at for join in gap.joins], default=gap.end)
         lower = max(gap.content_until or before.formed, before.formed)
         heard_later = set(gap.after.joins) | gap.after.named | {member for _, member in gap.leaves}
         found = []
@@ -497,10 +514,30 @@ class OpeningReader:
             )
         return found
 
+    @staticmethod
+    def _not_stored(gap: Opening) -> list[Reading]:
+        """The leader's assignment, if the coordinator could not write it down (GroupMetadataManager).
+
+        Who has lost the group to another coordinator answers the same, and nothing comes of it there.
+        """
+        before = gap.before
+        if before is None or before.leader_sync is None or not _is_not_stored(before):
+            return []
+        sync = before.leader_sync
+        if not any(join.message.broker == sync.message.broker for join in gap.joins):
+            return []
+        at = sync.answered or sync.at
+        text = (
+            f"the coordinator answered {sync.error} to the assignment that the group's leader brought, after "
+            f"{_seconds(at - sync.at)}: it could not write it to its log, and has all members join again"
+        )
+        packet = sync.message.response_packet or sync.message.packet
+        return [Reading(Trigger.ASSIGNMENT_NOT_STORED, None, None, at, packet, text, Strength.DONE)]
+
     def _fell_out(self, gap: Opening, before: Generation, member: str) -> Reading:
         instance = self._facts.instances.get(member)
         client = self._client(member, instance)
-        told = gap.told[0][0] if gap.told else None
+        told = gap.told[0].at if gap.told else None
         last = self._facts.words[member].last_before(gap.end) if member in self._facts.words else None
         if last is None:
             text = f"{client or member} is not in the new generation, and its traffic is not in this capture: it may "
@@ -635,7 +672,7 @@ class OpeningReader:
 
     def _waited(self, gap: Opening, before: Generation) -> int | None:
         timeout = self._rebalance_timeout(before)
-        first = min([join.at for join in gap.joins] + [at for at, _, _ in gap.told], default=None)
+        first = min([join.at for join in gap.joins] + [each.at for each in gap.told], default=None)
         if timeout is None or first is None:
             return None
         return timeout if gap.end - first >= timeout * MILLISECOND_NS * _WAITED else None
@@ -667,17 +704,17 @@ class OpeningReader:
                 rejected.append(each)
             else:
                 fit.append(each)
-        chosen = self._choose(gap, fit, told[0] if told else None)
+        chosen = self._choose(gap, fit, told.at if told else None)
         if chosen is None or chosen.trigger == Trigger.UNKNOWN:
             return self._unknown(gap, fit, evidence)
         others = [each for each in fit if each is not chosen]
         certainty = self._certainty(gap, chosen, others, rejected)
         first = Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger)
         evidence = [first, *chosen.about, *evidence]
-        if told is not None and told[0] >= (chosen.at or 0):
-            client = self._client(told[1], self._facts.instances.get(told[1])) or told[1]
-            text = f"{client} is the first that is told of the rebalance ({Error.REBALANCE_IN_PROGRESS})"
-            evidence.append(Evidence(text, told[2], told[0], Strength.WITHOUT_CHANGE, chosen.trigger))
+        if told is not None and told.at >= (chosen.at or 0):
+            client = self._client(told.member_id, self._facts.instances.get(told.member_id)) or told.member_id
+            text = f"{client} is the first that is told of the rebalance ({told.error})"
+            evidence.append(Evidence(text, told.packet, told.at, Strength.WITHOUT_CHANGE, chosen.trigger))
         contributing = []
         for each in others:
             if each.weight > Strength.AFTERWARDS and each.at is not None:
@@ -687,7 +724,7 @@ class OpeningReader:
             evidence.append(Evidence(text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
         started = chosen.at
         if started is None:
-            started = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=None)
+            started = min([each.at for each in gap.told] + [join.at for join in gap.joins], default=None)
         return Verdict(
             chosen.trigger,
             chosen.member_id,
@@ -779,7 +816,7 @@ class OpeningReader:
     def _unknown(self, gap: Opening, fit: list[Reading], evidence: list[Evidence]) -> Verdict:
         for each in fit:
             evidence.append(Evidence(each.text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
-        first = min([at for at, _, _ in gap.told] + [join.at for join in gap.joins], default=None)
+        first = min([each.at for each in gap.told] + [join.at for join in gap.joins], default=None)
         missing = "nothing in the capture says why: what began it was said on connections or at times that it lacks"
         if unseen := self._out_of_sight(gap):
             names = {self._client(member, self._facts.instances.get(member)) or member for member in unseen}
@@ -791,6 +828,15 @@ class OpeningReader:
             Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
         ]
         return Verdict(Trigger.UNKNOWN, None, None, Certainty.GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
+
+
+# What coordinators make of a write that failed (GroupMetadataManager, appendGroupMetadataErrorToResponseError).
+_NOT_WRITTEN = frozenset({Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.UNKNOWN_SERVER_ERROR})
+
+
+def _is_not_stored(generation: Generation) -> bool:
+    """Whether the leader's assignment was refused though the leader was welcome."""
+    return generation.leader_sync is not None and generation.leader_sync.error in _NOT_WRITTEN
 
 
 def _is_at_another(before: Generation, join: Join) -> bool:

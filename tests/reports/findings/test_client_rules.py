@@ -44,6 +44,10 @@ CASES: dict[str, tuple[list[Fact], list[Fact]]] = {
         [fact("request", api="Metadata", count=40)],
         [fact("request", api="Metadata", count=39)],
     ),
+    "commit_storm": (
+        [fact("request", api="OffsetCommit", count=500)],
+        [fact("request", api="OffsetCommit", count=499), fact("request", 10, api="OffsetCommit", count=499)],
+    ),
     "connection_churn": (
         [fact("connection", what="fin", most=10, span=s, count=4) for s in (0, 10, 20, 30, 50)],
         [fact("connection", what="fin", most=10, span=s, count=4) for s in (0, 20, 40, 60, 80)],
@@ -269,6 +273,22 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
         ],
         0.6,
         (0, 20),
+    ),
+    "commit_storm": (
+        [
+            fact("request", 0, api="OffsetCommit", count=20),
+            fact("request", 10, api="OffsetCommit", count=999),
+            fact("request", 10, api="OffsetCommit", count=1, broker=OTHER_BROKER, first_packet=4),
+            fact("request", 20, api="Fetch", count=40),
+        ],
+        Severity.WARNING,
+        "Offsets are committed all the time: 100 times a second",
+        [
+            seen("999 OffsetCommits to 10.0.0.1:9092 in the 10 s that begin here", 10),
+            seen("1 OffsetCommit to 10.0.0.2:9092 in the 10 s that begin here", 10, 4),
+        ],
+        0.667,
+        (0, 10),
     ),
     "connection_churn": (
         [

@@ -775,6 +775,18 @@ def test_refused_commits_as_a_whole() -> None:
     )
 
 
+def test_commits_of_one_that_is_no_member_are_told_as_such() -> None:
+    said = Conversation()
+    for number in range(3):
+        said.say(1_000 * number, "OffsetCommit", "a", {"memberId": ""}, {}, error="UNKNOWN_MEMBER_ID")
+        said.say(1_000 * number, "OffsetCommit", "b", {"memberId": "b~1"}, {}, error="UNKNOWN_MEMBER_ID")
+    nobody, member = of_kind("commit_refused", GroupHistory(), said)
+    assert nobody.title == "a: 3 commits of no member refused (UNKNOWN_MEMBER_ID 3 times)"
+    assert "a group.id of its own" in nobody.advice
+    assert member.title == "b: 3 commits refused (UNKNOWN_MEMBER_ID 3 times)"
+    assert "It must poll()" in member.advice
+
+
 @pytest.mark.parametrize(
     ("count", "way"),
     [

@@ -257,7 +257,9 @@ def test_what_came_of_it_is_told_and_explained() -> None:
     moves = [
         event("leader_changed", 16, before="2", after="1", count=4),
         event("leader_changed", 16, before="1", after="2", count=9),
-        event("leader_lost", 16, before="2", count=2),
+        event("leader_lost", 16, before="2", count=2, partitions=["logs-0", "logs-1"]),
+        event("leader_elected", 19, after="1", count=1, partitions=["logs-0"]),
+        event("leader_elected", 21, after="1", count=1, partitions=["logs-1"]),
         event("coordinator_moved", 17, before="2", after="1", group_id="shop", detail="of a group"),
         event("coordinator_moved", 17, before="1", after="2", group_id="other", detail="of a group"),
         event("coordinator_moved", 17, before="2", after="1", group_id="tx", detail="of a transactional id"),
@@ -285,18 +287,54 @@ def test_what_came_of_it_is_told_and_explained() -> None:
     assert [(effect.what, effect.count) for effect in lost.effects] == [
         ("requests", 2),
         ("leaders", 4),
-        ("leaders", 2),
+        ("leaderless", 2),
         ("coordinators", 1),
         ("rebalances", 2),
     ]
     assert lost.headline.endswith(
         "; 2 requests of c1 waited for up to 30.0 s; 4 leaders moved to other brokers, which clients learned within "
-        "6.0 s; 2 partitions had no leader; the coordinator of group shop moved; 2 rebalances"
+        "6.0 s; logs 0-1 had no leader for up to 5.0 s: nobody could write or read there; the coordinator of group "
+        "shop moved; 2 rebalances"
     )
     assert lost.what + "".join(f"; {effect.text}" for effect in lost.effects) == lost.headline
     assert lost.findings == {f"unanswered client c1 ({H1})", "coordinator_moved group shop"}
     assert lost.rebalances == {("shop", 0), ("shop", 1)}
     assert lost.cost_ms == 30_000
+
+
+LOST = event("leader_lost", 12, before="2", count=1, partitions=["logs-0"])
+ALONE = event("isr_shrunk", 5, before="1,2", after="2", partitions=["logs-0"])
+ANNOUNCED = event("shutdown_announced", 8, node_id=2)
+
+
+@pytest.mark.parametrize(
+    ("until", "events", "severity", "advice", "alone"),
+    [
+        (None, [LOST, ANNOUNCED], "critical", "Bring this broker back", 0),
+        (None, [LOST, ANNOUNCED, ALONE], "critical", "Bring this broker back", 1),
+        (None, [LOST, ALONE | {"after": "1"}], "critical", "Bring this broker back", 0),
+        (None, [ANNOUNCED, ALONE], "warning", "Nothing, if this was planned", 0),
+        (40, [LOST, ALONE], "critical", "Look at the broker's log", 0),
+        (40, [LOST, ANNOUNCED, ALONE], "info", "Nothing, if this was planned", 0),
+    ],
+)
+def test_a_broker_that_alone_has_partitions_is_to_come_back(
+    until: float | None, events: list[Row], severity: str, advice: str, alone: int
+) -> None:
+    gone = silence(B2, 10, until, refused=5, **GONE)
+    (one,) = told(gone, cluster_events=[*BROKERS, *events])
+    assert (one.severity, one.advice.startswith(advice)) == (severity, True)
+    seen = [each.text for each in one.evidence if "alone was in sync" in each.text]
+    assert seen == ["it alone was in sync of logs 0 before: replicas on others may not lead"] * alone
+    if LOST in events:
+        assert "logs 0 had no leader for up to 4 min 48 s, to the end of the capture" in one.headline
+
+
+def test_partitions_without_a_name_are_counted() -> None:
+    (one,) = told(
+        silence(B2, 10, 40, refused=5, **GONE), cluster_events=[*BROKERS, LOST | {"partitions": [], "count": 3}]
+    )
+    assert "; 3 partitions had no leader for up to 0 ms" in one.headline
 
 
 @pytest.mark.parametrize(("words", "is_of_it"), [((f"{B2}:9092", 5), True), ((f"{B2}0:9092", 5), False)])

@@ -6,15 +6,21 @@ import pytest
 
 from tests.reports.incidents.tables_of import (
     B1,
+    B2,
+    BROKERS,
     CLIENT,
     H1,
     H2,
+    connection,
     finding,
     found,
+    member,
     names,
     only,
+    rebalance,
     seconds,
 )
+from tests.reports.incidents.test_slow_brokers import counts
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,36 @@ def test_many_clients_with_one_trouble_are_one_incident(clients: int, incidents:
     if incidents == 1:
         assert told[0].headline.startswith("4 clients alike (c0, c1, c2, c3), ")
         assert told[0].headline.endswith("the worst: held back for 3 s")
+
+
+def test_a_broker_that_others_refuse_is_told_as_a_broker_with_what_came_of_it() -> None:
+    rows = [finding("authentication_failed", f"client - ({B2})", "8 authentication failures", 10, 40)]
+    rows += [
+        finding("heartbeat_held_up", "group shop", "t", 12, 14),
+        finding("unanswered", f"client c1 ({H1})", "t", 12, 14),
+    ]
+    rebalances = [rebalance("assignment_not_stored", n, 15 * n, members=[member("c1")]) for n in range(1, 4)]
+    late = counts("broker", "Produce", 20, {900: 5}, acks=-1, client_id="p1")
+    incidents = found(
+        findings=rows,
+        rebalances=rebalances,
+        cluster_events=BROKERS,
+        latency=[late],
+        connections=[connection(2, broker=B2)],
+    )
+    (one,) = [each for each in incidents if each.kind == "authentication_failed"]
+    assert names(one) == ["2", B2]
+    assert one.headline.startswith(f"broker 2 ({B2}), ")
+    assert [effect.text for effect in one.effects][1:] == [
+        "5 writes that had to wait for replicas, of p1, took up to 900 ms on 1 broker",
+        "2 rebalances",
+    ]
+    assert one.what.endswith(": 8 authentication failures")
+    assert one.rebalances == {("shop", 1), ("shop", 2)}
+    assert len(one.findings) == 3
+
+
+def test_clients_without_a_name_are_called_by_their_address() -> None:
+    one = only(findings=[finding("authentication_failed", f"client - ({H1})", "8 authentication failures", 10, 40)])
+    assert names(one) == [H1]
+    assert one.headline.startswith(f"{H1}, ")

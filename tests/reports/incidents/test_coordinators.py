@@ -12,12 +12,15 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     LASTS,
     Row,
+    connection,
     error,
     exchange,
+    finding,
     found,
     group_event,
     names,
     only,
+    rebalance,
     seconds,
     silence,
 )
@@ -98,3 +101,46 @@ def test_clients_of_several_groups_at_once_are_one_incident() -> None:
     one = only(error_histogram=[away(20, 45), away(30, 60, client_id="c3", broker=f"{B1}:9092")], group_events=events)
     assert one.headline.startswith("groups pay, shop had no coordinator from ")
     assert (seconds(one.started), seconds(one.ended)) == (20, 60)
+
+
+def unwritten(api: str, first: float = 20, last: float = 45, **given: Any) -> Row:
+    return away(first, last, group_id="shop", **given) | {"api": api}
+
+
+NOT_STORED = [rebalance("assignment_not_stored", n, 20 + 5 * n) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("apis", "writes"),
+    [(["OffsetCommit"], True), (["OffsetCommit", "SyncGroup"], True), (["OffsetCommit", "FindCoordinator"], False)],
+)
+def test_a_coordinator_that_is_there_and_cannot_write(apis: list[str], writes: bool) -> None:
+    one = only(error_histogram=[unwritten(api) for api in apis], group_events=IN_SHOP)
+    what = "the coordinator of group shop could write nothing" if writes else "group shop had no coordinator"
+    assert one.headline.startswith(f"{what} from ")
+    assert ("min.insync.replicas of that topic" in one.advice) == writes
+
+
+@pytest.mark.parametrize(
+    ("rebalances", "told"),
+    [(NOT_STORED, True), (NOT_STORED[:2], False), ([one | {"group_id": "pay"} for one in NOT_STORED], False)],
+)
+def test_assignments_that_are_not_stored_again_and_again(rebalances: list[Row], told: bool) -> None:
+    rows = [unwritten("SyncGroup", 20, 30), unwritten("SyncGroup", 30, 31, client_id="c2")]
+    joined = [served(at / 10, "JoinGroup", client_id=name) for at in range(200, 320, 5) for name in ("c1", "c2")]
+    events = [*IN_SHOP, group_event("coordinator_unavailable", 20, "pay", client_id="c3")]
+    incidents = found(error_histogram=rows, group_events=events, rebalances=rebalances, exchanges=joined)
+    assert [one.kind for one in incidents] == ["coordinator_missing"] * told
+    if told:
+        assert names(incidents[0]) == ["shop", "c1", "c2"]
+        assert (seconds(incidents[0].started), seconds(incidents[0].ended)) == (20, 31)
+
+
+def test_where_a_broker_is_refused_by_others_that_is_the_cause() -> None:
+    refused = finding("authentication_failed", f"client - ({B2})", "8 authentication failures", 18, 50)
+    tables = {"group_events": IN_SHOP, "findings": [refused], "connections": [connection(1), connection(2, broker=B2)]}
+    incidents = found(error_histogram=[unwritten("OffsetCommit")], cluster_events=BROKERS, **tables)
+    cause, one = incidents
+    assert (cause.kind, cause.severity) == ("authentication_failed", "critical")
+    assert (one.kind, one.severity) == ("coordinator_missing", "warning")
+    assert f", while broker 2 ({B2}) was refused by others: " in one.headline

@@ -64,6 +64,9 @@ def test_severity_comes_first_then_cost_then_time() -> None:
 
 def test_what_is_told_of_it() -> None:
     assert DOWN.what == "broker 2 went away"
+    assert dataclasses.replace(DOWN, headline="gone; 2 requests waited").what == "gone"
+    assert dataclasses.replace(DOWN, headline="gone; 4 leaders moved").what == "gone; 4 leaders moved"  # there was more
+    assert dataclasses.replace(DOWN, effects=()).what == DOWN.headline
     assert DOWN.about == "broker 2 (10.0.0.2)"
     group = dataclasses.replace(DOWN, subjects=(Subject(Role.GROUP, "shop"), Subject(Role.HOST, "10.0.0.2")))
     assert group.about == "group shop"

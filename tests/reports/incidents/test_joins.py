@@ -35,3 +35,14 @@ def test_joins_that_trying_again_does_not_mend(kind: str) -> None:
 def test_a_group_that_refuses_somebody_of_whom_no_name_is_known() -> None:
     one = only(findings=[finding("join_refused", "group shop", "clients are refused", 20, 30)])
     assert one.headline.startswith("group shop refuses clients from")
+
+
+def test_their_commits_are_refused_for_the_same_reason() -> None:
+    shared = finding(
+        "instance_id_shared", "group shop", "c1 and c2 have one instance id", 20, 30, client_ids=["c1", "c2"]
+    )
+    commits = [
+        finding("commit_refused", f"group {group}", "t", 21, 22, client_ids=[name], id=f"{group} {name}")
+        for group, name in (("shop", "c1"), ("shop", "c3"), ("pay", "c1"))
+    ]
+    assert only(findings=[shared, *commits]).findings == {shared["id"], "shop c1"}

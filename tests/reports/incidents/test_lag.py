@@ -126,3 +126,44 @@ def test_a_group_that_does_not_commit_or_rebalances_is_behind_for_another_reason
     assert found(lag=rows, rebalances=[rebalance("member_left", 2, 50)]) == []
     assert len(found(lag=rows, rebalances=[rebalance("member_left", 2, 50, "other")])) == 1
     assert found(lag=[one | {"group_id": None} for one in rows]) == []
+
+
+@pytest.mark.parametrize(
+    ("grows", "writes", "reader", "words", "advice"),
+    [
+        ((40, 40), (100, 100), "c1", None, "Give the group more members"),
+        ((32, 8), (100, 100), "c1", "80 % of the lag is in orders-0, which c1 reads", "Look at the member"),
+        ((31, 8), (100, 100), "c1", None, "Give the group more members"),
+        ((40, 0), (100, 100), None, "100 % of the lag is in orders-0", "Look at the member"),
+        ((40, -2), (100, 100), "c1", "100 % of the lag is in orders-0, which c1 reads", "Look at the member"),
+        (
+            (1, 39),
+            (10, 190),
+            "c1",
+            "98 % of the lag is in orders-1, to which 95 % of the records are written",
+            "More members do not help",
+        ),
+    ],
+)
+def test_one_partition_may_be_behind_while_the_others_are_not(
+    grows: tuple[int, int], writes: tuple[int, int], reader: str | None, words: str | None, advice: str
+) -> None:
+    rows = [
+        one
+        | {
+            "lag": 100 + grows[one["partition"]] * n,
+            "end_offset": 500 + writes[one["partition"]] * n,
+            "client_id": reader,
+        }
+        for n in range(13)
+        for one in lags(spans=n + 1)[-2:]
+    ]
+    one = only(lag=rows, rebalances=[IN_GROUP], connections=[CLIENT])
+    assert one.kind == "consumer_lagging"
+    assert one.headline.endswith(" are read" if words is None else f" are read; {words}")
+    assert one.advice.startswith(advice)
+
+
+def test_a_topic_of_one_partition_has_no_other() -> None:
+    rows = [one for one in lags(spans=13) if one["partition"] == 0]
+    assert only(lag=rows, rebalances=[IN_GROUP], connections=[CLIENT]).headline.endswith(" are read")

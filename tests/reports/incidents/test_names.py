@@ -47,6 +47,18 @@ def test_a_name_that_does_not_resolve() -> None:
     assert [effect.text for effect in one.effects] == ["2 clients did no work"]
 
 
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("localhost", True), ("LOCALHOST", True), ("127.0.0.1", True), ("127.1.2.3", True), ("local", False)],
+)
+def test_an_address_that_is_each_clients_own(host: str, own: bool) -> None:
+    listing = event("broker_listed", 0, node_id=1, host=f"{host}:9092", told_by=f"{B1}:9092")
+    one = only(latency=asked(VAIN), connections=[connection(1, opened=5, closed=60)], cluster_events=[listing])
+    assert (one.kind, one.certainty) == ("unreachable_listener", "certain" if own else "likely")
+    assert one.headline.endswith(": to each of them that is its own host" if own else " not seem to resolve there")
+    assert ("advertised.listeners of the brokers" in one.advice) == own
+
+
 REACHED = [event("broker_found", 1, node_id=n, host=f"{host}:9092") for n, host in ((1, B1), (2, B2))]
 
 

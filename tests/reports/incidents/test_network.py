@@ -7,7 +7,21 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.text import without_port
-from tests.reports.incidents.tables_of import B1, B2, H1, H2, Row, connection, found, health, names, only, seconds
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    H1,
+    H2,
+    Row,
+    connection,
+    found,
+    health,
+    names,
+    only,
+    seconds,
+)
+from tests.reports.incidents.test_slow_brokers import writes
 
 
 def sent(span: int, number: int = 1, **given: Any) -> Row:
@@ -34,7 +48,10 @@ def test_packets_that_are_sent_again_are_lost() -> None:
     assert (one.kind, one.severity, one.certainty) == ("network_loss", "warning", "certain")
     assert names(one) == [B1, H1, "c1"]
     assert (seconds(one.started), seconds(one.ended)) == (0, 19)
-    assert f"between {B1} and {H1}: 20 packets sent again (1.0 %), 6 of them only after a timeout" in one.headline
+    assert (
+        f"between broker {B1} and c1 ({H1}): 20 packets sent again (1.0 %), 6 of them only after a timeout"
+        in one.headline
+    )
     assert one.cost_ms == 1200
 
 
@@ -156,3 +173,31 @@ def test_only_paths_to_what_may_be_a_broker_are_looked_at(protocol: str, broker_
     assert bool(found(tcp_health=slow, connections=[*talked, clear | {"broker_port": 9092}])) == serves
     # What else is said with a broker takes the same path.
     assert [one.kind for one in found(tcp_health=slow, connections=[*talked, connection(2)])] == ["network_delay"]
+
+
+# --- between brokers -------------------------------------------------------------------------------------------------
+
+LATE = writes(10, {900: 12}, acks=-1)
+LOST = lossy(spans=2, timeout_retransmits=1, client=B2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [
+        ([trips(0, 1, 2, client=B2), trips(10, 100, 120, client=B2)], ["network_delay"]),
+        (LOST, ["network_loss"]),
+        ([FAST, trips(10, 100, 120)], ["broker_stalled", "network_delay"]),  # a client's
+        ([trips(n, *ms, client=B2) for n, *ms in ((0, 1, 2), (50, 100, 120))], ["broker_stalled", "network_delay"]),
+        ([one | {"timeout_retransmits": 0} for one in LOST], ["broker_stalled", "network_loss"]),  # repaired at once
+    ],
+)
+def test_writes_that_wait_for_replicas_are_told_with_what_brokers_did_not_hear_of_each_other(
+    rows: list[Row], kinds: list[str]
+) -> None:
+    incidents = found(latency=LATE, cluster_events=BROKERS, **of_kafka(rows))
+    assert sorted(one.kind for one in incidents) == kinds
+    if len(kinds) == 1:
+        text = "12 writes that had to wait for replicas, of p1, took up to 900 ms on 1 broker"
+        assert incidents[0].effects[-1].text == text
+        assert incidents[0].headline.endswith(f"; {text}")
+        assert text not in incidents[0].what

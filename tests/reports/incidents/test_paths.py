@@ -14,9 +14,11 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     H1,
     H2,
+    IN_GROUP,
     Row,
     at,
     connection,
+    event,
     exchange,
     finding,
     found,
@@ -29,6 +31,7 @@ from tests.reports.incidents.tables_of import (
     signs,
     silence,
 )
+from tests.reports.incidents.test_slow_brokers import writes
 
 RETRIES = (10.5, 10.7, 11.1, 11.9, 13.5, 16.7)  # of TCP, each twice as late
 
@@ -134,6 +137,37 @@ def test_between_brokers() -> None:
     one = only(tcp_health=rows, connections=between, cluster_events=BROKERS, silences=[still])
     assert one.kind == "path_blocked"
     assert f"packets between broker 1 ({B1}) and broker 2 ({B2}) vanish" in one.headline
+
+
+def test_what_came_of_brokers_that_did_not_hear_each_other_is_told() -> None:
+    rows = [
+        stuck(1, client=B2),
+        SERVES,
+        answers(8, 14, broker=B2),
+        asks(2, 30.5, client=B2),
+        answers(2, 30.6, client=B2),
+    ]
+    moved = [
+        event("leader_changed", 20, before="2", after="1", count=3),
+        event("isr_shrunk", 20, before="1,2", after="1", partitions=["orders-0", "orders-1"]),
+        event("leader_changed", 50, before="1", after="2", count=3),
+    ]
+    held = finding("heartbeat_held_up", "group shop", "t", 12, 14)
+    one = only(
+        tcp_health=rows,
+        connections=[connection(1, client=B2, client_id="fetcher"), connection(2, client=B2, client_id="fetcher")],
+        cluster_events=[*BROKERS, *moved],
+        latency=writes(10, {900: 12}, acks=-1, client_id="c1"),
+        rebalances=[IN_GROUP],
+        findings=[held, finding("sent_again", f"client c1 ({H1})", "t", 12, 14)],
+    )
+    assert (one.kind, seconds(one.ended)) == ("path_blocked", 30.5)
+    assert [effect.text for effect in one.effects] == [
+        "12 writes that had to wait for replicas, of c1, took up to 900 ms on 1 broker",
+        f"3 leaders moved away from broker 2 ({B2})",
+        f"broker 2 ({B2}) fell out of sync of 2 partitions",
+    ]
+    assert len(one.findings) == 2
 
 
 def test_a_broker_stands_still_if_others_wait_too() -> None:

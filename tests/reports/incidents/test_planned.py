@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -12,7 +14,9 @@ from tests.reports.incidents.tables_of import (
     Row,
     at,
     connection,
+    error,
     exchange,
+    finding,
     found,
     member,
     names,
@@ -163,3 +167,37 @@ def test_a_group_that_changes_its_protocol() -> None:
     assert (one.kind, one.severity, names(one)) == ("group_migrated", "info", ["shop", "c1"])
     assert one.headline.endswith(": classic → consumer")
     assert one.rebalances == {("shop", 5)}
+
+
+def gone(client_id: str | None = "c1", first: float = 10.2, **given: Any) -> Row:
+    known = {"topic": "orders", "client_id": client_id} | given
+    return error("UNKNOWN_TOPIC_OR_PARTITION", "Fetch", first, first + 2, 20, **known)
+
+
+DELETION = exchange(
+    1, "DeleteTopics", 10, 10.1, client_id="admin", request='{"topics": [{"name": "orders", "topicId": null}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([gone(), gone("c2", 11)], "40 errors of c1, c2 about orders, which they used, for 2.8 s"),
+        ([gone(), gone("c2", 11, topic="pay")], "20 errors of c1 about orders, which they used, for 2.0 s"),
+        ([gone(first=9.9)], None),  # before
+        ([gone(first=10.1 + threshold("one_trouble"))], "20 errors of c1 about orders, which they used, for 2.0 s"),
+        ([gone(first=10.2 + threshold("one_trouble"))], None),
+        ([gone() | {"error": "OFFSET_OUT_OF_RANGE"}], None),
+        ([gone(client_id=None)], None),
+        ([gone("broker-2-fetcher-0")], None),
+    ],
+)
+def test_a_topic_that_is_deleted_while_clients_use_it(rows: list[Row], text: str | None) -> None:
+    polls = [finding("idle_polling", f"client {name} ({H1})", "t", 10, 80) for name in ("c1", "c9")]
+    connections = [connection(1), connection(2, B2, client_id="broker-2-fetcher-0"), connection(3, broker=B2)]
+    incidents = found(exchanges=[DELETION], error_histogram=rows, connections=connections, findings=polls)
+    (one,) = [each for each in incidents if each.kind == "admin_action"]
+    assert one.severity == "info"
+    assert [effect.text for effect in one.effects] == [text] * (text is not None)
+    assert one.findings == ({polls[0]["id"]} if text else set())
+    assert ("whether it was meant" in one.advice) == (text is not None)

@@ -20,6 +20,7 @@ from tests.reports.incidents.tables_of import (
     exchange,
     finding,
     found,
+    listed,
     names,
     only,
     partition,
@@ -135,6 +136,19 @@ def test_writes_that_wait_for_replicas_on_a_broker_that_is_gone(rows: list[Row],
     if told:
         assert (incidents[1].severity, names(incidents[1])) == ("warning", ["orders", "c1", H1])
         assert "1 write with acks=all of c1 to orders waited for up to" in incidents[1].headline
+
+
+def test_writes_that_wait_for_two_brokers_are_one_incident() -> None:
+    third = silence("10.0.0.3", 30, 60, refused=2, ended=3)
+    tables = {"silences": [GONE, third], "connections": [CLIENT]}
+    tables["cluster_events"] = [*BROKERS, listed(3, "10.0.0.3")]
+    rows = [write(13, requested=31), write(14, requested=32) | {"number": 2}, write(12) | {"number": 3}]
+    waited = [one for one in found(exchanges=rows, **tables) if one.kind == "too_few_replicas"]
+    assert sorted(one.headline.split("but ")[1] for one in waited) == [
+        f"replicas on broker 2 ({B2}) were not",
+        f"replicas on broker 2 ({B2}), broker 3 (10.0.0.3) were not",
+    ]
+    assert sorted(one.effects[0].count or 0 for one in waited) == [1, 2]
 
 
 def test_where_brokers_say_that_replicas_are_too_few_that_is_told_instead() -> None:

@@ -85,3 +85,42 @@ def test_a_commit_that_comes_when_the_coordinator_had_aborted(rows: list[Row], t
     if told:
         assert "c1 left transaction tx open for 30.1 s" in incidents[0].headline
         assert [seen.packet for seen in incidents[0].evidence] == [2, 4]
+
+
+def next_write(api: str = "Produce", name: str = "INVALID_PRODUCER_EPOCH", time: float = 40) -> list[Row]:
+    """What a producer sends whose transaction the coordinator has aborted, with a newer epoch."""
+    return [*transaction(0)[:3], exchange(4, api, time, time + 0.1, request='{"transactionalId": "tx"}', error=name)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (next_write(), True),
+        (next_write(name="PRODUCER_FENCED"), True),
+        (next_write("AddPartitionsToTxn"), True),
+        (next_write("TxnOffsetCommit"), True),
+        (next_write("EndTxn"), True),
+        (next_write(name="CONCURRENT_TRANSACTIONS"), False),
+        (next_write(time=39.9), False),
+        ([*next_write(), exchange(9, "EndTxn", 30, 30.1, request='{"transactionalId": "tx"}', error="NONE")], False),
+    ],
+)
+def test_what_comes_when_the_coordinator_had_aborted_is_refused_as_of_an_older_epoch(
+    rows: list[Row], told: bool
+) -> None:
+    last = next(one for one in rows if one["number"] == 4)
+    incidents = found(exchanges=rows, error_histogram=[error(last["error"], last["api"], 40, 41)])
+    assert [(one.kind, one.certainty) for one in incidents] == [("hung_transaction", "likely")] * told
+    if told:
+        what = "the commit" if last["api"] == "EndTxn" else "what it sent next"
+        assert incidents[0].headline.endswith(f"so the coordinator aborted it, and {what} was refused")
+        assert incidents[0].evidence[2].rejected
+
+
+@pytest.mark.parametrize(("time", "told"), [(3, True), (20, False)])
+def test_who_is_fenced_by_another_process_was_not_overdue(time: float, told: bool) -> None:
+    request = '{"transactionalId": "tx", "transactionTimeoutMs": 30000}'
+    other = exchange(7, "InitProducerId", time, time + 0.1, request=request, client_id="c2", connection=2)
+    tables = {"exchanges": [*next_write(), other], "connections": [connection(1), connection(2, H2, client_id="c2")]}
+    incidents = found(error_histogram=[error("INVALID_PRODUCER_EPOCH", "Produce", 40, 41)], **tables)
+    assert [one.kind for one in incidents] == ["hung_transaction"] * told

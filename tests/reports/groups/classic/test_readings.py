@@ -1201,3 +1201,62 @@ def test_of_very_much_evidence_the_first_is_kept() -> None:
         said.join(12_000 + place, f"m{place}~1", new=True, generation=2, leader="a~1", took=500 - place)
     found = second_generation(said)
     assert (len(found.evidence), len(found.contributing)) == (50, 59)
+
+
+NOT_STORED = "COORDINATOR_NOT_AVAILABLE"
+
+
+def not_stored(error: str = NOT_STORED, took: float = 5_000, later: float = 0, **join: Any) -> Conversation:
+    """Generation 2, whose assignment the coordinator cannot write; all join again, and generation 3 is well."""
+    said = two_members()
+    for member in SHARES:
+        said.heartbeat(11_995, member, 1, "REBALANCE_IN_PROGRESS")
+        members: Members | None = {each: {} for each in SHARES} if member == "a~1" else None
+        said.join(12_000, member, generation=2, leader="a~1", members=members, took=10, reason="enforced by user")
+    said.sync(12_020, "a~1", 2, gives=SHARES, took=took, error=error)
+    said.sync(12_030, "b~1", 2, took=took - 40 + later, error=error)
+    again = 12_020 + took + 100
+    for member in SHARES:
+        members = {each: {} for each in SHARES} if member == "a~1" else None
+        said.join(again, member, generation=3, leader="a~1", members=members, took=10, **join)
+    said.synced(again + 20, 3, SHARES)
+    return said
+
+
+def third_generation(said: Conversation) -> Rebalance:
+    (found,) = [each for each in classic(said.log()).rebalances if each.to_generation == 3]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "trigger"),
+    [
+        (not_stored(), "assignment_not_stored"),
+        (not_stored(took=2), "assignment_not_stored"),
+        (not_stored("UNKNOWN_SERVER_ERROR"), "assignment_not_stored"),
+        (not_stored("NOT_COORDINATOR"), "assignment_not_stored"),
+        (not_stored("REBALANCE_IN_PROGRESS"), "unknown"),
+        (not_stored(broker="10.0.0.2:9092"), "coordinator_moved"),
+        (not_stored("NOT_COORDINATOR", broker="10.0.0.2:9092"), "coordinator_moved"),
+    ],
+)
+def test_an_assignment_that_is_not_stored_begins_a_rebalance_at_the_same_coordinator(
+    said: Conversation, trigger: str
+) -> None:
+    assert third_generation(said).trigger == trigger
+
+
+def test_all_who_waited_are_told_of_it_at_once() -> None:
+    found = third_generation(not_stored())
+    assert (found.started, found.certainty) == (START + 17_020 * MS, Certainty.CERTAIN)
+    assert (found.trigger_member, found.trigger_client_id, found.contributing) == (None, None, [])
+    first, second = found.evidence[:2]
+    assert first.text.startswith(f"the coordinator answered {NOT_STORED} to the assignment that the group's leader")
+    assert "after 5.0 s" in first.text
+    assert second.text.endswith(f" is the first that is told of the rebalance ({NOT_STORED})")
+
+
+def test_who_leaves_before_that_began_it() -> None:
+    said = not_stored()
+    said.leave(16_000, "b~1", "the consumer is being closed")
+    assert third_generation(said).trigger == "member_left"

@@ -1,0 +1,93 @@
+"""Members that end in an orderly way and are started anew, again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    H1,
+    H2,
+    Row,
+    begun,
+    committed,
+    finding,
+    found,
+    group_event,
+    member,
+    names,
+    only,
+    rebalance,
+    seconds,
+)
+
+TIMES = int(threshold("crashes"))
+
+
+def turn(left: float, comes: float, event: str = "member_id_given", client: str = H1, **given: Any) -> list[Row]:
+    """A member that leaves and comes again, on a connection that it opens then; packets are numbered by time."""
+    known: Row = {"client_id": "c2", "client": client}
+    gone = group_event(
+        "left", left, packet=int(left * 10), connection=1, **known, detail="the consumer is being closed"
+    )
+    came: Row = {"packet": int(comes * 10) + 5, "connection": int(comes * 10)} | given
+    return [gone, group_event(event, comes, **known, **came)]
+
+
+def loop(times: int = TIMES, **given: Any) -> list[Row]:
+    return [one for place in range(times) for one in turn(20 + 10 * place, 22 + 10 * place, **given)]
+
+
+OTHER = group_event("joined", 25, client_id="c1", client=H2, packet=250, connection=3)
+GROUP = [rebalance("member_left", n, 20 + 10 * n, members=[member("c1", H2)], unowned_ms=500.0) for n in range(3)]
+
+
+def test_a_process_that_ends_again_and_again_while_others_work() -> None:
+    churn = finding("connection_churn", f"client c2 ({H1})", "Connections are opened all the time", 20, 42)
+    storm = finding("rebalance_storm", "group shop", "t", 20, 42)
+    one = only(group_events=[*loop(), OTHER], rebalances=GROUP, findings=[churn, storm])
+    assert (one.kind, one.severity, one.certainty, one.ended is None) == (
+        "client_restarting",
+        "warning",
+        "likely",
+        False,
+    )
+    assert names(one) == ["shop", "c2", H1]
+    assert (seconds(one.started), seconds(one.ended)) == (20, 42)
+    assert one.headline.startswith(f"c2 ({H1}) of group shop left and came anew 3 times from ")
+    assert ", half of the times after 8.0 s: a process that ends and is started again and again; " in one.headline
+    assert one.evidence[0].text == (
+        'it left with the reason "the consumer is being closed", and came on a new connection 2.0 s later'
+    )
+    assert one.findings == {churn["id"], storm["id"]}
+    assert one.rebalances == {("shop", n) for n in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([*loop(event="joined"), OTHER], True),
+        ([*loop(event="epoch_seen"), OTHER], True),
+        ([*loop(event="synced"), OTHER], False),
+        ([*loop(TIMES - 1), OTHER], False),
+        (loop(), False),  # a job that is alone in its group
+        ([*loop(), OTHER | {"group_id": "pay"}], False),
+        ([*loop(), OTHER | {"at": OTHER["at"] - 10_000_000_000}], False),  # before
+        ([*loop(connection=1), OTHER], False),  # the same process, which only unsubscribed
+        ([*loop()[:-2], *turn(40, 101), OTHER], False),  # a minute later
+        ([*loop()[:-2], *turn(40, 99), OTHER], True),
+        ([*loop()[:-2], *turn(40, 42, client=H2), OTHER], False),  # another one of this name
+        ([*(one for one in loop() if one["event"] != "left"), OTHER], False),
+    ],
+)
+def test_what_is_a_loop(events: list[Row], told: bool) -> None:
+    incidents = found(group_events=events, rebalances=GROUP)
+    assert [one.kind for one in incidents] == ["client_restarting"] * told
+
+
+def test_one_that_ends_at_the_same_record_each_time_is_told_as_stuck() -> None:
+    starts = [begun(int((22 + 10 * n) * 10), 23 + 10 * n, client_id="c2") for n in range(TIMES + 1)]
+    incidents = found(group_events=[*loop(), OTHER], rebalances=GROUP, rereads=starts, lag=[committed(7)])
+    assert [one.kind for one in incidents] == ["consumer_stuck"]
