@@ -75,6 +75,18 @@ _REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
         "subscribes with a pattern that the broker cannot read",
         "The broker uses RE2 (KIP-848): look-ahead and back references do not work there.",
     ),
+    Error.GROUP_ID_NOT_FOUND: (
+        "join_refused",
+        "comes with another protocol than the group has, which is of another type",
+        "Give share groups, Streams applications and consumers a group.id each: one id cannot be used by two of these "
+        "types while the group is there, be it only with committed offsets.",
+    ),
+    Error.UNSUPPORTED_VERSION: (
+        "join_refused",
+        "comes with a group protocol that the broker does not have, or has switched off",
+        "See group.coordinator.rebalance.protocols of the brokers and the features of the cluster (kafka-features.sh "
+        "describe), or set group.protocol=classic.",
+    ),
 }
 _INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
 _JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
@@ -510,7 +522,7 @@ def _instance(message: Message) -> str | None:
 def _joins_refused(group: Group) -> Iterator[Finding]:
     by_cause: dict[tuple[str, str | None], list[Message]] = defaultdict(list)
     for message in group.log.messages:
-        if message.api in _JOINS and message.error in _REFUSED_JOINS:
+        if message.api in _JOINS and message.error in _REFUSED_JOINS and _comes(message):
             by_cause[message.error, message.client_id].append(message)
     for (error, client), messages in sorted(by_cause.items(), key=lambda item: item[1][0].at):
         kind, what, advice = _REFUSED_JOINS[error]
@@ -524,6 +536,11 @@ def _joins_refused(group: Group) -> Iterator[Finding]:
             0.7,
             clients=[client],
         )
+
+
+def _comes(message: Message) -> bool:
+    """Whether such an error means that a member may not come; who is one may be told that its group is gone."""
+    return message.error != Error.GROUP_ID_NOT_FOUND or message.request.get("memberEpoch") == 0
 
 
 def _offered(message: Message) -> str:

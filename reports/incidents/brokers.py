@@ -12,11 +12,11 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
+from kafkascope.reports.incidents.apart import apart
 from kafkascope.reports.incidents.away import gone_before, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.network import apart
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, Takeover, between
 from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import restarts, too_old, turned_away
-from kafkascope.reports.incidents.costs import not_stored, of_rebalances
+from kafkascope.reports.incidents import restarts, same_address, too_old, turned_away
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
-from kafkascope.reports.incidents.slow_brokers import Tally, held_up, of_writes
 from kafkascope.reports.incidents.stuck import beginnings
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -58,9 +57,12 @@ _TOLD = (
     ),
 )
 
-# What comes of it where it is a broker that others refuse: it cannot replicate what they have.
 _OF_BROKERS = frozenset({IncidentKind.AUTHENTICATION_FAILED, IncidentKind.AUTHORIZATION_FAILED})
-_HELD_UP = ("rebalance_storm", "heartbeat_held_up", "unanswered", "sent_again", "commits_stopped", "commit_refused")
+"""Where it is a broker that others refuse: it cannot replicate what they have."""
+_ADVICE_BROKER = (
+    "A broker needs ClusterAction on the cluster, of the brokers that it fetches from: name its principal in "
+    "super.users on all of them, or give it that ACL."
+)
 
 
 def told(signs: Signs) -> Iterator[Incident]:
@@ -73,6 +75,12 @@ def told(signs: Signs) -> Iterator[Incident]:
         for row in place.rows
     }
     known |= {f"client {one.client_id} ({one.client})" for one in signs.once(restarts.loops)}
+    known |= {
+        f"client {name} ({host})"
+        for one in signs.once(same_address.shared)
+        for name in one.clients
+        for host in signs.hosts_of.get(name, ())
+    }
     known |= {f"client {one.who}" for one in signs.once(too_old.found)}
     known |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
     for one in _TOLD:
@@ -101,17 +109,9 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
     else:
         who = listed([signs.who(host) for host in hosts]) if names[0] == NO_NAME else f"{names[0]} ({listed(hosts)})"
         what = "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
-    effects = [Effect("time", f"for {duration(lasted)}", None, lasted)]
-    findings = frozenset(row["id"] for row in found) | signs.explained(one.also, since, until, clients=names)
-    waited, began = Tally(), list[Row]()
-    if one.kind in _OF_BROKERS and signs.brokers.issuperset(hosts):
-        waited, began = held_up(signs, since, until), not_stored(signs, since, until)
-        of_groups, _, _ = of_rebalances(began)
-        effects += [*of_writes(waited), *of_groups]
-        groups = {row["group_id"] for row in began}
-        groups.update(group for name in waited.names for group in signs.groups_of.get(name, ()))
-        members = [name for name, of_name in signs.groups_of.items() if groups.intersection(of_name)]
-        findings |= signs.explained(_HELD_UP, since, until, groups=sorted(groups), clients=[*waited.names, *members])
+    of_broker = one.kind in _OF_BROKERS and signs.brokers.issuperset(hosts)
+    held = held_up_between(signs, hosts, since, until) if of_broker else HeldUp()
+    effects = (Effect("time", f"for {duration(lasted)}", None, lasted), *held.effects)
     return Incident(
         kind=one.kind,
         severity=one.severity,
@@ -127,11 +127,13 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         evidence=tuple(
             Weighed(seen["text"], seen["packet"], seen["at"], 0.8) for row in found for seen in row["evidence"] or ()
         ),
-        advice=found[0]["advice"],
-        cost_ms=lasted + waited.cost_ms,
-        effects=tuple(effects),
-        findings=findings,
-        rebalances=frozenset((row["group_id"], row["to_generation"]) for row in began),
+        advice=_ADVICE_BROKER if of_broker and one.kind == IncidentKind.AUTHORIZATION_FAILED else found[0]["advice"],
+        cost_ms=lasted + held.cost_ms,
+        effects=effects,
+        findings=frozenset(row["id"] for row in found)
+        | held.findings
+        | signs.explained(one.also, since, until, clients=names),
+        rebalances=held.rebalances,
     )
 
 

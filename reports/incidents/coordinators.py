@@ -16,14 +16,14 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.leaving import NOT_HERE
 from kafkascope.reports.incidents.brokers import out_at, outages
-from kafkascope.reports.incidents.costs import not_stored
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.same_address import shared
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _COORDINATED = (
@@ -88,8 +88,9 @@ class _Time:
 def missing(signs: Signs) -> Iterator[Incident]:
     """Times in which groups or transactions had no coordinator for longer than it takes one to move."""
     by_client: dict[str, list[Row]] = defaultdict(list)
+    sent_to_another = {name for one in signs.once(shared) for name in one.clients}
     for row in signs.errors:
-        if row["error"] in NOT_HERE and row["api"] in _ASKED and row["client_id"]:
+        if row["error"] in NOT_HERE and row["api"] in _ASKED and row["client_id"] not in {None, *sent_to_another}:
             by_client[row["client_id"]].append(row)
     suspects = {name: [row for time in _times(rows, ()) for row in time.rows] for name, rows in by_client.items()}
     served = _served(signs, {name: rows for name, rows in suspects.items() if rows})
@@ -110,8 +111,9 @@ def missing(signs: Signs) -> Iterator[Incident]:
 def _not_stored(signs: Signs) -> Iterator[_Time]:
     """Times in which a group was led to rebalances again and again as its assignment could not be written."""
     by_group: dict[str, list[Row]] = defaultdict(list)
-    for row in not_stored(signs, 0, signs.end):
-        by_group[row["group_id"]].append(row)
+    for row in signs.rebalances:
+        if row["trigger"] == Trigger.ASSIGNMENT_NOT_STORED and row["started"] is not None:
+            by_group[row["group_id"]].append(row)
     for group, rebalances in sorted(by_group.items()):
         since, until = rebalances[0]["started"], rebalances[-1]["started"]
         told = [

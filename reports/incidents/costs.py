@@ -9,7 +9,6 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.incident import Effect
 from kafkascope.reports.incidents.signs import Node, Row, Signs
-from kafkascope.reports.vocabulary.triggers import Trigger
 
 
 def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, frozenset[tuple[str, int]]]:
@@ -30,15 +29,6 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
     whole = sum(row["cost_ms"] or 0 for row in distinct.values())
     known = frozenset((group, generation) for group, generation in distinct if generation is not None)
     return tuple(effects), float(max(total, whole)), known
-
-
-def not_stored(signs: Signs, since: int, until: int) -> list[Row]:
-    """Rebalances that began as coordinators could not write in a time: their replicas did not follow."""
-    return [
-        row
-        for row in signs.rebalances
-        if row["trigger"] == Trigger.ASSIGNMENT_NOT_STORED and since <= (row["started"] or 0) <= until
-    ]
 
 
 def lost_by(signs: Signs, node: Node | None, since: int, until: int) -> tuple[int, set[str]]:

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, day_and_clock
-from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -44,28 +45,37 @@ _OF_CERTIFICATES = (
 _NOTHING_IN_COMMON = ("handshake_failure", "protocol_version", "insufficient_security", "inappropriate_fallback")
 
 
-def failed(signs: Signs) -> Iterator[Incident]:
-    """Handshakes that fail alike, at one listener: an incident for each way in which they do."""
+Alike = dict[tuple[str, int, str, str], list[Row]]
+"""Connections by the broker's address and port, which side ended the handshake, and how; by time."""
+
+
+def alike(signs: Signs) -> Alike:
+    """Handshakes that fail, those together that fail alike at one listener."""
     quiet = (pc.field("exchanges") == 0) & (pc.field("tls_requests").is_null() | (pc.field("tls_requests") == 0))
     # In TLS 1.2 an alert that cannot be read comes behind the handshake.
     told = ~pc.field("tls_alert").isin(_ENDS) & (
         (pc.field("tls_alert") != "encrypted") | (pc.field("tls_version") == "TLS 1.3")
     )
-    alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
     may_be_kafka = pc.field("protocol") != "https"
     seen = (pc.field("packets_up") > 0) & (pc.field("packets_down") > 0)  # else what came in between is not known
     where = pc.field("tls_alert").is_valid() & told & quiet & may_be_kafka & seen
+    found: Alike = defaultdict(list)
     for row in signs.rows("connections", _COLUMNS, where):
-        if _at(row) and row["broker"] in signs.servers:
-            alike[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
-    for (host, port, by, alert), rows in sorted(alike.items()):
-        if len(rows) >= threshold("failed_handshakes"):
-            rows.sort(key=lambda row: (_at(row), row["connection"]))
-            yield _failed(signs, address(host, port), by, alert, rows)
+        if opened(row) and row["broker"] in signs.servers:
+            found[row["broker"], row["broker_port"], row["tls_alert_by"], row["tls_alert"]].append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: (opened(row), row["connection"]))
+    return {how: rows for how, rows in found.items() if len(rows) >= threshold("failed_handshakes")}
+
+
+def failed(signs: Signs) -> Iterator[Incident]:
+    """Handshakes that fail alike, at one listener: an incident for each way in which they do."""
+    for (host, port, by, alert), rows in sorted(signs.once(alike).items()):
+        yield _failed(signs, address(host, port), by, alert, rows)
 
 
 def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) -> Incident:
-    since, until = _at(rows[0]), _at(rows[-1])
+    since, until = opened(rows[0]), opened(rows[-1])
     where = signs.where(place)
     hosts = sorted({row["client"] for row in rows})
     names = signs.names_at(hosts)
@@ -78,6 +88,8 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         else f"an encrypted alert of the {by}, in the place of a handshake's end"
     )
     number = counted(len(rows), "TLS handshake")
+    who = listed([signs.broker_words(host) if host in signs.brokers else host for host in hosts])
+    held = held_up_between(signs, [where, *hosts], since, until)
     return Incident(
         kind=IncidentKind.TLS_FAILED,
         severity=Severity.CRITICAL,
@@ -89,16 +101,18 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         ),
         started=since,
         ended=until,
-        headline=f"{number} of {listed(hosts)} with {broker} at port {place.rpartition(':')[2]} failed from "
-        f"{clock(since)} to {clock(until)}, each ended by the {side}: {why}",
-        evidence=tuple(Weighed(text, row["connection"], _at(row), 0.9) for row in rows),
+        headline=f"{number} of {who} with {broker} at port {place.rpartition(':')[2]} failed from "
+        f"{clock(since)} to {clock(until)}, each ended by the {side}: {why}" + in_words(held.effects),
+        evidence=tuple(Weighed(text, row["connection"], opened(row), 0.9) for row in rows),
         advice=advice,
-        cost_ms=(until - since) / MILLISECOND_NS,
-        findings=signs.explained(("connection_churn",), since, until, clients=names),
+        cost_ms=(until - since) / MILLISECOND_NS + held.cost_ms,
+        effects=held.effects,
+        findings=held.findings | signs.explained(("connection_churn",), since, until, clients=names),
+        rebalances=held.rebalances,
     )
 
 
-def _at(row: Row) -> int:
+def opened(row: Row) -> int:
     """When a connection was opened, or else closed; 0 if the capture has neither."""
     return row["opened"] or row["closed"] or 0
 
@@ -107,7 +121,7 @@ def _why(rows: Sequence[Row], place: str, by: str, alert: str) -> tuple[str, str
     """Why handshakes failed, as far as alert and certificate tell; and what to do."""
     last = rows[-1]
     ends, begins = last["tls_certificate_until"], last["tls_certificate_from"]
-    at = _at(last)
+    at = opened(last)
     if by == "client" and ends is not None and ends < at:
         return f"the broker's certificate has expired on {_day(ends)}", _RENEW
     if by == "client" and begins is not None and begins > at:

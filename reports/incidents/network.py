@@ -6,7 +6,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +15,8 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.slow_brokers import Tally, held_up, of_writes
 from kafkascope.reports.incidents.vanished import Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -88,7 +87,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
         timeouts = sum(path.timeouts for path in paths)
         repaired = sum(path.repaired for path in paths)
         names = signs.names_at({host, *others} - signs.brokers)
-        waited = _held_up(signs, {host, *others}, since, until)
+        held = _held_up(signs, {host, *others}, since, until)
         yield Incident(
             kind=IncidentKind.NETWORK_LOSS,
             severity=Severity.WARNING,
@@ -102,7 +101,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
             ended=until,
             headline=f"packets are lost between {signs.who(host)} and {listed([signs.who(one) for one in others])}: "
             f"{counted(again, 'packet')} sent again ({share:.1f} %), {timeouts:,} of them only after a timeout, from "
-            f"{clock(since)} to {clock(until)}" + outcome(of_writes(waited)),
+            f"{clock(since)} to {clock(until)}" + outcome(held.effects),
             evidence=(
                 Weighed(
                     f"{counted(again, 'packet')} of {sent:,} sent again with bytes that had been sent before",
@@ -117,7 +116,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
             advice="Look at errors and drops of the links and network cards in between (ip -s link, ethtool -S), "
             "at queues that overflow, at a duplex or MTU that differs; capture at both ends to see on which side "
             "packets vanish.",
-            cost_ms=timeouts * _RTO_MS + waited.cost_ms,
+            cost_ms=timeouts * _RTO_MS + held.cost_ms,
             effects=(
                 Effect("packets", f"{counted(again, 'packet')} sent again", again),
                 Effect(
@@ -126,36 +125,17 @@ def losses(signs: Signs) -> Iterator[Incident]:
                     timeouts,
                     timeouts * _RTO_MS,
                 ),
-                *of_writes(waited),
+                *held.effects,
             ),
+            findings=held.findings,
+            rebalances=held.rebalances,
         )
 
 
-def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> Tally:
-    """Writes that waited for replicas meanwhile, where it is brokers that have trouble with each other."""
-    return held_up(signs, since, until) if len(signs.brokers.intersection(hosts)) > 1 else Tally()
-
-
-class Apart(NamedTuple):
-    """A time in which what two brokers sent each other was lost, or took long. Times are nanoseconds."""
-
-    since: int
-    until: int
-
-
-def apart(signs: Signs) -> list[Apart]:
-    """When brokers could not hear each other, or only late: writes wait for replicas then."""
-    among = signs.brokers
-    found = [
-        Apart(one.since, one.last)
-        for one in signs.once(vanished)
-        if {one.client, address_alone(one.broker)} <= among and one.client != address_alone(one.broker)
-    ]
-    for pair, paths in signs.once(lossy).items():
-        found += [Apart(path.first, path.last) for path in paths if path.timeouts and among.issuperset(pair)]
-    for pair, late in signs.once(delayed).items():
-        found += [Apart(one.path.first, one.path.last) for one in late if among.issuperset(pair)]
-    return found
+def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> HeldUp:
+    """What waited for replicas meanwhile, where it is brokers that have trouble with each other."""
+    among = signs.brokers.intersection(hosts)
+    return held_up_between(signs, among, since, until) if len(among) > 1 else HeldUp()
 
 
 def _loses(path: Path) -> bool:
@@ -219,10 +199,10 @@ def delays(signs: Signs) -> Iterator[Incident]:
         since, until = late[0].path.first, max(one.path.last for one in late)
         worst, best = max(one.longest for one in late), min(one.best for one in late)
         others = sorted({one for pair in pairs for one in pair if one != host})
-        waited = _held_up(signs, {host, *others}, since, until)
+        held = _held_up(signs, {host, *others}, since, until)
         effects = (
             Effect("time", f"each round trip up to {duration(worst - best)} longer", None, worst - best),
-            *of_writes(waited),
+            *held.effects,
         )
         yield Incident(
             kind=IncidentKind.NETWORK_DELAY,
@@ -246,8 +226,10 @@ def delays(signs: Signs) -> Iterator[Incident]:
             ),
             advice="Look at the network in between for that time: a longer route, a full link (queues), traffic "
             "shaping; brokers acknowledge in the kernel, so it is not Kafka that is slow.",
-            cost_ms=worst * len(late) + waited.cost_ms,
+            cost_ms=worst * len(late) + held.cost_ms,
             effects=effects,
+            findings=held.findings,
+            rebalances=held.rebalances,
         )
 
 

@@ -12,13 +12,13 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.costs import lost_by, of_rebalances
+from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.members import Loss, cut_off_by, losses, returned
 from kafkascope.reports.incidents.network import by_common_host
+from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs
-from kafkascope.reports.incidents.slow_brokers import Tally, held_up, of_writes
 from kafkascope.reports.incidents.vanished import Scope, Unheard, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -34,8 +34,6 @@ _EXPLAINED = (
     "commit_refused",
     "connection_churn",
     "metadata_storm",
-    "heartbeat_held_up",
-    "leader_changed",
     "member_lost",
     "partition_unowned",
     "consumer_stuck",
@@ -180,14 +178,8 @@ def _incident(
     since, end = together[0].since, signs.end if until is None else until
     hosts = sorted({host for one in together for host in (one.client, one.broker)})
     names = sorted({name for one in together for name in signs.names_at([one.client], address_alone(one.broker))})
-    effects = [*_unanswered(signs, together), *of_groups]
-    groups = {group for group, _ in rebalances}
-    waited = Tally()
-    if signs.brokers.issuperset(map(address_alone, hosts)):
-        waited = held_up(signs, since, end)
-        names += waited.names
-        groups.update(group for name in waited.names for group in signs.groups_of.get(name, ()))
-        effects += [*of_writes(waited), *_left(signs, hosts, since, end)]
+    held = held_up_between(signs, hosts, since, end)
+    effects = (*_unanswered(signs, together), *of_groups, *held.effects)
     return Incident(
         kind=kind,
         severity=Severity.CRITICAL if until is None and kind == IncidentKind.PATH_BLOCKED else Severity.WARNING,
@@ -201,24 +193,12 @@ def _incident(
         headline=what + outcome(effects),
         evidence=tuple(evidence),
         advice=advice,
-        cost_ms=max(cost_ms, (end - since) / MILLISECOND_NS) + waited.cost_ms,
-        effects=tuple(effects),
-        findings=signs.explained(_EXPLAINED, since, end, groups=sorted(groups), clients=names),
-        rebalances=rebalances,
+        cost_ms=max(cost_ms, (end - since) / MILLISECOND_NS) + held.cost_ms,
+        effects=effects,
+        findings=held.findings
+        | signs.explained(_EXPLAINED, since, end, groups=sorted({group for group, _ in rebalances}), clients=names),
+        rebalances=rebalances | held.rebalances,
     )
-
-
-def _left(signs: Signs, hosts: Sequence[str], since: int, end: int) -> Iterator[Effect]:
-    """What became of brokers that did not hear others: leaders that moved away, replicas that fell behind."""
-    until = end + int(threshold("outage_after") * SECOND_NS)
-    for host in hosts:
-        moved, out_of_sync = lost_by(signs, signs.node(host, since), since, until)
-        if moved:
-            text = f"{counted(moved, 'leader')} moved away from {signs.broker_words(host, since)}"
-            yield Effect("leaders", text, moved)
-        if out_of_sync:
-            text = f"{signs.broker_words(host, since)} fell out of sync of {counted(len(out_of_sync), 'partition')}"
-            yield Effect("replicas", text, len(out_of_sync))
 
 
 def _cut_off(signs: Signs, together: Sequence[Vanished]) -> Incident:

@@ -33,6 +33,7 @@ from kafkascope.reports.incidents import (
     registrations,
     requests,
     restarts,
+    same_address,
     slow,
     storage,
     stuck,
@@ -60,6 +61,9 @@ class Rule:
 def _rule(find: Callable[[Signs], Iterator[Incident]], needs: str, *kinds: IncidentKind) -> Rule:
     return Rule(frozenset(kinds), frozenset(needs.split()), find)
 
+
+_REPLICATION = "latency exchanges tcp_health issues error_histogram rebalances findings cluster_events connections"
+"""What tells what waited for replicas, where brokers have trouble with each other."""
 
 RULES: tuple[Rule, ...] = (
     _rule(
@@ -99,16 +103,15 @@ RULES: tuple[Rule, ...] = (
     _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
     _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
     _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
-    _rule(network.losses, "tcp_health connections cluster_events latency issues", IncidentKind.NETWORK_LOSS),
+    _rule(network.losses, _REPLICATION, IncidentKind.NETWORK_LOSS),
     _rule(
         paths.blocked,
-        "tcp_health connections exchanges rebalances group_events silences cluster_events findings error_histogram "
-        "latency issues",
+        f"{_REPLICATION} group_events silences",
         IncidentKind.PATH_BLOCKED,
         IncidentKind.CONNECTION_DROPPED,
         IncidentKind.CLIENT_UNREACHABLE,
     ),
-    _rule(network.delays, "tcp_health connections cluster_events latency issues", IncidentKind.NETWORK_DELAY),
+    _rule(network.delays, _REPLICATION, IncidentKind.NETWORK_DELAY),
     _rule(
         requests.refusals,
         "error_histogram throughput connections tcp_health findings silences cluster_events issues",
@@ -139,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         clients.told,
-        "findings connections cluster_events exchanges rereads lag group_events rebalances latency tcp_health issues",
+        f"{_REPLICATION} rereads lag group_events",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
@@ -183,12 +186,17 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
     _rule(
+        same_address.incidents,
+        "error_histogram connections cluster_events findings",
+        IncidentKind.UNREACHABLE_LISTENER,
+    ),
+    _rule(
         names.unresolved,
         "latency error_histogram connections cluster_events findings",
         IncidentKind.UNREACHABLE_LISTENER,
     ),
     _rule(connects.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
-    _rule(handshakes.failed, "connections cluster_events findings", IncidentKind.TLS_FAILED),
+    _rule(handshakes.failed, _REPLICATION, IncidentKind.TLS_FAILED),
     _rule(
         planned.changes,
         "exchanges errors connections cluster_events error_histogram findings",

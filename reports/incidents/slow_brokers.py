@@ -112,8 +112,8 @@ class Tally:
 
     @property
     def cost_ms(self) -> float:
-        """Milliseconds that what took long took, in all."""
-        return sum(value_of(bucket) * count for bucket, count in self.late.items())
+        """Milliseconds that what took long took, in all: a sum that does not hang on the order of rows."""
+        return sum(value_of(bucket) * count for bucket, count in sorted(self.late.items()))
 
     @property
     def names(self) -> list[str]:
@@ -289,10 +289,15 @@ def _tallies(signs: Signs) -> _Tallies:
     if not late.num_rows:
         return _Tallies({}, 1)
     width = pc.max(asked["width_ms"]).as_py() * MILLISECOND_NS
-    trips, timeouts = _round_trips(signs), _timeouts(signs)
+    trips, timeouts, refused = _round_trips(signs), _timeouts(signs), _refused(signs)
     found: dict[tuple[Work, str], _BySpan] = defaultdict(lambda: defaultdict(Tally))
     for row in [*asked.to_pylist(), *late.to_pylist()]:
         if (whose := _whose(signs, row, trips)) is None:
+            continue
+        end = row["from"] + row["width_ms"] * MILLISECOND_NS
+        if whose[0] == Work.FOLLOWS and any(
+            first < end and row["from"] <= last for first, last in refused.get(row["client_id"], ())
+        ):
             continue
         at = row["from"] - row["from"] % width
         tally = found[whose][at]
@@ -370,6 +375,15 @@ def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float]) -> tu
         return Work.FOLLOWS, row["client"]
     places = signs.listed_as(Node(leader.cluster_id, follower[1]))  # there are several brokers at its address
     return Work.FOLLOWS, signs.where(places[0]) if places else row["client"]
+
+
+def _refused(signs: Signs) -> dict[str, list[tuple[int, int]]]:
+    """When fetches of brokers were answered with errors, by client id: they wait for a second then."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in signs.errors:
+        if row["api"] == "Fetch" and _FOLLOWER.match(row["client_id"] or ""):
+            found[row["client_id"]].append((row["first"], row["last"]))
+    return found
 
 
 def _round_trips(signs: Signs) -> dict[tuple[str, str], float]:

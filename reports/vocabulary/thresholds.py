@@ -100,6 +100,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "crashes": Threshold(3, "times", "once or twice may have its own reason each, what goes on has one"),
     "crashes_apart": Threshold(3, "s", "members of one process fall silent within a heartbeat interval"),
     "hosts_in_turn": Threshold(3, "hosts", "processes of one or two may end for a reason of their own each"),
+    "shared_address": Threshold(20, "errors", "where a leader moves, each client is told so once or twice a partition"),
     "failed_connects": Threshold(3, "connects", "one or two fail while a broker starts"),
     "failed_handshakes": Threshold(2, "handshakes", "one may be a probe of the port; clients try again"),
     "turned_away": Threshold(3, "connections", "one or two are closed while a broker starts or stops"),

@@ -612,6 +612,24 @@ def test_joins_that_are_refused_as_a_whole() -> None:
     assert of_kind("join_refused", GroupHistory(), said) == []
 
 
+@pytest.mark.parametrize(
+    ("error", "request_", "told"),
+    [
+        ("GROUP_ID_NOT_FOUND", {"memberEpoch": 0}, "comes with another protocol than the group has"),
+        ("GROUP_ID_NOT_FOUND", {"memberEpoch": 3}, None),  # the group of a member is gone
+        ("GROUP_ID_NOT_FOUND", {}, None),
+        ("UNSUPPORTED_VERSION", {"memberEpoch": 0}, "comes with a group protocol that the broker does not have"),
+    ],
+)
+def test_a_group_of_another_type_lets_nobody_in(error: str, request_: dict[str, Any], told: str | None) -> None:
+    said = Conversation()
+    said.say(0, "ShareGroupHeartbeat", "b", request_, {}, error=error)
+    found = of_kind("join_refused", GroupHistory(), said)
+    assert len(found) == (told is not None)
+    if told is not None:
+        assert found[0].title.startswith(f"b cannot join: it {told}")
+
+
 def test_a_client_without_an_id_is_a_question_mark() -> None:
     said = Conversation()
     said.join(0, "a~1", instance="i", error="FENCED_INSTANCE_ID")

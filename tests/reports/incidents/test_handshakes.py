@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.reports.incidents.tables_of import B1, B2, BROKERS, H1, H2, Row, at, connection, found, names, only, seconds
+from tests.reports.incidents.test_slow_brokers import writes
 
 
 def handshakes(alert: str | None, by: str | None = "client", count: int = 2, **given: Any) -> list[Row]:
@@ -133,3 +134,16 @@ def test_hosts_that_fail_alike_are_one_incident() -> None:
     one = only(connections=[rows[0], other])
     assert f"of {H1}, {H2} with" in one.headline
     assert "each ended by the clients" in one.headline
+
+
+@pytest.mark.parametrize(("client", "told"), [(B2, True), (H1, False)])
+def test_brokers_that_refuse_each_other_hold_up_writes(client: str, told: bool) -> None:
+    late = [] if not told else writes(10, {900: 12}, acks=-1)
+    serves = connection(2, broker=B2)
+    connections = [*handshakes("bad_certificate", client=client), serves]
+    one = only(connections=connections, cluster_events=BROKERS, latency=late)
+    who = f"broker 2 ({B2})" if told else H1
+    assert one.headline.startswith(f"2 TLS handshakes of {who} with broker 1 ({B1}) at port 9095 failed from ")
+    text = "12 writes that had to wait for replicas, of p1, took up to 900 ms on 1 broker"
+    assert [effect.text for effect in one.effects] == [text] * told
+    assert one.headline.endswith(f"; {text}") == told
