@@ -21,6 +21,7 @@ from kafkascope.reports.answers.clients import ASKING, HEAD
 from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
+from kafkascope.reports.incidents.given_up import OF_SHARE_GROUPS
 from kafkascope.reports.incidents.planned import CHANGES
 from kafkascope.reports.incidents.transactions import OF_TRANSACTIONS
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
@@ -122,7 +123,7 @@ def _for_answers(exchanges: pa.Table) -> pa.Table:
     schema = SCHEMAS["exchanges"]
     api, request = exchanges["api"], exchanges["request"]
     head = pc.if_else(pc.is_in(api, pa.array(ASKING)), pc.utf8_slice_codeunits(request, 0, HEAD), None)
-    kept = pc.if_else(pc.is_in(api, pa.array([*OF_TRANSACTIONS, *CHANGES])), request, head)
-    nothing = pa.nulls(len(exchanges), pa.string())
-    bodies = {"request": kept, "response": nothing}
+    kept = pc.if_else(pc.is_in(api, pa.array([*OF_TRANSACTIONS, *CHANGES, *OF_SHARE_GROUPS])), request, head)
+    answers = pc.if_else(pc.is_in(api, pa.array(OF_SHARE_GROUPS)), exchanges["response"], None)
+    bodies = {"request": kept, "response": answers}
     return pa.table({name: bodies.get(name, exchanges[name]) for name in schema.names}, schema=schema)

@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 def lag_findings(lag: pa.Table, rereads: pa.Table, forgotten: pa.Table) -> list[Finding]:
     """All findings about topics, by all their rows of the tables lag, rereads and forgotten_commits."""
-    return [*_stuck(lag), *_growing(lag), *_read_again(rereads), *_forgotten(forgotten)]
+    return [*_stuck(lag), *_growing(lag), *_read_again(rereads, lag), *_forgotten(forgotten)]
 
 
 def _stuck(lag: pa.Table) -> Iterator[Finding]:
@@ -129,18 +129,22 @@ def _growing(lag: pa.Table) -> Iterator[Finding]:
         )
 
 
-def _read_again(rereads: pa.Table) -> Iterator[Finding]:
+def _read_again(rereads: pa.Table, lag: pa.Table) -> Iterator[Finding]:
     """Records that a group was sent before, and was sent again."""
+    committing = {*pc.unique(lag.filter(pc.is_valid(lag["committed_offset"]))["group_id"]).to_pylist()}
+    reading = {*pc.unique(lag.filter(pc.is_valid(lag["fetch_offset"]))["group_id"]).to_pylist()}
     enough = threshold("reread_records")
     series = equal_columns(np.stack([dictionary_codes(rereads[name])[0] for name in ("topic", "group_id")]))
     records = np.bincount(series, rereads["records"].to_numpy())
     for (topic, group, _), found in _by_reader(rereads.filter(pa.array(records[series] >= enough)), by_client=False):
         total = sum(row["records"] for row in found)
         worst = sorted(found, key=lambda row: (-row["records"], row["at"], row["partition"]))
+        commits_nothing = group in reading - committing
         yield Finding(
             Severity.INFO,
             "read_again",
-            f"{topic}: {total:,} records were read again, {counted(len(found), 'time')}",
+            f"{topic}: {total:,} records were read again, {counted(len(found), 'time')}"
+            + ("; the group commits nothing" if commits_nothing else ""),
             f"group {group}",
             found[0]["at"],
             found[-1]["at"],
@@ -153,7 +157,11 @@ def _read_again(rereads: pa.Table) -> Iterator[Finding]:
                 )
                 for row in worst
             ],
-            "Commit more often, and in the rebalance listener before partitions are taken; make processing idempotent.",
+            "All is read anew at each start, as nothing is committed: set enable.auto.commit, or commit when records "
+            "are processed; if that is meant, all is well."
+            if commits_nothing
+            else "Commit more often, and in the rebalance listener before partitions are taken; make processing "
+            "idempotent.",
             round(total / (total + 20 * enough), 3),
             client_ids=_clients(found),
         )

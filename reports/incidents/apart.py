@@ -33,9 +33,9 @@ def apart(signs: Signs) -> list[Apart]:
     for pair, late in signs.once(delayed).items():
         found += [Apart(one.path.first, one.path.last) for one in late if among.issuperset(pair)]
     for rows in signs.once(alike).values():
-        times = [opened(row) for row in rows if row["client"] in among]
+        times = [opened(row) for row in rows if row["client"] in among and row["client"] != row["broker"]]
         found += [Apart(times[0], times[-1])] if times else []
     for row in signs.findings:
-        if row["kind"] in _REFUSED and host_of(row) in among:
+        if row["kind"] in _REFUSED and signs.is_broker(host_of(row), row["client_ids"][0]):
             found.append(Apart(row["since"], row["until"] or row["since"]))
     return found

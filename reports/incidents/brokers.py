@@ -586,11 +586,16 @@ def _leaderless(signs: Signs, node: Node | None, lost: Sequence[Row]) -> Effect:
 def _alone(signs: Signs, outage: Outage) -> Iterator[Weighed]:
     """What shows that nobody else may lead a broker's partitions: it was the last of their replicas in sync."""
     node = signs.node(outage.host, outage.started)
+    since: dict[str, Row] = {}
     for row in signs.events_of(node, 0, outage.started + 1):
-        if row["event"] == "isr_shrunk" and node is not None and row["after"] == node.id:
-            partitions = in_words(row["partitions"] or (), 6)
-            text = f"it alone was in sync of {partitions} before: replicas on others may not lead"
-            yield Weighed(text, row["packet"], row["at"], 0.5)
+        for partition in row["partitions"] or () if row["event"] in ("isr_shrunk", "isr_grown") else ():
+            since.pop(partition, None)
+            if node is not None and row["after"] == node.id:
+                since[partition] = row
+    if since:
+        first = min(since.values(), key=lambda row: row["at"])
+        text = f"it alone was in sync of {in_words(since, 6)} before: replicas on others may not lead"
+        yield Weighed(text, first["packet"], first["at"], 0.5)
 
 
 def _spoke_with(signs: Signs, host: str) -> set[str]:

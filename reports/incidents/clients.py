@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import restarts, same_address, too_old, turned_away
+from kafkascope.reports.incidents import impatient, restarts, same_address, too_old, turned_away
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
@@ -75,6 +75,7 @@ def told(signs: Signs) -> Iterator[Incident]:
         for row in place.rows
     }
     known |= {f"client {one.client_id} ({one.client})" for one in signs.once(restarts.loops)}
+    known |= {f"client {name} ({host})" for name, host in impatient.impatient(signs)}
     known |= {
         f"client {name} ({host})"
         for one in signs.once(same_address.shared)
@@ -88,7 +89,7 @@ def told(signs: Signs) -> Iterator[Incident]:
         for row in signs.findings:
             if row["kind"] not in one.findings:
                 continue
-            if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in known or _is_of_broker(signs, row)):
+            if one.kind == IncidentKind.CONNECTION_STORM and (row["subject"] in known or _is_broker(signs, row)):
                 continue  # why it comes again and again is told with the cause
             by_client[row["client_ids"][0]].append(row)
         if len(by_client) >= threshold("alike"):
@@ -104,13 +105,15 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
     since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
     lasted = (until - since) / MILLISECOND_NS
     worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
+    of_broker = all(_is_broker(signs, row) for row in found)
     if len(names) > 1:
         who, what = f"{len(names):,} clients alike ({listed(names)})", _in_midst(worst["title"])
     else:
-        who = listed([signs.who(host) for host in hosts]) if names[0] == NO_NAME else f"{names[0]} ({listed(hosts)})"
+        who = f"{names[0]} ({listed(hosts)})"
+        if names[0] == NO_NAME:
+            who = listed([signs.broker_words(host) for host in hosts] if of_broker else hosts)
         what = "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
-    of_broker = one.kind in _OF_BROKERS and signs.brokers.issuperset(hosts)
-    held = held_up_between(signs, hosts, since, until) if of_broker else HeldUp()
+    held = held_up_between(signs, hosts, since, until) if of_broker and one.kind in _OF_BROKERS else HeldUp()
     effects = (Effect("time", f"for {duration(lasted)}", None, lasted), *held.effects)
     return Incident(
         kind=one.kind,
@@ -118,7 +121,7 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         certainty=one.certainty,
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names if name != NO_NAME),
-            *(subject for host in hosts for subject in _host(signs, host)),
+            *(one for host in hosts for one in (signs.broker(host) if of_broker else [Subject(Role.HOST, host)])),
         ),
         started=since,
         ended=until,
@@ -137,14 +140,10 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
     )
 
 
-def _host(signs: Signs, host: str) -> tuple[Subject, ...]:
-    return signs.broker(host) if host in signs.brokers else (Subject(Role.HOST, host),)
-
-
 def _in_midst(title: str) -> str:
     """A title in the midst of a sentence."""
     return title[:1].lower() + title[1:]
 
 
-def _is_of_broker(signs: Signs, finding: Row) -> bool:
-    return host_of(finding) in signs.brokers
+def _is_broker(signs: Signs, finding: Row) -> bool:
+    return signs.is_broker(host_of(finding), finding["client_ids"][0])

@@ -201,8 +201,10 @@ def _missing(signs: Signs, time: _Time, groups_of: Mapping[str, set[str]]) -> In
             f", after {signs.broker_words(outage.host, outage.started)} {'was gone' if outage.gone else 'stood still'}"
         )
     refused = signs.findings_in(("authentication_failed", "authorization_failed"), since, until)
-    if outage is None and (hosts := sorted({host_of(row) for row in refused} & signs.brokers)):
-        after = f", while {listed([signs.who(host) for host in hosts])} was refused by others"
+    hosts = sorted({host_of(row) for row in refused if signs.is_broker(host_of(row), row["client_ids"][0])})
+    if outage is None and hosts:
+        verb = "was" if len(hosts) == 1 else "were"
+        after = f", while {listed([signs.broker_words(host) for host in hosts])} {verb} refused by others"
     by_name: dict[str, Row] = {}
     for row in rows:
         by_name.setdefault(row["client_id"], row)

@@ -11,7 +11,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, day_and_clock
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.replication import held_up_between
+from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -88,8 +88,9 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         else f"an encrypted alert of the {by}, in the place of a handshake's end"
     )
     number = counted(len(rows), "TLS handshake")
-    who = listed([signs.broker_words(host) if host in signs.brokers else host for host in hosts])
-    held = held_up_between(signs, [where, *hosts], since, until)
+    apart = [host for host in hosts if host in signs.brokers and host != address_alone(place)]
+    who = listed([signs.broker_words(host) if host in apart else host for host in hosts])
+    held = held_up_between(signs, [where, *hosts], since, until) if len(apart) == len(hosts) else HeldUp()
     return Incident(
         kind=IncidentKind.TLS_FAILED,
         severity=Severity.CRITICAL,

@@ -186,7 +186,7 @@ def _incident(
         certainty=certainty,
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names),
-            *(subject for host in hosts for subject in _subjects(signs, host)),
+            *(subject for host in hosts for subject in signs.subjects_at(host)),
         ),
         started=since,
         ended=until,
@@ -316,7 +316,3 @@ def _sizes(one: Vanished, exchanges: Sequence[Row]) -> _Sizes | None:
     if min(len(sizes), len(through)) < threshold("sizes_seen") or min(sizes) <= max(through):
         return None
     return _Sizes("requests" if by_client else "answers", max(through), min(sizes))
-
-
-def _subjects(signs: Signs, host: str) -> tuple[Subject, ...]:
-    return signs.broker(host) if address_alone(host) in signs.brokers else (Subject(Role.HOST, host),)

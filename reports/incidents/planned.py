@@ -14,7 +14,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -74,7 +74,7 @@ def changes_made(signs: Signs) -> list[Row]:
     ]
     hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
     made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
-    made = [row for row in made if row["host"] is not None and row["host"] not in signs.brokers]
+    made = [row for row in made if row["host"] is not None and not signs.is_broker(row["host"], row["client_id"])]
     return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
 
 
@@ -133,7 +133,7 @@ def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...],
         for place, row in enumerate(signs.errors):
             if row["topic"] in topics and row["error"] in _GONE and deletion["requested"] <= row["first"] <= until:
                 found[place] = row
-    rows = [row for row in found.values() if row["client_id"] and not signs.is_of_broker(row["client_id"])]
+    rows = [row for row in found.values() if row["client_id"] and not is_of_broker(row["client_id"])]
     if not rows:
         return (), frozenset()
     names = sorted({row["client_id"] for row in rows})

@@ -14,7 +14,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
+from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -305,7 +305,7 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
     """Consumers whose position is no longer in the log; followers among the brokers find that out for themselves."""
     by_topic: dict[str, list[Row]] = defaultdict(list)
     for row in signs.errors:
-        if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["topic"] and not signs.is_of_broker(row["client_id"]):
+        if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["topic"] and not is_of_broker(row["client_id"]):
             by_topic[row["topic"]].append(row)
     for topic, rows in sorted(by_topic.items()):
         since, until = rows[0]["first"], max(row["last"] for row in rows)

@@ -19,8 +19,10 @@ from kafkascope.reports.incidents import (
     coordinators,
     fencing,
     forgotten,
+    given_up,
     halted,
     handshakes,
+    impatient,
     joins,
     lag,
     lost_records,
@@ -129,6 +131,7 @@ RULES: tuple[Rule, ...] = (
         "error_histogram errors connections cluster_events findings",
         IncidentKind.REQUEST_REFUSED,
     ),
+    _rule(given_up.given_up, "exchanges partitions connections", IncidentKind.RECORDS_GIVEN_UP),
     _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
     _rule(
         requests.offsets_lost,
@@ -147,6 +150,11 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
         IncidentKind.CONNECTION_STORM,
+    ),
+    _rule(
+        impatient.incidents,
+        "connections exchanges rebalances findings cluster_events error_histogram",
+        IncidentKind.TIMEOUT_TOO_SHORT,
     ),
     _rule(
         turned_away.turned_away,

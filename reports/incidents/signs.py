@@ -26,6 +26,7 @@ from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject
+from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.incident_kinds import Role
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -57,6 +58,8 @@ _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of cluste
 REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """Too few replicas are in sync for what a topic demands."""
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
+# Client ids of ReplicaFetcherManager, KafkaRaftManager, and NodeToControllerChannelManager.
+_OF_BROKERS = re.compile(r"(?:broker-\d+-fetcher-\d+|raft-client-\d+|\d+)$")
 _COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
 _REBALANCE = (
@@ -553,10 +556,19 @@ class Signs:
         """Addresses of brokers."""
         return {*map(without_port, self._places)} | {broker for _, broker, _, is_kafka in self.parties if is_kafka}
 
-    def is_of_broker(self, client_id: str | None) -> bool:
-        """Whether a client id is one with which brokers ask each other: all hosts that it was heard from are theirs."""
-        hosts = self.hosts_of.get(client_id or "", [])
-        return bool(hosts) and self.brokers.issuperset(hosts)
+    def is_broker(self, host: str, client_id: str | None) -> bool:
+        """Whether who asks brokers from an address is one: by its client id, or where it has none, by whom it asks.
+
+        Clients may be on a broker's machine, or all be on one.
+        """
+        if client_id and client_id != NO_NAME:
+            return host in self.brokers and is_of_broker(client_id)
+        return host in self._asking
+
+    @cached_property
+    def _asking(self) -> set[str]:
+        """Addresses of brokers from which brokers at other addresses are asked."""
+        return {client for client, broker, *_ in self.parties if client != broker} & self.brokers
 
     @cached_property
     def has_one_broker(self) -> bool:
@@ -606,6 +618,10 @@ class Signs:
         known = ", ".join(dict.fromkeys([*filter(is_name, names), host]))
         return f"{'broker' if len(nodes) == 1 else 'brokers'} {listed([node.id for node in nodes])} ({known})"
 
+    def subjects_at(self, host: str) -> tuple[Subject, ...]:
+        """Who is at an address, as subjects: brokers, or a host."""
+        return self.broker(host) if address_alone(host) in self.brokers else (Subject(Role.HOST, host),)
+
     def who(self, host: str) -> str:
         """``broker 2 (10.0.0.2)``; ``c1 (10.0.1.1)`` of a client; the address alone if it is not known."""
         if address_alone(host) in self.brokers:
@@ -639,6 +655,11 @@ def _node_of(event: Row) -> Node:
 
 def _last(row: Row) -> int:
     return int(row["last"])
+
+
+def is_of_broker(client_id: str | None) -> bool:
+    """Whether a client id is one with which brokers ask each other."""
+    return _OF_BROKERS.match(client_id or "") is not None
 
 
 def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Sequence[Row]:

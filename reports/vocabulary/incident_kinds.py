@@ -37,11 +37,13 @@ class IncidentKind(StrEnum):
     TOO_FEW_REPLICAS = "too_few_replicas"
     REQUEST_REFUSED = "request_refused"
     RECORDS_LOST = "records_lost"
+    RECORDS_GIVEN_UP = "records_given_up"
     OFFSETS_LOST = "offsets_lost"
     HUNG_TRANSACTION = "hung_transaction"
     PRODUCER_FENCED = "producer_fenced"
     CONSUMER_STUCK = "consumer_stuck"
     CONSUMER_LAGGING = "consumer_lagging"
+    TIMEOUT_TOO_SHORT = "timeout_too_short"
     CONNECTION_STORM = "connection_storm"
     TURNED_AWAY = "turned_away"
     CLIENT_TOO_OLD = "client_too_old"
@@ -98,6 +100,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.REQUEST_REFUSED: "a client's writes, commits or transactions are refused, and trying again does not "
     "mend it",
     IncidentKind.RECORDS_LOST: "records that had been confirmed are gone: a broker gives their offsets to others",
+    IncidentKind.RECORDS_GIVEN_UP: "a share group rejects records, or releases them until none of them is delivered "
+    "again",
     IncidentKind.OFFSETS_LOST: "a consumer's position is gone: records were deleted before it read them, or what its "
     "group had committed is not there any more",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
@@ -105,6 +109,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.CONSUMER_STUCK: "a consumer does not get past a record: it is sent the same ones again and again, or "
     "lives and asks for no more",
     IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",
+    IncidentKind.TIMEOUT_TOO_SHORT: "a client gives up on requests before they can be answered, and connects anew",
     IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
     IncidentKind.TURNED_AWAY: "a broker closes a client's connections before it answers anything, while others are "
     "served",

@@ -248,3 +248,19 @@ def test_commits_that_are_gone_as_a_whole() -> None:
         )
     ]
     assert findings([], [], rows[1:2])[0].severity == Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("lag", "said"),
+    [
+        ([{"at": 0, "fetch_offset": 9}], True),
+        ([{"at": 0, "fetch_offset": 9, "committed_offset": 7}], False),
+        ([{"at": 0, "fetch_offset": 9}, {"at": 1, "partition": 1, "committed_offset": 7}], False),
+        ([{"at": 0, "fetch_offset": 9, "group_id": "h"}], False),  # what this one commits the capture may lack
+        ([], False),
+    ],
+)
+def test_who_commits_nothing_reads_again_for_that(lag: list[dict[str, Any]], said: bool) -> None:
+    (found,) = findings(lag, [{"at": SECOND, "from_offset": 3, "records": 5_000}])
+    assert found.title.endswith("; the group commits nothing") == said
+    assert ("enable.auto.commit" in found.advice) == said

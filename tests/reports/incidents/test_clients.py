@@ -51,8 +51,10 @@ def test_one_that_tries_again_and_again_as_its_password_is_wrong_is_no_storm_and
     rows = [finding(kind, f"client c1 ({H1})", "t", 10, 20) for kind in ("authentication_failed", "connection_churn")]
     one = only(findings=rows)
     assert (one.kind, len(one.findings)) == ("authentication_failed", 2)
-    of_broker = finding("connection_churn", f"client b ({B1})", "t", 10, 20)
+    of_broker = finding("connection_churn", f"client raft-client-1 ({B1})", "t", 10, 20)
     assert found(findings=[of_broker], connections=[CLIENT]) == []
+    beside = finding("connection_churn", f"client b ({B1})", "t", 10, 20)  # on the broker's machine
+    assert only(findings=[beside], connections=[CLIENT]).kind == "connection_storm"
 
 
 @pytest.mark.parametrize(("clients", "incidents"), [(3, 3), (4, 1)])
@@ -84,7 +86,7 @@ def test_a_broker_that_others_refuse_is_told_as_a_broker_with_what_came_of_it() 
         rebalances=rebalances,
         cluster_events=BROKERS,
         latency=[late],
-        connections=[connection(2, broker=B2)],
+        connections=[connection(2, broker=B2), connection(3, B2, B1, client_id=None)],
     )
     (one,) = [each for each in incidents if each.kind == "authentication_failed"]
     assert names(one) == ["2", B2]
@@ -102,3 +104,18 @@ def test_clients_without_a_name_are_called_by_their_address() -> None:
     one = only(findings=[finding("authentication_failed", f"client - ({H1})", "8 authentication failures", 10, 40)])
     assert names(one) == [H1]
     assert one.headline.startswith(f"{H1}, ")
+
+
+def test_a_client_on_a_brokers_machine_is_no_broker() -> None:
+    rows = [finding("authorization_failed", f"client {name} ({B1})", "refused", 10, 40) for name in ("c1", "-")]
+    first, second = found(findings=rows, connections=[connection(1, B1, B1)], cluster_events=BROKERS)
+    assert {tuple(names(one)) for one in (first, second)} == {("c1", B1), (B1,)}
+    assert {one.advice for one in (first, second)} == {"do this"}
+
+
+def test_a_broker_that_may_not_read_is_told_what_brokers_need() -> None:
+    rows = [finding("authorization_failed", f"client broker-2-fetcher-0 ({B2})", "refused", 10, 40)]
+    connections = [connection(1, B2, B1, "broker-2-fetcher-0"), connection(2, broker=B2)]
+    one = only(findings=rows, connections=connections, cluster_events=BROKERS)
+    assert names(one) == ["broker-2-fetcher-0", "2", B2]
+    assert one.advice.startswith("A broker needs ClusterAction")

@@ -138,7 +138,8 @@ def test_assignments_that_are_not_stored_again_and_again(rebalances: list[Row], 
 
 def test_where_a_broker_is_refused_by_others_that_is_the_cause() -> None:
     refused = finding("authentication_failed", f"client - ({B2})", "8 authentication failures", 18, 50)
-    tables = {"group_events": IN_SHOP, "findings": [refused], "connections": [connection(1), connection(2, broker=B2)]}
+    asks = [connection(1), connection(2, broker=B2), connection(3, B2, B1, client_id=None)]
+    tables = {"group_events": IN_SHOP, "findings": [refused], "connections": asks}
     incidents = found(error_histogram=[unwritten("OffsetCommit")], cluster_events=BROKERS, **tables)
     cause, one = incidents
     assert (cause.kind, cause.severity) == ("authentication_failed", "critical")

@@ -127,8 +127,15 @@ def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> Non
 
 
 def test_what_brokers_hand_on_is_not_told_again() -> None:
-    of_broker = [connection(1, B2, B1), connection(2, H1, B2)]
-    assert found(exchanges=[exchange(1, "CreateTopics", 10, 10.1)], connections=of_broker) == []
+    of_broker = [connection(1, B2, B1, "2"), connection(2, H1, B2)]
+    assert found(exchanges=[exchange(1, "CreateTopics", 10, 10.1, client_id="2")], connections=of_broker) == []
+
+
+def test_an_administrator_may_be_on_a_brokers_machine() -> None:
+    here = [connection(1, B1, B1, "admin")]
+    assert only(exchanges=[exchange(1, "CreateTopics", 10, 10.1, client_id="admin")], connections=here).about == (
+        f"client admin ({B1})"
+    )
 
 
 def test_offsets_that_somebody_set_who_is_no_member() -> None:

@@ -187,8 +187,8 @@ def test_a_reader_without_a_group_lost_it_only_if_it_had_read(read_at: float | N
 
 
 def test_followers_find_their_place_by_themselves() -> None:
-    of_broker = [connection(1, B2, B1, "broker-2-fetcher"), connection(2, H1, B2)]
-    out = OUT_OF_RANGE | {"client_id": "broker-2-fetcher"}
+    of_broker = [connection(1, B2, B1, "broker-2-fetcher-0"), connection(2, H1, B2)]
+    out = OUT_OF_RANGE | {"client_id": "broker-2-fetcher-0"}
     fetched = [partition("Fetch", 10, records=7)]
     assert found(error_histogram=[out], connections=of_broker, partitions=fetched) == []
 

@@ -195,7 +195,8 @@ def test_writes_with_acks_all_alone_do_not_tell_who_was_slow() -> None:
 def test_writes_that_wait_for_a_broker_that_is_away_are_told_with_it(
     tables: dict[str, list[Row]], kinds: list[str]
 ) -> None:
-    incidents = found(latency=writes(10, {900: 12}, acks=-1), cluster_events=BROKERS, **tables)
+    asks = connection(3, B2, B1, client_id=None)
+    incidents = found(latency=writes(10, {900: 12}, acks=-1), cluster_events=BROKERS, connections=[asks], **tables)
     assert sorted(one.kind for one in incidents) == sorted(kinds)
 
 

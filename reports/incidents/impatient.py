@@ -1,0 +1,252 @@
+"""Clients that give up on requests before brokers can answer them: they close the connection, and open another."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_OF_CONNECTIONS = ("connection", "client", "client_id", "broker", "broker_port", "opened", "closed", "reset_by")
+_OF_EXCHANGES = ("connection", "number", "api", "requested", "answered", "request", "request_packet")
+_ADVICE = (
+    "Raise the client's request.timeout.ms (librdkafka: socket.timeout.ms, and request.timeout.ms of topics; 30 s and "
+    "more by default) above fetch.max.wait.ms and above what brokers take on a bad day: each request that is given up "
+    "costs a connection, and what was written is sent again."
+)
+_TIMEOUT = re.compile(r'"timeoutMs": (\d{1,9})\b')  # of Produce
+_MAX_WAIT = re.compile(r'"maxWaitMs": (\d{1,9})\b')
+_AT_ONCE_NS = 50 * MILLISECOND_NS  # the RST by which a closed socket meets an answer
+_FOLLOW = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED})
+_EXPLAINED = (
+    "connection_churn",
+    "api_versions_storm",
+    "metadata_storm",
+    "rebalance_storm",
+    "sent_again",
+    "unanswered",
+    "leaving_and_returning",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A request that its client did not wait for."""
+
+    exchange: Row
+    until: int  # when it had opened another connection instead
+
+    @property
+    def waited(self) -> float:
+        """Milliseconds for which it waited at most."""
+        return float(self.until - self.exchange["requested"]) / MILLISECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Impatient:
+    """A client that gives up again and again, while other connections of it go on: it is no process that ends."""
+
+    client_id: str
+    client: str
+    places: list[str]  # address:port of brokers
+    given_up: list[GivenUp]  # by time
+
+
+def found(signs: Signs) -> list[Impatient]:
+    """All of them, by client."""
+    where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid() & pc.field("opened").is_valid()
+    reset = where & (pc.field("reset_by") == "client") & pc.field("closed").is_valid()
+    ended: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.rows("connections", _OF_CONNECTIONS, reset):
+        ended[row["client"], row["client_id"]].append(row)
+    often = {who: rows for who, rows in ended.items() if len(rows) >= threshold("gives_up")}
+    if not often:
+        return []
+    numbers = sorted(row["connection"] for rows in often.values() for row in rows)
+    last: dict[int, Row] = {}
+    for row in signs.rows("exchanges", _OF_EXCHANGES, pc.field("connection").isin(numbers)):
+        if row["requested"] is not None and row["number"] >= last.get(row["connection"], row)["number"]:
+            last[row["connection"]] = row
+    names = pc.field("client_id").isin(sorted({client_id for _, client_id in often}))
+    all_of: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.rows("connections", _OF_CONNECTIONS, where & names):
+        all_of[row["client"], row["client_id"]].append(row)
+    made = []
+    for who, rows in sorted(often.items()):
+        given_up: list[GivenUp] = []
+        places = set[str]()
+        for row in rows:
+            until = _given_up(row, last.get(row["connection"]), all_of[who])
+            if until is not None:
+                given_up.append(GivenUp(last[row["connection"]], until))
+                places.add(address(row["broker"], row["broker_port"]))
+        if len(given_up) >= threshold("gives_up"):
+            given_up.sort(key=lambda one: (one.exchange["requested"], one.exchange["connection"]))
+            made.append(Impatient(who[1], who[0], sorted(places), given_up))
+    return made
+
+
+def _given_up(connection: Row, exchange: Row | None, others: Sequence[Row]) -> int | None:
+    """When a client had opened another connection to a broker that was about to answer; None if it did not so."""
+    if exchange is None or exchange["answered"] is None:
+        return None
+    since, answered = exchange["requested"], exchange["answered"]
+    if not 0 <= connection["closed"] - answered <= _AT_ONCE_NS:
+        return None
+    goes_on = any(
+        one["connection"] != connection["connection"]
+        and one["opened"] <= since
+        and (one["closed"] is None or one["closed"] > answered)
+        for one in others
+    )
+    same = (connection["broker"], connection["broker_port"])
+    opened = sorted(one["opened"] for one in others if (one["broker"], one["broker_port"]) == same)
+    place = bisect_right(opened, since)
+    if not goes_on or place == len(opened) or opened[place] >= answered:
+        return None
+    until = int(opened[place])
+    return until if until - since <= threshold("patience") * SECOND_NS else None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """A producer that lets replicas no time: brokers give up on its writes as its requests tell them to."""
+
+    client_id: str
+    client: str
+    timeout_ms: int  # the longest of its requests
+    rows: list[Row]  # exchanges, by time
+
+
+def timed_out(signs: Signs) -> list[TimedOut]:
+    """All of them, by client."""
+    if not any(row["api"] == "Produce" and row["error"] == Error.REQUEST_TIMED_OUT for row in signs.errors):
+        return []
+    where = (pc.field("api") == "Produce") & (pc.field("error") == Error.REQUEST_TIMED_OUT)
+    rows = [
+        row for row in signs.rows("exchanges", (*_OF_EXCHANGES, "client_id"), where) if row["requested"] is not None
+    ]
+    connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    by_client: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
+    for row in rows:
+        told = _TIMEOUT.search(row["request"] or "")
+        if told and row["client_id"] and row["connection"] in connections:
+            by_client[row["client_id"], connections[row["connection"]]["client"]].append((int(told[1]), row))
+    made = []
+    for who, of_client in sorted(by_client.items()):
+        timeout_ms = max(timeout for timeout, _ in of_client)
+        if len(of_client) >= threshold("gives_up") and timeout_ms <= threshold("patience") * 1000:
+            in_turn = sorted((row for _, row in of_client), key=lambda row: (row["requested"], row["request_packet"]))
+            made.append(TimedOut(*who, timeout_ms, in_turn))
+    return made
+
+
+def impatient(signs: Signs) -> set[tuple[str, str]]:
+    """Client id and address of all of these clients."""
+    of_found = {(one.client_id, one.client) for one in signs.once(found)}
+    return of_found | {(one.client_id, one.client) for one in signs.once(timed_out)}
+
+
+def incidents(signs: Signs) -> Iterator[Incident]:
+    """An incident for each client."""
+    refused = signs.once(timed_out)
+    for producer in refused:
+        yield _refused(signs, producer)
+    told = {(producer.client_id, producer.client) for producer in refused}
+    for one in signs.once(found):
+        if (one.client_id, one.client) not in told:
+            yield _incident(signs, one)
+
+
+def _refused(signs: Signs, one: TimedOut) -> Incident:
+    since, until = one.rows[0]["requested"], max(row["answered"] or row["requested"] for row in one.rows)
+    count = len(one.rows)
+    effects = (Effect("requests", f"{counted(count, 'write')} answered {Error.REQUEST_TIMED_OUT}", count),)
+    return Incident(
+        kind=IncidentKind.TIMEOUT_TOO_SHORT,
+        severity=Severity.WARNING,
+        certainty=Certainty.CERTAIN,
+        subjects=(Subject(Role.CLIENT, one.client_id), Subject(Role.HOST, one.client)),
+        started=since,
+        ended=until,
+        headline=f"{one.client_id} ({one.client}) lets replicas {duration(one.timeout_ms)} to confirm its writes "
+        f"(request.timeout.ms), from {clock(since)} to {clock(until)}" + in_words(effects),
+        evidence=tuple(
+            Weighed(f"Produce answered {Error.REQUEST_TIMED_OUT}", row["request_packet"], row["requested"], 0.9)
+            for row in one.rows
+        ),
+        advice=_ADVICE,
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=effects,
+        findings=signs.explained((*_EXPLAINED, "error_loop"), since, until, clients=[one.client_id]),
+    )
+
+
+def _incident(signs: Signs, one: Impatient) -> Incident:
+    since, until = one.given_up[0].exchange["requested"], one.given_up[-1].until
+    waited = sorted(each.waited for each in one.given_up)
+    apis = sorted({each.exchange["api"] for each in one.given_up})
+    asked = [int(told[1]) for each in one.given_up if (told := _MAX_WAIT.search(each.exchange["request"] or ""))]
+    why = ""
+    if asked and min(asked) >= waited[0]:
+        why = f", though it lets brokers hold them for {duration(min(asked))} (fetch.max.wait.ms)"
+    of_groups, cost_ms, rebalances = of_rebalances(
+        [
+            row
+            for group in signs.groups_of.get(one.client_id, ())
+            for row in signs.rebalances_of(group, until, since)
+            if row["trigger"] in _FOLLOW and row["trigger_client_id"] == one.client_id
+        ]
+    )
+    patience = " to ".join(dict.fromkeys([duration(waited[0]), duration(waited[-1])]))
+    count = len(one.given_up)
+    effects = (Effect("connections", f"{counted(count, 'connection')} closed for it", count), *of_groups)
+    return Incident(
+        kind=IncidentKind.TIMEOUT_TOO_SHORT,
+        severity=Severity.WARNING,
+        certainty=Certainty.CERTAIN if why else Certainty.LIKELY,
+        subjects=(
+            Subject(Role.CLIENT, one.client_id),
+            Subject(Role.HOST, one.client),
+            *(Subject(Role.GROUP, group) for group in sorted({group for group, _ in rebalances})),
+        ),
+        started=since,
+        ended=until,
+        headline=f"{one.client_id} ({one.client}) gives up on its {listed(apis)} requests to {listed(one.places)} "
+        f"after {patience}, before they are answered, {counted(count, 'time')} "
+        f"from {clock(since)} to {clock(until)}{why}" + in_words(effects),
+        evidence=tuple(
+            Weighed(
+                f"{each.exchange['api']} was answered after "
+                f"{duration((each.exchange['answered'] - each.exchange['requested']) / MILLISECOND_NS)}, to a socket "
+                f"that was closed; after {duration(each.waited)} it had another connection",
+                each.exchange["request_packet"],
+                each.exchange["requested"],
+                0.8,
+            )
+            for each in one.given_up
+        ),
+        advice=_ADVICE,
+        cost_ms=cost_ms + sum(waited),
+        effects=effects,
+        findings=signs.explained(
+            _EXPLAINED, since, until, groups=sorted({group for group, _ in rebalances}), clients=[one.client_id]
+        ),
+        rebalances=rebalances,
+    )
