@@ -30,7 +30,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS
 OF_SHARE_GROUPS = ("ShareFetch", "ShareAcknowledge")  # whose bodies are read
 _ACCEPTED, _RELEASED, _REJECTED = 1, 2, 3  # acknowledgeTypes of ShareFetch and ShareAcknowledge
 _LIMIT = 5  # group.share.delivery.count.limit by default
-_NOT_ACCEPTED = r'"acknowledgeTypes": \[[^\]]*[23]'
+_NOT_ACCEPTED = pc.match_substring_regex(pc.field("request"), r'"acknowledgeTypes": \[[^\]]*[23]')
 _COLUMNS = (
     "connection",
     "number",
@@ -66,7 +66,9 @@ class _Acknowledged:
 def given_up(signs: Signs) -> Iterator[Incident]:
     """Groups and topics of which a share of the records is rejected, or released until it is given up."""
     of_share = pc.field("api").isin(OF_SHARE_GROUPS) & pc.field("requested").is_valid()
-    if not any(True for _ in signs.batches("exchanges", ["connection"], of_share & _is_not_accepted())):
+    if not any(True for _ in signs.batches("exchanges", ["api"], of_share)):
+        return  # without a look at requests, whose text is long
+    if not any(True for _ in signs.batches("exchanges", ["api"], of_share & _NOT_ACCEPTED)):
         return
     delivered: dict[tuple[str, str, int, int], int] = {}  # deliveries by group, topic id, partition and first offset
     found: dict[tuple[str, str], _Acknowledged] = defaultdict(_Acknowledged)
@@ -84,10 +86,6 @@ def given_up(signs: Signs) -> Iterator[Incident]:
     for (group, topic_id), said in sorted(found.items(), key=str):
         if said.is_given_up and said.first is not None:
             yield _incident(signs, group, names.get(topic_id, topic_id), said, said.first)
-
-
-def _is_not_accepted() -> pc.Expression:
-    return pc.match_substring_regex(pc.field("request"), _NOT_ACCEPTED)
 
 
 def _batches(text: str | None, topics: str, batches: str) -> Iterator[tuple[str, int, dict[str, Any]]]:

@@ -45,46 +45,49 @@ class Loop:
     turns: list[tuple[Row, Row]]  # events: it left, it came
 
 
+_Who = tuple[str, str, str]
+"""Group, client id, and address."""
+
+
 def loops(signs: Signs) -> list[Loop]:
     """All of them. Jobs that are alone in their group disturb nobody; those at one record are told as stuck."""
-    left: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    left: dict[_Who, list[Row]] = defaultdict(list)
     for row in signs.group_events:
         if row["event"] == EventKind.LEFT and row["packet"] is not None and row["client_id"]:
-            left[row["group_id"], row["client_id"], row["client"]].append(row)
+            left[_who(row)].append(row)
     often = {who: rows for who, rows in left.items() if len(rows) >= threshold("crashes")}
     groups = {group for group, *_ in often} - signs.once(beginnings).keys()
     where = pc.field("group_id").isin(sorted(groups)) & pc.field("event").isin(sorted(_COMES))
-    came: dict[str, list[Row]] = defaultdict(list)
-    for row in signs.rows("group_events", where=where) if groups else ():
-        came[row["group_id"]].append(row)
+    came: dict[_Who, list[Row]] = defaultdict(list)
+    last: dict[str, dict[_Who, int]] = defaultdict(dict)
+    rows_of_groups = signs.rows("group_events", where=where) if groups else []
+    for row in sorted(rows_of_groups, key=lambda row: (row["at"], row["packet"] or 0)):
+        came[_who(row)].append(row)
+        last[row["group_id"]][_who(row)] = row["at"]
     found = []
-    for (group, client_id, client), rows in sorted(often.items()):
-        comings = sorted(came[group], key=lambda row: row["at"])
-        turns = list(_turns(rows, comings, (client_id, client)))
-        since = turns[0][0]["at"] if turns else 0
-        disturbed = any((row["client_id"], row["client"]) != (client_id, client) for row in _from(comings, since))
-        if len(turns) >= threshold("crashes") and disturbed:
-            found.append(Loop(group, client_id, client, turns))
+    for who, rows in sorted(often.items()):
+        turns = list(_turns(rows, came[who])) if who[0] in groups else []
+        if len(turns) >= threshold("crashes"):
+            since = turns[0][0]["at"]
+            if any(at >= since for other, at in last[who[0]].items() if other != who):
+                found.append(Loop(*who, turns))
     return found
 
 
-def _turns(left: Sequence[Row], came: Sequence[Row], who: tuple[str, str]) -> Iterator[tuple[Row, Row]]:
+def _who(row: Row) -> _Who:
+    return row["group_id"], row["client_id"] or "", row["client"] or ""
+
+
+def _turns(left: Sequence[Row], came: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
     """Each time that a member left, with how it came again soon, on a connection that it had not opened before."""
     within = threshold("one_trouble") * SECOND_NS
     ends = [*(row["at"] for row in left[1:]), left[-1]["at"] + within]
     for gone, following in zip(left, ends, strict=True):
-        until = min(following, gone["at"] + within)
-        for row in _from(came, gone["at"]):
-            if row["at"] > until:
-                break
-            if (row["client_id"], row["client"]) == who:
-                if row["connection"] > gone["packet"]:
-                    yield gone, row
-                break
-
-
-def _from(rows: Sequence[Row], since: int) -> Sequence[Row]:
-    return rows[bisect_left(rows, since, key=lambda row: row["at"]) :]
+        place = bisect_left(came, gone["at"], key=lambda row: row["at"])
+        if place == len(came) or came[place]["at"] > min(following, gone["at"] + within):
+            continue
+        if came[place]["connection"] > gone["packet"]:
+            yield gone, came[place]
 
 
 def restarting(signs: Signs) -> Iterator[Incident]:
