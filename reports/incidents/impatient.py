@@ -16,6 +16,7 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -69,13 +70,15 @@ class Impatient:
 
 
 def found(signs: Signs) -> list[Impatient]:
-    """All of them, by client."""
+    """All of them, by client; but for names under which processes are started again and again, beside others."""
     where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid() & pc.field("opened").is_valid()
     reset = where & (pc.field("reset_by") == "client") & pc.field("closed").is_valid()
     ended: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, reset):
         ended[row["client"], row["client_id"]].append(row)
     often = {who: rows for who, rows in ended.items() if len(rows) >= threshold("gives_up")}
+    for loop in signs.once(loops) if often else ():
+        often.pop((loop.client, loop.client_id), None)
     if not often:
         return []
     numbers = sorted(row["connection"] for rows in often.values() for row in rows)

@@ -153,7 +153,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         impatient.incidents,
-        "connections exchanges rebalances findings cluster_events error_histogram",
+        "connections exchanges rebalances findings cluster_events error_histogram group_events rereads lag",
         IncidentKind.TIMEOUT_TOO_SHORT,
     ),
     _rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted, without_port
@@ -29,16 +30,21 @@ _EXPLAINED = (
     "metadata_storm",
     "idle_polling",
 )
+_LISTS = ("broker_listed", "broker_back")
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An address that one answer gave for several brokers, with what was said there of others that lead."""
+    """An address that is listed for several brokers at once, with what was said there of others that lead."""
 
     place: str  # address:port, or name:port
-    node_ids: list[str]
-    told: Row  # event
-    errors: list[Row]
+    told: dict[str, Row]  # events, by node id
+    errors: list[Row]  # by time
+
+    @property
+    def node_ids(self) -> list[str]:
+        """The brokers, in order."""
+        return sorted(self.told)
 
     @property
     def clients(self) -> list[str]:
@@ -48,20 +54,45 @@ class Shared:
 
 def shared(signs: Signs) -> list[Shared]:
     """All of them at which clients are sent away again and again."""
-    at_once: dict[tuple[str, str, int], dict[str, Row]] = defaultdict(dict)
-    for row in signs.placing:
-        if row["event"] == "broker_listed":
-            at_once[row["host"], row["told_by"], row["packet"]][str(row["node_id"])] = row
-    places: dict[str, dict[str, Row]] = {}
-    for (place, *_), nodes in at_once.items():
-        if len(nodes) > 1:
-            places.setdefault(place, nodes)
     found = []
-    for place, nodes in sorted(places.items()):
-        errors = [row for row in signs.stale_leaders if row["broker"] == place]
+    for place, told, since, until in _listed_at_once(signs):
+        errors = [
+            row
+            for row in signs.stale_leaders
+            if row["broker"] == place and row["last"] >= since and row["first"] < until
+        ]
         if sum(row["count"] for row in errors) >= threshold("shared_address"):
-            found.append(Shared(place, sorted(nodes), nodes[min(nodes)], sorted(errors, key=_first)))
-    return found
+            found.append(Shared(place, told, sorted(errors, key=_first)))
+    return sorted(found, key=lambda one: one.place)
+
+
+def _listed_at_once(signs: Signs) -> Iterator[tuple[str, dict[str, Row], int, int]]:
+    """Addresses of several brokers of a cluster, with what listed them, from when to when.
+
+    A broker may take the address of one that is gone: then the cluster takes that one off the list.
+    """
+    places: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)  # by cluster and address; by node id
+    at: dict[tuple[str, str], str] = {}  # by cluster and node id
+    begun: dict[tuple[str, str], tuple[dict[str, Row], int]] = {}
+    of_lists = [
+        row for row in signs.events if row["event"] in (*_LISTS, "broker_unlisted") and row["node_id"] is not None
+    ]
+    for (moment, _), events in groupby(of_lists, key=lambda row: (row["at"], row["packet"])):
+        for row in events:
+            cluster, node = row["cluster_id"] or "", str(row["node_id"])
+            if (before := at.pop((cluster, node), None)) is not None:
+                places[cluster, before].pop(node, None)
+            if row["event"] in _LISTS and row["host"]:
+                at[cluster, node] = row["host"]
+                places[cluster, row["host"]][node] = row
+        for key, nodes in places.items():
+            if len(nodes) > 1:
+                begun[key] = {**nodes}, begun[key][1] if key in begun else moment
+            elif key in begun:
+                told, since = begun.pop(key)
+                yield key[1], told, since, moment
+    for (_, place), (told, since) in begun.items():
+        yield place, told, since, signs.end + 1
 
 
 def _first(error: Row) -> int:
@@ -101,11 +132,9 @@ def _incident(signs: Signs, one: Shared) -> Incident:
         headline=f"brokers {listed(one.node_ids)} advertise one address, {one.place}: who wants one of them reaches "
         f"another, from {clock(since)} on" + outcome(effects),
         evidence=(
-            Weighed(
-                f"one answer of {one.told['told_by']} gives it for brokers {listed(one.node_ids)}",
-                one.told["packet"],
-                one.told["at"],
-                0.9,
+            *(
+                Weighed(f"listed as the address of broker {node} by {row['told_by']}", row["packet"], row["at"], 0.9)
+                for node, row in sorted(one.told.items())
             ),
             *_evidence(one.errors),
         ),

@@ -58,8 +58,12 @@ _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of cluste
 REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """Too few replicas are in sync for what a topic demands."""
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
-# Client ids of ReplicaFetcherManager, KafkaRaftManager, and NodeToControllerChannelManager.
-_OF_BROKERS = re.compile(r"(?:broker-\d+-fetcher-\d+|raft-client-\d+|\d+)$")
+# Client ids of ReplicaFetcherManager, TransactionMarkerChannelManager, KafkaRaftManager, of what coordinators ask other
+# brokers, and of NodeToControllerChannelManager.
+_OF_BROKERS = re.compile(
+    r"(?:broker-\d+-(?:fetcher-\d+|txn-marker-sender)|raft-client-\d+"
+    r"|(?:AddPartitionsManager|NetworkPartitionMetadataClient|Persister)-client-\d+|\d+)$"
+)
 _COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
 _REBALANCE = (

@@ -18,6 +18,7 @@ from tests.reports.incidents.tables_of import (
     exchange,
     finding,
     found,
+    group_event,
     names,
     only,
     rebalance,
@@ -135,3 +136,15 @@ def test_of_a_producer_that_does_both_its_setting_is_told() -> None:
     refused = [write(20 + n, connection=1) for n in range(TIMES)]
     one = only(connections=[STAYS, *connections], exchanges=[*exchanges, *refused], error_histogram=[REFUSED])
     assert "lets replicas 20.0 ms" in one.headline
+
+
+def test_processes_of_one_name_that_are_started_again_and_again_are_told_as_that() -> None:
+    connections, exchanges = given_up()
+    known: Row = {"client_id": "c1", "client": H1}
+    events = [group_event("joined", 13, client_id="c2", client=H2, packet=900, connection=3)]
+    for n in range(3):
+        events.append(group_event("left", 10 + n, packet=20 * n + 1, connection=1, **known))
+        events.append(group_event("joined", 10.5 + n, packet=20 * n + 9, connection=20 * n + 8, **known))
+    tables = {"group_events": events, "rebalances": [rebalance("member_left", 1, 10)]}
+    one = only(connections=[STAYS, *connections], exchanges=exchanges, **tables)
+    assert one.kind == "client_restarting"

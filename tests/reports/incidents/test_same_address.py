@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     LASTS,
     Row,
+    at,
     connection,
     error,
     event,
@@ -37,6 +38,10 @@ def sent_away(count: int = LEAST, first: float = 20, last: float = 40, **given: 
     return error("NOT_LEADER_OR_FOLLOWER", "Produce", first, last, count, **known)
 
 
+def off(node_id: int, time: float) -> Row:
+    return event("broker_unlisted", time, node_id=node_id, host=f"{B2}:9092")
+
+
 LISTS = [listed(1, B1), listed(10), listed(2)]
 
 
@@ -52,7 +57,9 @@ def test_two_brokers_that_advertise_one_address() -> None:
     assert [effect.text for effect in one.effects] == [
         f"{LEAST + 30} requests of c1, c2 answered NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER"
     ]
-    assert one.evidence[0].text == f"one answer of {B1}:9092 gives it for brokers 10, 2"
+    assert [seen.text for seen in one.evidence[:2]] == [
+        f"listed as the address of broker {node} by {B1}:9092" for node in (10, 2)
+    ]
     assert one.findings == {churn["id"]}
 
 
@@ -64,8 +71,14 @@ def test_two_brokers_that_advertise_one_address() -> None:
         (LISTS, [sent_away(LEAST - 1), sent_away(1, client_id=None)], True),
         (LISTS, [sent_away(broker=f"{B1}:9092")], False),  # at the address of one alone
         (LISTS, [sent_away() | {"error": "UNKNOWN_TOPIC_OR_PARTITION"}], False),
-        ([listed(10), listed(2, packet=10)], [sent_away()], False),  # one after the other: it may have moved
-        ([listed(10), listed(2, told_by=f"{B2}:9092")], [sent_away()], False),
+        ([listed(10), listed(2, packet=10)], [sent_away()], True),
+        ([listed(10), listed(2, packet=10) | {"at": at(35)}], [sent_away()], True),
+        ([listed(10), listed(2, packet=10) | {"at": at(41)}], [sent_away()], False),
+        ([listed(10), listed(2), off(10, 15)], [sent_away()], False),  # it has its address
+        ([listed(10), listed(2), off(10, 25)], [sent_away()], True),
+        ([listed(10), listed(2), listed(2, B1, packet=10) | {"at": at(15)}], [sent_away()], False),  # it moved
+        ([listed(10), off(10, 0), listed(2)], [sent_away()], False),
+        ([listed(10), listed(2, cluster_id="other")], [sent_away()], False),
         ([listed(10), listed(2) | {"event": "broker_found"}], [sent_away()], False),
         ([listed(2), listed(2)], [sent_away()], False),
     ],
