@@ -19,6 +19,7 @@ from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Wei
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, Takeover, between
 from kafkascope.reports.incidents.slow_brokers import SlowTime
+from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -550,6 +551,12 @@ def _effects(
     if groups:
         text = f"the coordinator of {'group' if len(groups) == 1 else 'groups'} {listed(groups)} moved"
         effects.append(Effect("coordinators", text, len(groups)))
+    if away := uncoordinated_by(signs, outage):
+        longest = max(time.lasted for time in away) / MILLISECOND_NS
+        told = sorted({group for time in away for group in time.groups})
+        whose = f"{'group' if len(told) == 1 else 'groups'} {listed(told)}"
+        text = f"{whose} had no coordinator for up to {duration(longest)}"
+        effects.append(Effect("coordinators", text, len(told), longest))
     coordinated = signs.coordinated_by(host, outage.started) | {*groups}
     rebalances = frozenset(
         (group, row["to_generation"])
@@ -564,6 +571,13 @@ def _effects(
     about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
     findings = frozenset(row["id"] for row in signs.findings_in(_EXPLAINED, begin, end) if row["subject"] in about)
     return tuple(effects), findings, rebalances, float(waited)
+
+
+def uncoordinated_by(signs: Signs, outage: Outage) -> list[Uncoordinated]:
+    """When groups had no coordinator because it is the broker that went away."""
+    begin, end = outage.started - SECOND_NS, outage.until(signs.end)
+    times = signs.once(uncoordinated) if outage.gone else []
+    return [time for time in times if begin <= time.since <= end and time.is_of(signs, outage.host, outage.started)]
 
 
 def _leaderless(signs: Signs, node: Node | None, lost: Sequence[Row]) -> Effect:

@@ -88,6 +88,28 @@ def test_behind_the_end_of_a_broker_it_is_no_incident_of_its_own() -> None:
     assert f", after broker 2 ({B2}) was gone: " in missing.headline
 
 
+@pytest.mark.parametrize(
+    ("place", "api", "kinds"),
+    [
+        (B2, "FindCoordinator", ["broker_down"]),
+        (B1, "FindCoordinator", ["broker_down", "coordinator_missing"]),  # another one coordinated it
+        (B2, "OffsetCommit", ["broker_down", "coordinator_missing"]),  # there is one, which cannot write
+    ],
+)
+def test_with_its_own_coordinator_gone_it_is_part_of_that(place: str, api: str, kinds: list[str]) -> None:
+    gone = silence(B2, 18, 250, ended=3, ended_clients=3, refused=4)
+    known = group_event("coordinator_found", 5, client_id="c1", detail=f"{place}:9092 (node 2)")
+    incidents = found(
+        error_histogram=[away(20, 45) | {"api": api}],
+        group_events=[*IN_SHOP, known],
+        silences=[gone],
+        cluster_events=BROKERS,
+    )
+    assert [one.kind for one in incidents] == kinds
+    told = "; group shop had no coordinator for up to 25.0 s" in incidents[0].headline
+    assert told == (len(kinds) == 1)
+
+
 def test_behind_a_broker_that_stood_still_it_is_not_said_to_be_gone() -> None:
     still = silence(B2, 12, 18, waiting=3, waiting_connections=2, acknowledged=3, waiting_clients=["c1"])
     incidents = found(error_histogram=[away(20, 45)], group_events=IN_SHOP, silences=[still], cluster_events=BROKERS)
