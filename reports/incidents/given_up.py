@@ -11,6 +11,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import pyarrow.compute as pc
@@ -44,16 +46,28 @@ _COLUMNS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class _Acknowledged:
-    """What the members of a group said of the records of a topic."""
+    """What the members of a group said of the records of a topic. Sums, whatever the order of exchanges."""
 
     records: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # by type of acknowledgement
-    at_limit: int = 0  # released though it was the last delivery that there is by default
-    deliveries: int = 0  # the most of a record
+    released: dict[int, dict[int, int]] = field(  # by partition: how often more, or less, from an offset on
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
     names: set[str] = field(default_factory=set)  # client ids of who did not accept
-    first: Row | None = None  # of what was not accepted
+    first: tuple[int, int, str] | None = None  # of what was not accepted: when, packet, client id
     last: int = 0
+
+    @cached_property
+    def at_limit(self) -> int:
+        """Records that were released as often as they are delivered by default."""
+        found = 0
+        for changes in self.released.values():
+            times = 0
+            for offset, following in pairwise(sorted(changes)):
+                times += changes[offset]
+                found += following - offset if times >= _LIMIT else 0
+        return found
 
     @property
     def is_given_up(self) -> bool:
@@ -61,6 +75,24 @@ class _Acknowledged:
         not_accepted = self.records[_REJECTED] + self.at_limit
         said = not_accepted + self.records[_ACCEPTED]
         return not_accepted >= threshold("given_up") and 100 * not_accepted >= threshold("given_up_share") * said
+
+    def add(self, row: Row, partition: int, batch: Mapping[str, Any]) -> None:
+        """Count a range of records: one type for all of it, or one for each."""
+        begin, end = batch["firstOffset"], batch["lastOffset"] + 1
+        types = [one for one in batch.get("acknowledgeTypes") or () if isinstance(one, int)]
+        if end <= begin or not types:
+            return
+        of_each = end - begin if len(types) == 1 else 1
+        for place, kind in enumerate(types):
+            self.records[kind] += of_each
+            if kind == _RELEASED:
+                self.released[partition][begin + place] += 1
+                self.released[partition][begin + place + of_each] -= 1
+        if not {_RELEASED, _REJECTED}.isdisjoint(types):
+            mine = row["requested"], row["request_packet"] or 0, row["client_id"] or ""
+            self.first = mine if self.first is None else min(self.first, mine)
+            self.last = max(self.last, row["answered"] or row["requested"])
+            self.names |= {row["client_id"]} - {None}
 
 
 def given_up(signs: Signs) -> Iterator[Incident]:
@@ -70,22 +102,20 @@ def given_up(signs: Signs) -> Iterator[Incident]:
         return  # without a look at requests, whose text is long
     if not any(True for _ in signs.batches("exchanges", ["api"], of_share & _NOT_ACCEPTED)):
         return
-    delivered: dict[tuple[str, str, int, int], int] = {}  # deliveries by group, topic id, partition and first offset
     found: dict[tuple[str, str], _Acknowledged] = defaultdict(_Acknowledged)
-    rows = signs.rows("exchanges", _COLUMNS, of_share)
-    for row in sorted(rows, key=lambda row: (row["requested"], row["request_packet"] or 0)):
-        for topic_id, partition, batch in _batches(row["request"], "topics", "acknowledgementBatches"):
-            times = delivered.get((row["group_id"], topic_id, partition, batch["firstOffset"]), 0)
-            _acknowledge(found[row["group_id"], topic_id], row, batch, times)
-        for topic_id, partition, batch in _batches(row["response"], "responses", "acquiredRecords"):
-            times = batch.get("deliveryCount") or 0
-            delivered[row["group_id"], topic_id, partition, batch["firstOffset"]] = times
-            of_topic = found[row["group_id"], topic_id]
-            of_topic.deliveries = max(of_topic.deliveries, times)
-    names = _names(signs, rows)
-    for (group, topic_id), said in sorted(found.items(), key=str):
+    about: dict[str, tuple[int, int]] = {}  # by topic id: an exchange whose answer is about that topic alone
+    for rows in signs.batches("exchanges", _COLUMNS, of_share):
+        for row in rows.to_pylist():
+            for topic_id, partition, batch in _batches(row["request"], "topics", "acknowledgementBatches"):
+                found[row["group_id"] or "?", topic_id].add(row, partition, batch)
+            told = {topic_id for topic_id, *_ in _batches(row["response"], "responses", "acquiredRecords")}
+            if len(told) == 1:
+                topic_id, place = told.pop(), (row["connection"], row["number"])
+                about[topic_id] = min(about.get(topic_id, place), place)
+    names = _names(signs, about)
+    for (group, topic_id), said in sorted(found.items()):
         if said.is_given_up and said.first is not None:
-            yield _incident(signs, group, names.get(topic_id, topic_id), said, said.first)
+            yield _incident(signs, group, names.get(topic_id, topic_id), said, *said.first)
 
 
 def _batches(text: str | None, topics: str, batches: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -106,43 +136,28 @@ def _dicts(body: Any, name: str) -> Iterator[dict[str, Any]]:
     yield from (one for one in told or () if isinstance(one, dict))
 
 
-def _acknowledge(said: _Acknowledged, row: Row, batch: Mapping[str, Any], delivered: int) -> None:
-    """Count a range of records that were delivered so many times: one type for all of it, or one for each."""
-    types = [one for one in batch.get("acknowledgeTypes") or () if isinstance(one, int)]
-    each = max(batch["lastOffset"] - batch["firstOffset"] + 1, 0) if len(types) == 1 else 1
-    for kind in types:
-        said.records[kind] += each
-        said.at_limit += each if kind == _RELEASED and delivered >= _LIMIT else 0
-    if not {_RELEASED, _REJECTED}.isdisjoint(types):
-        said.first = said.first or row
-        said.last = max(said.last, row["answered"] or row["requested"])
-        said.names |= {row["client_id"]} - {None}
-
-
-def _names(signs: Signs, rows: list[Row]) -> dict[str, str]:
-    """Names of topics by their ids, out of answers that are about one topic."""
-    ids: dict[tuple[int, int], str] = {}
-    for row in rows:
-        told = {topic_id for topic_id, *_ in _batches(row["response"], "responses", "acquiredRecords")}
-        if len(told) == 1:
-            ids[row["connection"], row["number"]] = told.pop()
+def _names(signs: Signs, about: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """Names of topics by their ids, by what was sent in exchanges that are about one topic."""
     found: dict[tuple[int, int], set[str]] = defaultdict(set)
     columns = ("connection", "number", "topic")
-    where = pc.field("connection").isin(sorted({connection for connection, _ in ids})) & pc.field("topic").is_valid()
-    for batch in signs.batches("partitions", columns, where & (pc.field("api") == "ShareFetch")):
+    where = pc.field("connection").isin(sorted({connection for connection, _ in about.values()}))
+    where &= pc.field("topic").is_valid() & (pc.field("api") == "ShareFetch")
+    for batch in signs.batches("partitions", columns, where) if about else ():
         for one in batch.group_by(list(columns)).aggregate([]).to_pylist():
             found[one["connection"], one["number"]].add(one["topic"])
-    return {ids[place]: topics.pop() for place, topics in found.items() if place in ids and len(topics) == 1}
+    return {topic_id: min(found[place]) for topic_id, place in about.items() if len(found[place]) == 1}
 
 
-def _incident(signs: Signs, group: str, topic: str, said: _Acknowledged, first: Row) -> Incident:
+def _incident(
+    signs: Signs, group: str, topic: str, said: _Acknowledged, since: int, packet: int, client_id: str
+) -> Incident:
     names = sorted(said.names)
     rejected, at_limit = said.records[_REJECTED], said.at_limit
     effects = []
     if rejected:
         effects.append(Effect("records", f"{counted(rejected, 'record')} rejected", rejected))
     if at_limit:
-        text = f"{counted(at_limit, 'record')} released at the {said.deliveries}th delivery, after which none comes"
+        text = f"{counted(at_limit, 'record')} released {_LIMIT} times or more, after which none comes"
         effects.append(Effect("records", text, at_limit))
     accepted, released = said.records[_ACCEPTED], said.records[_RELEASED]
     counts = (("accepted", accepted), ("released", released), ("rejected", rejected))
@@ -151,22 +166,17 @@ def _incident(signs: Signs, group: str, topic: str, said: _Acknowledged, first: 
         severity=Severity.WARNING,
         certainty=Certainty.CERTAIN if rejected >= at_limit else Certainty.LIKELY,
         subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names)),
-        started=first["requested"],
+        started=since,
         ended=said.last,
-        headline=f"share group {group} gives records of {topic} up from {clock(first['requested'])} on: "
+        headline=f"share group {group} gives records of {topic} up from {clock(since)} on: "
         f"{listed(names or ['its members'])} accepted {counted(accepted, 'record')}" + outcome(effects),
         evidence=(
-            Weighed(
-                f"the first that {first['client_id'] or 'a member'} did not accept",
-                first["request_packet"],
-                first["requested"],
-                0.9,
-            ),
+            Weighed(f"the first that {client_id or 'a member'} did not accept", packet or None, since, 0.9),
             *(Weighed(f"{counted(count, 'record')} {what}", None, None, 0.7) for what, count in counts if count),
         ),
         advice="Look at the log of these members for why they cannot process the records; what a share group gives up "
         "is skipped without an error. Write what is rejected elsewhere first, and raise "
         "group.share.delivery.count.limit where failures pass by themselves.",
-        cost_ms=(said.last - first["requested"]) / MILLISECOND_NS,
+        cost_ms=(said.last - since) / MILLISECOND_NS,
         effects=tuple(effects),
     )

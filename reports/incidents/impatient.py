@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,14 +24,14 @@ from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _OF_CONNECTIONS = ("connection", "client", "client_id", "broker", "broker_port", "opened", "closed", "reset_by")
-_OF_EXCHANGES = ("connection", "number", "api", "requested", "answered", "request", "request_packet")
+_OF_EXCHANGES = ("connection", "number", "client_id", "api", "requested", "answered", "request_packet", "request")
 _ADVICE = (
     "Raise the client's request.timeout.ms (librdkafka: socket.timeout.ms, and request.timeout.ms of topics; 30 s and "
     "more by default) above fetch.max.wait.ms and above what brokers take on a bad day: each request that is given up "
     "costs a connection, and what was written is sent again."
 )
-_TIMEOUT = re.compile(r'"timeoutMs": (\d{1,9})\b')  # of Produce
-_MAX_WAIT = re.compile(r'"maxWaitMs": (\d{1,9})\b')
+_ALLOWS = r'"(?:maxWaitMs|timeoutMs)": (?P<ms>\d{1,9})\b'  # of Fetch, and of Produce
+_NEVER = 2**63 - 1
 _AT_ONCE_NS = 50 * MILLISECOND_NS  # the RST by which a closed socket meets an answer
 _FOLLOW = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED})
 _EXPLAINED = (
@@ -83,8 +82,8 @@ def found(signs: Signs) -> list[Impatient]:
         return []
     numbers = sorted(row["connection"] for rows in often.values() for row in rows)
     last: dict[int, Row] = {}
-    for row in signs.rows("exchanges", _OF_EXCHANGES, pc.field("connection").isin(numbers)):
-        if row["requested"] is not None and row["number"] >= last.get(row["connection"], row)["number"]:
+    for row in _exchanges(signs, pc.field("connection").isin(numbers)):
+        if row["number"] >= last.get(row["connection"], row)["number"]:
             last[row["connection"]] = row
     names = pc.field("client_id").isin(sorted({client_id for _, client_id in often}))
     all_of: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -92,12 +91,13 @@ def found(signs: Signs) -> list[Impatient]:
         all_of[row["client"], row["client_id"]].append(row)
     made = []
     for who, rows in sorted(often.items()):
+        life = _Life(all_of[who])
         given_up: list[GivenUp] = []
         places = set[str]()
         for row in rows:
-            until = _given_up(row, last.get(row["connection"]), all_of[who])
-            if until is not None:
-                given_up.append(GivenUp(last[row["connection"]], until))
+            exchange = last.get(row["connection"])
+            if exchange is not None and (until := life.gave_up(row, exchange)) is not None:
+                given_up.append(GivenUp(exchange, until))
                 places.add(address(row["broker"], row["broker_port"]))
         if len(given_up) >= threshold("gives_up"):
             given_up.sort(key=lambda one: (one.exchange["requested"], one.exchange["connection"]))
@@ -105,26 +105,44 @@ def found(signs: Signs) -> list[Impatient]:
     return made
 
 
-def _given_up(connection: Row, exchange: Row | None, others: Sequence[Row]) -> int | None:
-    """When a client had opened another connection to a broker that was about to answer; None if it did not so."""
-    if exchange is None or exchange["answered"] is None:
-        return None
-    since, answered = exchange["requested"], exchange["answered"]
-    if not 0 <= connection["closed"] - answered <= _AT_ONCE_NS:
-        return None
-    goes_on = any(
-        one["connection"] != connection["connection"]
-        and one["opened"] <= since
-        and (one["closed"] is None or one["closed"] > answered)
-        for one in others
-    )
-    same = (connection["broker"], connection["broker_port"])
-    opened = sorted(one["opened"] for one in others if (one["broker"], one["broker_port"]) == same)
-    place = bisect_right(opened, since)
-    if not goes_on or place == len(opened) or opened[place] >= answered:
-        return None
-    until = int(opened[place])
-    return until if until - since <= threshold("patience") * SECOND_NS else None
+class _Life:
+    """The connections of one client."""
+
+    def __init__(self, connections: Sequence[Row]) -> None:
+        in_turn = sorted(connections, key=lambda row: (row["opened"], row["connection"]))
+        self._opened = [row["opened"] for row in in_turn]
+        self._last_two: list[list[tuple[int, int]]] = []  # up to each: when those that last longest close, and which
+        lasting: list[tuple[int, int]] = []
+        to_broker: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for row in in_turn:
+            closed = _NEVER if row["closed"] is None else row["closed"]
+            lasting = sorted([*lasting, (closed, row["connection"])])[-2:]
+            self._last_two.append(lasting)
+            to_broker[row["broker"], row["broker_port"]].append(row["opened"])
+        self._to_broker = to_broker
+
+    def gave_up(self, connection: Row, exchange: Row) -> int | None:
+        """When it had opened another connection to a broker that was about to answer; None if it did not so."""
+        since, answered = exchange["requested"], exchange["answered"]
+        if answered is None or not 0 <= connection["closed"] - answered <= _AT_ONCE_NS:
+            return None
+        place = bisect_right(self._opened, since)
+        lasting = self._last_two[place - 1] if place else []
+        if not any(closed > answered and number != connection["connection"] for closed, number in lasting):
+            return None  # it may be the process that ended
+        opened = self._to_broker[connection["broker"], connection["broker_port"]]
+        place = bisect_right(opened, since)
+        if place == len(opened) or opened[place] >= answered:
+            return None
+        until = int(opened[place])
+        return until if until - since <= threshold("patience") * SECOND_NS else None
+
+
+def _exchanges(signs: Signs, where: pc.Expression) -> Iterator[Row]:
+    """Exchanges with what their requests let brokers take, in milliseconds; without the text, which may be long."""
+    for batch in signs.batches("exchanges", _OF_EXCHANGES, where & pc.field("requested").is_valid()):
+        told = pc.struct_field(pc.extract_regex(batch["request"], _ALLOWS), "ms")
+        yield from batch.drop_columns(["request"]).append_column("allows", told).to_pylist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +160,13 @@ def timed_out(signs: Signs) -> list[TimedOut]:
     if not any(row["api"] == "Produce" and row["error"] == Error.REQUEST_TIMED_OUT for row in signs.errors):
         return []
     where = (pc.field("api") == "Produce") & (pc.field("error") == Error.REQUEST_TIMED_OUT)
-    rows = [
-        row for row in signs.rows("exchanges", (*_OF_EXCHANGES, "client_id"), where) if row["requested"] is not None
-    ]
+    rows = [row for row in _exchanges(signs, where) if row["allows"] and row["client_id"]]
     connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
     by_client: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
     for row in rows:
-        told = _TIMEOUT.search(row["request"] or "")
-        if told and row["client_id"] and row["connection"] in connections:
-            by_client[row["client_id"], connections[row["connection"]]["client"]].append((int(told[1]), row))
+        if row["connection"] in connections:
+            who = row["client_id"], connections[row["connection"]]["client"]
+            by_client[who].append((int(row["allows"]), row))
     made = []
     for who, of_client in sorted(by_client.items()):
         timeout_ms = max(timeout for timeout, _ in of_client)
@@ -205,7 +221,7 @@ def _incident(signs: Signs, one: Impatient) -> Incident:
     since, until = one.given_up[0].exchange["requested"], one.given_up[-1].until
     waited = sorted(each.waited for each in one.given_up)
     apis = sorted({each.exchange["api"] for each in one.given_up})
-    asked = [int(told[1]) for each in one.given_up if (told := _MAX_WAIT.search(each.exchange["request"] or ""))]
+    asked = [int(each.exchange["allows"]) for each in one.given_up if each.exchange["allows"]]
     why = ""
     if asked and min(asked) >= waited[0]:
         why = f", though it lets brokers hold them for {duration(min(asked))} (fetch.max.wait.ms)"

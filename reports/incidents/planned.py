@@ -126,14 +126,19 @@ def changes(signs: Signs) -> Iterator[Incident]:
 
 def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...], frozenset[str]]:
     """What came of topics that were deleted while clients used them: errors, and the findings that these explain."""
-    found: dict[int, Row] = {}
+    deleted: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by topic: from when to when errors are of it
     for deletion in deletions:
-        topics = {name for _, name in named_in(deletion["request"])}
         until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
-        for place, row in enumerate(signs.errors):
-            if row["topic"] in topics and row["error"] in _GONE and deletion["requested"] <= row["first"] <= until:
-                found[place] = row
-    rows = [row for row in found.values() if row["client_id"] and not is_of_broker(row["client_id"])]
+        for _, topic in named_in(deletion["request"]):
+            deleted[topic].append((deletion["requested"], until))
+    rows = [
+        row
+        for row in (signs.errors if deleted else ())
+        if row["error"] in _GONE
+        and row["client_id"]
+        and not is_of_broker(row["client_id"])
+        and any(since <= row["first"] <= until for since, until in deleted.get(row["topic"] or "", ()))
+    ]
     if not rows:
         return (), frozenset()
     names = sorted({row["client_id"] for row in rows})

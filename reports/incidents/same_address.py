@@ -78,15 +78,18 @@ def _listed_at_once(signs: Signs) -> Iterator[tuple[str, dict[str, Row], int, in
         row for row in signs.events if row["event"] in (*_LISTS, "broker_unlisted") and row["node_id"] is not None
     ]
     for (moment, _), events in groupby(of_lists, key=lambda row: (row["at"], row["packet"])):
+        touched = dict[tuple[str, str], None]()
         for row in events:
             cluster, node = row["cluster_id"] or "", str(row["node_id"])
             if (before := at.pop((cluster, node), None)) is not None:
                 places[cluster, before].pop(node, None)
+                touched[cluster, before] = None
             if row["event"] in _LISTS and row["host"]:
                 at[cluster, node] = row["host"]
                 places[cluster, row["host"]][node] = row
-        for key, nodes in places.items():
-            if len(nodes) > 1:
+                touched[cluster, row["host"]] = None
+        for key in touched:
+            if len(nodes := places[key]) > 1:
                 begun[key] = {**nodes}, begun[key][1] if key in begun else moment
             elif key in begun:
                 told, since = begun.pop(key)

@@ -104,19 +104,14 @@ def _not_stored(signs: Signs) -> Iterator[Uncoordinated]:
     for row in signs.rebalances:
         if row["trigger"] == Trigger.ASSIGNMENT_NOT_STORED and row["started"] is not None:
             by_group[row["group_id"]].append(row)
-    for group, rebalances in sorted(by_group.items()):
+    often = {group: rows for group, rows in by_group.items() if len(rows) >= threshold("coordinator_fails")}
+    errors: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.errors if often else ():
+        if row["group_id"] in often and row["error"] in NOT_HERE and row["api"] in _ASKED and row["client_id"]:
+            errors[row["group_id"]].append(row)
+    for group, rebalances in sorted(often.items()):
         since, until = rebalances[0]["started"], rebalances[-1]["started"]
-        told = [
-            row
-            for row in signs.errors
-            if row["group_id"] == group
-            and row["error"] in NOT_HERE
-            and row["api"] in _ASKED
-            and row["client_id"]
-            and row["first"] <= until
-            and row["last"] >= since
-        ]
-        if told and len(rebalances) >= threshold("coordinator_fails"):
+        if told := [row for row in errors[group] if row["first"] <= until and row["last"] >= since]:
             since, until = min(since, *(row["first"] for row in told)), max(until, *(row["last"] for row in told))
             yield Uncoordinated(since, until, told)
 
