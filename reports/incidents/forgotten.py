@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow.compute as pc
 
@@ -22,7 +22,7 @@ _BACK_TO = (
     "(kafka-consumer-groups --reset-offsets --to-datetime)."
 )
 _TWICE = "See that the application may be given records a second time."
-_WITH_PACKETS = 12  # of the rows: more than a person looks up, and each is sought among all exchanges
+_WITH_PACKETS = 12  # of the rows of a group: more than a person looks up
 _DELETIONS = ("OffsetDelete", "DeleteGroups", "DeleteTopics")  # with a topic go its offsets, of all groups
 
 
@@ -32,11 +32,29 @@ def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
     for row in signs.rows("forgotten_commits"):
         if row["read_from"] != row["committed_offset"]:
             by_group[row["group_id"]].append(row)
+    for rows in by_group.values():
+        rows.sort(key=lambda row: (row["at"], row["topic"], row["partition"]))
+    packets = _packets(signs, [row for rows in by_group.values() for row in rows[:_WITH_PACKETS]])
     for group, rows in sorted(by_group.items()):
-        yield _forgotten(signs, group, sorted(rows, key=lambda row: (row["at"], row["topic"], row["partition"])))
+        yield _forgotten(signs, group, rows, packets)
 
 
-def _forgotten(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
+def _packets(signs: Signs, rows: Sequence[Row]) -> dict[tuple[int, int], int | None]:
+    """Packets of the answers that some rows are about, by connection and number; exchanges are read once for all."""
+    numbers = sorted({row["connection"] for row in rows})
+    where = pc.field("connection").isin(numbers) & (pc.field("api") == "OffsetFetch")
+    wanted = {(row["connection"], row["number"]) for row in rows}
+    found = {}
+    for batch in signs.batches("exchanges", ("connection", "number", "response_packet"), where) if rows else ():
+        for row in batch.to_pylist():
+            if (place := (row["connection"], row["number"])) in wanted:
+                found[place] = row["response_packet"]
+    return found
+
+
+def _forgotten(
+    signs: Signs, group: str, rows: Sequence[Row], packets: Mapping[tuple[int, int], int | None]
+) -> Incident:
     since, until = rows[0]["at"], rows[-1]["at"]
     committed = min(row["committed_at"] for row in rows)
     topics = {row["topic"] for row in rows}
@@ -58,15 +76,6 @@ def _forgotten(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         effects.append(Effect("records", f"{counted(passed_over, 'record')} passed over", passed_over))
     elif back:
         what = f"; it reads again from offset {back[0]['read_from']:,} of {back[0]['topic']}-{back[0]['partition']} on"
-    packets = {
-        (row["connection"], row["number"]): row["response_packet"]
-        for row in signs.rows(
-            "exchanges",
-            ("connection", "number", "response_packet"),
-            pc.field("connection").isin(sorted({row["connection"] for row in rows[:_WITH_PACKETS]}))
-            & (pc.field("api") == "OffsetFetch"),
-        )
-    }
     return Incident(
         kind=IncidentKind.OFFSETS_LOST,
         severity=Severity.CRITICAL if passed_over else Severity.WARNING,
@@ -74,7 +83,8 @@ def _forgotten(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         subjects=(
             Subject(Role.GROUP, group),
             *(Subject(Role.TOPIC, topic) for topic in sorted(topics)),
-            *signs.clients(names),
+            *(Subject(Role.CLIENT, name) for name in names),
+            *(Subject(Role.HOST, host) for host in sorted({row["client"] for row in rows if row["client"]})),
         ),
         started=deletions[0]["requested"] if deletions else since,
         ended=until,

@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
@@ -91,47 +93,60 @@ def _turns(left: Sequence[Row], came: Sequence[Row]) -> Iterator[tuple[Row, Row]
 
 
 def restarting(signs: Signs) -> Iterator[Incident]:
-    """An incident for each of them."""
-    for loop in signs.once(loops):
-        since, until = loop.turns[0][0]["at"], loop.turns[-1][1]["at"]
-        lived = sorted(
-            (left["at"] - came["at"]) / MILLISECOND_NS
-            for (_, came), (left, _) in zip(loop.turns[:-1], loop.turns[1:], strict=True)
-        )
-        effects, cost_ms, rebalances = of_rebalances(signs.rebalances_of(loop.group, until, since))
-        yield Incident(
-            kind=IncidentKind.CLIENT_RESTARTING,
-            severity=Severity.WARNING,
-            certainty=Certainty.LIKELY,
-            subjects=(
-                Subject(Role.GROUP, loop.group),
-                Subject(Role.CLIENT, loop.client_id),
-                Subject(Role.HOST, loop.client),
-            ),
-            started=since,
-            ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
-            headline=f"{loop.client_id} ({loop.client}) of group {loop.group} left and came anew "
-            f"{counted(len(loop.turns), 'time')} from {clock(since)} to {clock(until)}, half of the times after "
-            f"{duration(lived[len(lived) // 2])}: a process that ends and is started again and again"
-            + in_words(effects),
-            evidence=tuple(
-                Weighed(
-                    f"it left{_said(left)}, and came on a new connection "
-                    f"{duration((came['at'] - left['at']) / MILLISECOND_NS)} later",
-                    left["packet"],
-                    left["at"],
-                    0.7,
-                )
-                for left, came in loop.turns
-            ),
-            advice="Look at the log of this application for why it ends (an exception after which it closes its "
-            "consumer, a failing health check, a job that is scheduled too often), and at who starts it again. Static "
-            "membership (group.instance.id) lets restarts within session.timeout.ms pass without a rebalance.",
-            cost_ms=cost_ms,
-            effects=effects,
-            findings=signs.explained(_EXPLAINED, since, until, groups=[loop.group], clients=[loop.client_id]),
-            rebalances=rebalances,
-        )
+    """An incident for each of them; many alike are one, and have one cause."""
+    found = signs.once(loops)
+    if len(found) >= threshold("alike"):
+        yield _restarting(signs, found)
+        return
+    for loop in found:
+        yield _restarting(signs, [loop])
+
+
+def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
+    turns = sorted((turn for loop in alike for turn in loop.turns), key=lambda turn: (turn[0]["at"], turn[0]["packet"]))
+    since, until = turns[0][0]["at"], max(came["at"] for _, came in turns)
+    lived = sorted(
+        (left["at"] - came["at"]) / MILLISECOND_NS for loop in alike for (_, came), (left, _) in pairwise(loop.turns)
+    )
+    groups = sorted({loop.group for loop in alike})
+    names = sorted({loop.client_id for loop in alike})
+    whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
+    who = f"{names[0]} ({alike[0].client})" if len(alike) == 1 else f"{len(alike):,} members alike ({listed(names)})"
+    what = "a process that ends and is" if len(alike) == 1 else "processes that end and are"
+    rows = [row for group in groups for row in signs.rebalances_of(group, until, since)]
+    effects, cost_ms, rebalances = of_rebalances(rows)
+    return Incident(
+        kind=IncidentKind.CLIENT_RESTARTING,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        subjects=(
+            *(Subject(Role.GROUP, group) for group in groups),
+            *(Subject(Role.CLIENT, name) for name in names),
+            *(Subject(Role.HOST, host) for host in sorted({loop.client for loop in alike})),
+        ),
+        started=since,
+        ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
+        headline=f"{who} of {whose} left and came anew {counted(len(turns), 'time')} from {clock(since)} to "
+        f"{clock(until)}, half of the times after {duration(lived[len(lived) // 2])}: {what} started again and again"
+        + in_words(effects),
+        evidence=tuple(
+            Weighed(
+                f"{'it' if len(alike) == 1 else left['client_id']} left{_said(left)}, and came on a new connection "
+                f"{duration((came['at'] - left['at']) / MILLISECOND_NS)} later",
+                left["packet"],
+                left["at"],
+                0.7,
+            )
+            for left, came in turns
+        ),
+        advice="Look at the log of this application for why it ends (an exception after which it closes its "
+        "consumer, a failing health check, a job that is scheduled too often), and at who starts it again. Static "
+        "membership (group.instance.id) lets restarts within session.timeout.ms pass without a rebalance.",
+        cost_ms=cost_ms,
+        effects=effects,
+        findings=signs.explained(_EXPLAINED, since, until, groups=groups, clients=names),
+        rebalances=rebalances,
+    )
 
 
 def _said(left: Row) -> str:

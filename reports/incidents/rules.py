@@ -241,11 +241,13 @@ def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) ->
     issues += [Issue("too_many_rows", f"{name}: the first {MOST_ROWS:,}") for name in sorted(signs.left_out)]
     if (findings := tables.get("findings")) is not None:
         parts = together(findings.to_table()).parts
-        found = [_with_alike(one, parts) for one in found]
+        whole_of = {part: whole for whole, of_clients in parts.items() for part in of_clients}
+        found = [_with_alike(one, parts, whole_of) for one in found]
     return {"incidents": incident_table(found)} | ({"issues": issue_table(issues)} if issues else {})
 
 
-def _with_alike(incident: Incident, parts: Mapping[str, frozenset[str]]) -> Incident:
+def _with_alike(incident: Incident, parts: Mapping[str, frozenset[str]], whole_of: Mapping[str, str]) -> Incident:
     """Findings that are part of one about many clients: it stands for them if the incident explains all of them."""
-    whole = {one for one, of_clients in parts.items() if of_clients <= incident.findings}
-    return replace(incident, findings=incident.findings.difference(*parts.values()) | whole)
+    candidates = {whole_of[one] for one in incident.findings if one in whole_of}
+    whole = {one for one in candidates if parts[one] <= incident.findings}
+    return replace(incident, findings=frozenset(one for one in incident.findings if one not in whole_of) | whole)

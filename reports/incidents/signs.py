@@ -64,6 +64,7 @@ _OF_BROKERS = re.compile(
     r"(?:broker-\d+-(?:fetcher-\d+|txn-marker-sender)|raft-client-\d+"
     r"|(?:AddPartitionsManager|NetworkPartitionMetadataClient|Persister)-client-\d+|\d+)$"
 )
+_MOST_HOSTS = 100  # of one client id, as subjects of one incident
 _COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
 _REBALANCE = (
@@ -198,21 +199,32 @@ class Signs:
 
     def findings_in(self, kinds: Collection[str], since: int, until: int) -> list[Row]:
         """Findings of these kinds that overlap a time, or lie beside it: they are counted in spans."""
-        return [
-            row
-            for row in self.findings
-            if row["kind"] in kinds
-            and (row["since"] or 0) <= until + _SPAN_NS
-            and (row["until"] or row["since"] or until) >= since - _SPAN_NS
-        ]
+        return [row for row in self.findings if _is_in(row, kinds, since, until)]
 
     def explained(
         self, kinds: Collection[str], since: int, until: int, *, groups: Sequence[str] = (), clients: Sequence[str] = ()
     ) -> frozenset[str]:
         """Ids of findings of these kinds about some groups and clients, in a time."""
-        about = {f"group {group}" for group in groups}
-        found = self.findings_in(kinds, since, until)
-        return frozenset(row["id"] for row in found if row["subject"] in about or _is_of(row, clients))
+        of_groups = chain.from_iterable(self._findings_about.get(f"group {group}", ()) for group in groups)
+        of_clients = chain.from_iterable(self._findings_of.get(client, ()) for client in clients)
+        return frozenset(row["id"] for row in chain(of_groups, of_clients) if _is_in(row, kinds, since, until))
+
+    @cached_property
+    def _findings_about(self) -> dict[str, list[Row]]:
+        """By subject."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in self.findings:
+            found[row["subject"]].append(row)
+        return found
+
+    @cached_property
+    def _findings_of(self) -> dict[str, list[Row]]:
+        """By client id: those about the client, not about the group that it is in."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in self.findings:
+            for client_id in row["client_ids"] or () if row["subject"].startswith(OF_CLIENT) else ():
+                found[client_id].append(row)
+        return found
 
     @cached_property
     def errors(self) -> list[Row]:
@@ -639,10 +651,10 @@ class Signs:
         return [node] if node is not None else sorted(several, key=lambda one: (one.cluster_id or "", one.id))
 
     def clients(self, client_ids: Sequence[str]) -> Iterator[Subject]:
-        """Clients as subjects, with their hosts."""
+        """Clients as subjects, with their hosts; of a name that very many have with some of them."""
         for name in client_ids:
             yield Subject(Role.CLIENT, name)
-            for host in self.hosts_of.get(name, []):
+            for host in self.hosts_of.get(name, [])[:_MOST_HOSTS]:
                 yield Subject(Role.HOST, host)
 
 
@@ -682,9 +694,10 @@ def host_of(finding: Row) -> str:
     return str(finding["subject"]).rpartition(" (")[2].removesuffix(")")
 
 
-def _is_of(finding: Row, clients: Collection[str]) -> bool:
-    """Whether a finding is about one of these clients, not about the group that they are in."""
-    return finding["subject"].startswith(OF_CLIENT) and not set(finding["client_ids"]).isdisjoint(clients)
+def _is_in(finding: Row, kinds: Collection[str], since: int, until: int) -> bool:
+    """Whether a finding is of these kinds, and overlaps a time, or lies beside it."""
+    begin, end = finding["since"] or 0, finding["until"] or finding["since"] or until
+    return finding["kind"] in kinds and begin <= until + _SPAN_NS and end >= since - _SPAN_NS
 
 
 def packet_of(finding: Row) -> int | None:

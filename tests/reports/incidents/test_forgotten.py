@@ -28,6 +28,7 @@ def gone(partition: int = 0, read_from: int | None = 90, passed_over: int | None
     """A row of ``forgotten_commits``: 20 was committed at 10 s, and nothing is there at 60 s."""
     return row("forgotten_commits", at=at(60), committed_at=at(10), connection=1, number=50, client_id="c1") | {
         "group_id": group,
+        "client": H1,
         "topic": "orders",
         "partition": partition,
         "committed_offset": 20,

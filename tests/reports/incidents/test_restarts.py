@@ -91,3 +91,23 @@ def test_one_that_ends_at_the_same_record_each_time_is_told_as_stuck() -> None:
     starts = [begun(int((22 + 10 * n) * 10), 23 + 10 * n, client_id="c2") for n in range(TIMES + 1)]
     incidents = found(group_events=[*loop(), OTHER], rebalances=GROUP, rereads=starts, lag=[committed(7)])
     assert [one.kind for one in incidents] == ["consumer_stuck"]
+
+
+@pytest.mark.parametrize(("members", "incidents"), [(3, 3), (4, 1)])
+def test_many_that_are_started_again_and_again_have_one_cause(members: int, incidents: int) -> None:
+    events = [
+        one | {"client_id": f"c{n}", "group_id": f"g{n % 2}"}
+        for n in range(10, 14)
+        for one in (loop() if n < 10 + members else turn(20, 22))  # once
+    ]
+    rows = [rebalance("member_left", n, 20, f"g{n}", unowned_ms=500.0) for n in range(2)]
+    told = found(group_events=events, rebalances=rows)
+    assert len(told) == incidents
+    clients = {subject.name for one in told for subject in one.subjects if subject.role == "client"}
+    assert clients == {f"c{n}" for n in range(10, 10 + members)}
+    if incidents == 1:
+        assert told[0].headline.startswith(
+            "4 members alike (c10, c11, c12, c13) of groups g0, g1 left and came anew 12 "
+        )
+        assert ": processes that end and are started again and again; 2 rebalances" in told[0].headline
+        assert told[0].rebalances == {("g0", 0), ("g1", 1)}
