@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
+from kafkascope.reports.incidents.forgotten import offsets_forgotten
+from kafkascope.reports.incidents.signs import Signs
 from tests.reports.incidents.tables_of import (
     B1,
     CLIENT,
@@ -18,6 +23,7 @@ from tests.reports.incidents.tables_of import (
     only,
     row,
     seconds,
+    signs,
 )
 
 ADMIN = connection(9, H2, client_id="adm")
@@ -94,3 +100,24 @@ def test_who_goes_on_where_it_would_have_lost_nothing() -> None:
 def test_each_group_is_told_for_itself() -> None:
     both = found(forgotten_commits=[gone(), gone(group="other")], connections=[CLIENT, connection(2, B1)])
     assert [names(one)[0] for one in both] == ["other", "shop"]
+
+
+def test_exchanges_are_read_once_for_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def batches(self: Signs, name: str, *more: Any) -> Iterator[Any]:
+        read.append(name)
+        yield from whole(self, name, *more)
+
+    whole = Signs.batches
+    monkeypatch.setattr(Signs, "batches", batches)
+    rows = [gone(group=f"g{n}") for n in range(5)]
+    made = [*offsets_forgotten(signs(forgotten_commits=rows, exchanges=[ASKED], connections=[CLIENT]))]
+    assert [one.evidence[0].packet for one in made] == [51] * 5
+    assert sum(name == "exchanges" for name in read) == 2  # what administrators changed, and packets
+
+
+def test_of_a_name_that_very_many_hosts_have_some_are_subjects() -> None:
+    connections = [connection(n, f"10.1.{n // 250}.{n % 250}") for n in range(300)]
+    subjects = [*signs(connections=connections).clients(["c1"])]
+    assert len(subjects) == 101
