@@ -96,11 +96,14 @@ def kept_classes(java: Java) -> Path:
     """Where the classes that Spark loads are kept as the JVM wants them in memory, if `kafkascope warm` was run.
 
     To load and check some ten thousand of them takes a quarter of a small analysis. They are of one runtime and one
-    release of Spark; the JVM itself leaves an archive alone that does not fit its class path.
+    installation of Spark: the JVM silently leaves an archive alone whose jars have other times than those it was made
+    of, so one that is installed anew in its old place has another archive.
     """
     import pyspark
 
-    known = "\n".join([os.path.realpath(java.path), java.says, pyspark.__version__, pyspark.__file__, JVM_OPTIONS])
+    jars = [(jar, jar.stat()) for jar in sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))]
+    installed = [f"{jar} {about.st_size} {about.st_mtime_ns}" for jar, about in jars]
+    known = "\n".join([os.path.realpath(java.path), java.says, pyspark.__version__, *installed, JVM_OPTIONS])
     name = f"spark-{hashlib.sha256(known.encode()).hexdigest()[:16]}.jsa"
     return platformdirs.user_cache_path("kafkascope", appauthor=False) / name
 

@@ -221,10 +221,11 @@ def _incident(signs: Signs, one: Impatient) -> Incident:
     since, until = one.given_up[0].exchange["requested"], one.given_up[-1].until
     waited = sorted(each.waited for each in one.given_up)
     apis = sorted({each.exchange["api"] for each in one.given_up})
-    asked = [int(each.exchange["allows"]) for each in one.given_up if each.exchange["allows"]]
+    asked = [(int(each.exchange["allows"]), each.exchange["api"]) for each in one.given_up if each.exchange["allows"]]
     why = ""
-    if asked and min(asked) >= waited[0]:
-        why = f", though it lets brokers hold them for {duration(min(asked))} (fetch.max.wait.ms)"
+    if asked and (least := min(asked))[0] >= waited[0]:
+        setting = "request.timeout.ms of its topics" if least[1] == "Produce" else "fetch.max.wait.ms"
+        why = f", though it lets brokers hold them for {duration(least[0])} ({setting})"
     of_groups, cost_ms, rebalances = of_rebalances(
         [
             row

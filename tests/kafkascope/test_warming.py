@@ -45,6 +45,20 @@ def test_the_archive_is_of_one_java_and_one_spark(cache: Path, monkeypatch: pyte
     assert len({one, *others}) == 4
 
 
+def test_spark_that_is_installed_anew_has_another_archive(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pyspark.__file__", str(tmp_path / "pyspark" / "__init__.py"))
+    jar = tmp_path / "pyspark" / "jars" / "spark-core.jar"
+    jar.parent.mkdir(parents=True)
+    names = set[str]()
+    for second in (1, 2):
+        jar.touch()
+        os.utime(jar, (second, second))
+        names.add(kept_classes(Java("/usr/bin/java", "17.0.15")).name)
+    assert len(names) == 2
+
+
 @pytest.mark.deep
 def test_classes_are_kept_once_and_used(cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_java()

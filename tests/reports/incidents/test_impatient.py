@@ -100,6 +100,13 @@ def test_what_else_takes_long_is_likely_to_be_too_short() -> None:
     assert (one.certainty, "though it lets" in one.headline) == ("likely", False)
 
 
+def test_how_long_writes_may_wait_is_another_setting() -> None:
+    connections, exchanges = given_up()
+    writes = [one | {"api": "Produce", "request": '{"acks": -1, "timeoutMs": 30000}'} for one in exchanges]
+    one = only(connections=[STAYS, *connections], exchanges=writes)
+    assert ", though it lets brokers hold them for 30.0 s (request.timeout.ms of its topics); " in one.headline
+
+
 def write(number: int, timeout_ms: int = 20, **given: Any) -> Row:
     request = f'{{"acks": -1, "timeoutMs": {timeout_ms}}}'
     known = {"error": "REQUEST_TIMED_OUT", "request": request} | given
