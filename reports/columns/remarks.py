@@ -166,6 +166,12 @@ def not_taken_remark(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def _most_first(counted_name: tuple[str, int]) -> tuple[int, str]:
+    """Names that were counted as often are in order, whoever counted them."""
+    name, count = counted_name
+    return -count, name
+
+
 def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int], ports: Iterable[int]) -> str:
     """What to say of a capture without Kafka: connections by protocol and other packets by kind, the most first.
 
@@ -173,9 +179,11 @@ def no_kafka(packets: int, protocols: Mapping[str, int], other: Mapping[str, int
     """
     seen = [
         f"{counted(count, 'connection')} of {PROTOCOL_NAMES.get(protocol, protocol)}"
-        for protocol, count in Counter(protocols).most_common()
+        for protocol, count in sorted(protocols.items(), key=_most_first)
     ]
-    seen += [f"{counted(count, 'packet')} of {PACKET_NAMES[kind]}" for kind, count in Counter(other).most_common()]
+    seen += [
+        f"{counted(count, 'packet')} of {PACKET_NAMES[kind]}" for kind, count in sorted(other.items(), key=_most_first)
+    ]
     instead = f"seen were {', '.join(seen)}" if seen else "nothing else was seen either"
     where = f" to the ports asked for ({', '.join(map(str, sorted(ports)))})" if ports else ""
     return f"no Kafka{where} was found in {counted(packets, 'packet')}; {instead}"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kafkascope.reports.columns.remarks import not_taken, not_taken_remark, tls_remark
+from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark
 
 
 def test_ports_of_tls_are_told_by_their_connections_and_a_flood_of_them_is_cut() -> None:
@@ -28,3 +28,13 @@ def test_what_is_not_taken_for_kafka_is_told_of_ports_where_kafka_is_or_is_asked
     many = not_taken_remark(not_taken({(port, "http"): 1 for port in range(9000, 9050)}, range(65536)))
     assert "9009 (1 of HTTP) and 40 more ports;" in many
     assert "9010" not in many
+
+
+def test_what_was_seen_instead_of_kafka_is_told_in_one_order() -> None:
+    protocols = {"unknown": 4, "http": 4, "empty": 9}
+    told = no_kafka(189, protocols, {"icmp": 2, "arp": 2}, ())
+    assert told == no_kafka(189, dict(reversed(protocols.items())), {"arp": 2, "icmp": 2}, ())
+    assert told.endswith(
+        "no data at all, 4 connections of HTTP, 4 connections of an unknown protocol, "
+        "2 packets of ARP, 2 packets of ICMP"
+    )
