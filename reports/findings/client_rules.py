@@ -246,7 +246,7 @@ def _authorization(facts: ClientFacts) -> Iterator[Finding]:
     yield _finding(
         Severity.WARNING,
         "authorization_failed",
-        f"{counted(count, 'request')} refused for lack of permission: {what}",
+        f"{counted(count, 'error')} for lack of permission: {what}",
         facts,
         refused,
         [_at(f, f"{f.api} answered {f.what} by {f.broker}, {counted(f.count, 'time')} in 10 s") for f in refused],

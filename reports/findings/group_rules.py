@@ -6,16 +6,17 @@ import itertools
 import statistics
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_milliseconds, in_seconds
+from kafkascope.reports.findings import join_rules
 from kafkascope.reports.findings.finding import Finding, Observation
+from kafkascope.reports.findings.group import Group, group_finding, observed
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -43,73 +44,8 @@ _CONSEQUENCES = frozenset(
 )
 _GENERATIONS = frozenset({"classic", "connect"})  # protocols in which all members join again
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
-_REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
-    Error.INCONSISTENT_GROUP_PROTOCOL: (
-        "no_common_assignor",
-        "has no assignor (or protocol type) in common with the others",
-        "Give all members one partition.assignment.strategy in common; to change it, roll twice: first with both, then "
-        "with the new one alone.",
-    ),
-    Error.UNSUPPORTED_ASSIGNOR: (
-        "no_common_assignor",
-        "asks for an assignor that the broker does not have",
-        "Set group.remote.assignor to one that the broker names (uniform, range), or leave it out.",
-    ),
-    Error.INVALID_SESSION_TIMEOUT: (
-        "join_refused",
-        "asks for a session timeout that the broker does not allow",
-        "Keep session.timeout.ms between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms.",
-    ),
-    Error.GROUP_MAX_SIZE_REACHED: (
-        "join_refused",
-        "finds the group full",
-        "Raise the broker's group.max.size, or start fewer members.",
-    ),
-    Error.GROUP_AUTHORIZATION_FAILED: (
-        "join_refused",
-        "may not read with this group",
-        "Give its principal READ on the group.",
-    ),
-    Error.INVALID_REGULAR_EXPRESSION: (
-        "join_refused",
-        "subscribes with a pattern that the broker cannot read",
-        "The broker uses RE2 (KIP-848): look-ahead and back references do not work there.",
-    ),
-    Error.GROUP_ID_NOT_FOUND: (
-        "join_refused",
-        "comes with another protocol than the group has, which is of another type",
-        "Give share groups, Streams applications and consumers a group.id each: one id cannot be used by two of these "
-        "types while the group is there, be it only with committed offsets.",
-    ),
-    Error.UNSUPPORTED_VERSION: (
-        "join_refused",
-        "comes with a group protocol that the broker does not have, or has switched off",
-        "See group.coordinator.rebalance.protocols of the brokers and the features of the cluster (kafka-features.sh "
-        "describe), or set group.protocol=classic.",
-    ),
-}
-_INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
-_JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 _COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 _HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """All that rules look at."""
-
-    log: GroupLog
-    history: GroupHistory
-
-    @property
-    def subject(self) -> str:
-        """Whom findings are about."""
-        return f"group {self.log.group_id}"
-
-    @property
-    def rebalances(self) -> list[Rebalance]:
-        """In order."""
-        return self.history.rebalances
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,37 +63,6 @@ def group_findings(log: GroupLog, history: GroupHistory) -> list[Finding]:
     """All findings about a group."""
     group = Group(log, history)
     return [finding for rule in _RULES for finding in rule(group)]
-
-
-def _finding(
-    group: Group,
-    severity: Severity,
-    kind: str,
-    title: str,
-    evidence: Sequence[Observation],
-    advice: str,
-    weight: float,
-    span: tuple[int | None, int | None] | None = None,
-    clients: Iterable[str | None] = (),
-) -> Finding:
-    times = [observation.at for observation in evidence if observation.at is not None]
-    since, until = span or (min(times, default=None), max(times, default=None))
-    return Finding(
-        severity,
-        kind,
-        title,
-        group.subject,
-        since,
-        until,
-        list(evidence),
-        advice,
-        round(weight, 3),
-        client_ids=sorted({client for client in clients if client}),
-    )
-
-
-def _seen(message: Message, text: str) -> Observation:
-    return Observation(text, message.packet, message.at)
 
 
 def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
@@ -228,7 +133,7 @@ def _storm(group: Group) -> Iterator[Finding]:
     roots = {kind for kind, _ in began}
     others = [f"{kind.replace('_', ' ')} {counted(n, 'time')}" for kind, n in counts.most_common() if kind not in roots]
     followed = f" Followed by: {', '.join(others)}." if others else ""
-    yield _finding(
+    yield group_finding(
         group,
         Severity.CRITICAL,
         "rebalance_storm",
@@ -303,7 +208,7 @@ def _poll_timeouts(group: Group) -> Iterator[Finding]:
             title = (
                 f"{client} left without a reason and came back, {often}: as one slower than max.poll.interval.ms{limit}"
             )
-        yield _finding(
+        yield group_finding(
             group,
             Severity.CRITICAL if sure and len(leaves) >= threshold("storm_rebalances") else Severity.WARNING,
             kind,
@@ -361,7 +266,7 @@ def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
         limits = sorted({timeout for _, timeout in timeouts if timeout})
         within = f" in {' or '.join(in_seconds(ms) for ms in limits)}" if limits else " in time"
         what = "join again" if joins else "give up its partitions"
-        yield _finding(
+        yield group_finding(
             group,
             Severity.CRITICAL if len(timeouts) >= threshold("storm_rebalances") else Severity.WARNING,
             "rebalance_timeout",
@@ -393,7 +298,7 @@ def _members_lost(group: Group) -> Iterator[Finding]:
             if e.trigger == Trigger.SESSION_TIMEOUT and not e.rejected
         ]
         guessed = all(r.certainty == Certainty.GUESSED for r in rebalances)
-        yield _finding(
+        yield group_finding(
             group,
             Severity.WARNING,
             "member_lost",
@@ -439,12 +344,12 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
         every = in_milliseconds(interval)
         first = min((messages[0] for messages in lives), key=lambda message: message.at)
         was_lost = f", and it was lost {counted(lost[client], 'time')}" if lost[client] else ""
-        yield _finding(
+        yield group_finding(
             group,
             Severity.WARNING,
             "session_timeout_tight",
             f"{client}: session.timeout.ms {timeout:,} leaves room for {timeout / interval:.1f} heartbeats{was_lost}",
-            [_seen(first, f"heartbeats every {every} (a quarter of {len(gaps)} came faster)")],
+            [observed(first, f"heartbeats every {every} (a quarter of {len(gaps)} came faster)")],
             "Set heartbeat.interval.ms to a third of session.timeout.ms or less: one lost or late heartbeat ends a "
             "member now.",
             0.6,
@@ -471,13 +376,15 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
                     clients[message.client_id] += 1
                     took = in_seconds(((slow.answered or slow.at) - slow.at) / MILLISECOND_NS)
                     text = f"{message.api} answered after {in_seconds(waited)}"
-                    evidence.append(_seen(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}"))
+                    evidence.append(
+                        observed(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}")
+                    )
             elif slow is None or (message.last.answered or 0) > (slow.answered or 0):
                 slow = message.last
     if not evidence:
         return
     whose = ", ".join(client or "?" for client, _ in clients.most_common(3))
-    yield _finding(
+    yield group_finding(
         group,
         Severity.WARNING,
         "heartbeat_held_up",
@@ -490,73 +397,13 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
     )
 
 
-def _instance_ids(group: Group) -> Iterator[Finding]:
-    refused = [m for m in group.log.messages if m.error in _INSTANCE_ERRORS]
-    by_instance: dict[str, list[Message]] = defaultdict(list)
-    for message in refused:
-        instance = message.request.get("groupInstanceId") or message.request.get("instanceId") or "?"
-        by_instance[instance].append(message)
-    for instance, messages in sorted(by_instance.items()):
-        used = [m for m in group.log.messages if _instance(m) == instance]
-        users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
-        yield _finding(
-            group,
-            Severity.CRITICAL,
-            "instance_id_shared",
-            f"Instance id {instance} is used by more than one process: {', '.join(users)}",
-            [_seen(m, f"{m.api} of {m.client_id or '?'} ({m.client}) answered {m.error}") for m in messages],
-            "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
-            "ends; in a KIP-848 group the newer one is refused until the older has gone.",
-            0.8,
-            clients=[m.client_id for m in used],
-        )
-
-
-def _instance(message: Message) -> str | None:
-    if message.api not in _JOINS and message.api != "SyncGroup":
-        return None
-    instance: str | None = message.request.get("groupInstanceId") or message.request.get("instanceId")
-    return instance
-
-
-def _joins_refused(group: Group) -> Iterator[Finding]:
-    by_cause: dict[tuple[str, str | None], list[Message]] = defaultdict(list)
-    for message in group.log.messages:
-        if message.api in _JOINS and message.error in _REFUSED_JOINS and _comes(message):
-            by_cause[message.error, message.client_id].append(message)
-    for (error, client), messages in sorted(by_cause.items(), key=lambda item: item[1][0].at):
-        kind, what, advice = _REFUSED_JOINS[error]
-        yield _finding(
-            group,
-            Severity.CRITICAL,
-            kind,
-            f"{client or '?'} cannot join: it {what}",
-            [_seen(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
-            advice,
-            0.7,
-            clients=[client],
-        )
-
-
-def _comes(message: Message) -> bool:
-    """Whether such an error means that a member may not come; who is one may be told that its group is gone."""
-    return message.error != Error.GROUP_ID_NOT_FOUND or message.request.get("memberEpoch") == 0
-
-
-def _offered(message: Message) -> str:
-    names = [p.get("name") for p in message.request.get("protocols") or [] if isinstance(p, dict)]
-    if message.request.get("serverAssignor"):
-        names.append(message.request["serverAssignor"])
-    return f"; it offers {', '.join(map(str, names))}" if names else ""
-
-
 def _eager(group: Group) -> Iterator[Finding]:
     eager = [r for r in group.rebalances if r.protocol == "classic" and r.assignor in _EAGER]
     stopped = [r for r in eager[1:] if (r.unowned_ms or 0) >= threshold("eager_unowned") and len(r.members) > 1]
     if len(stopped) < threshold("eager_rebalances"):
         return
     total = sum(r.unowned_ms or 0 for r in stopped)
-    yield _finding(
+    yield group_finding(
         group,
         Severity.INFO,
         "eager_assignor",
@@ -593,7 +440,7 @@ def _uneven(group: Group) -> Iterator[Finding]:
         if most - fewest < 2 or most < threshold("uneven_factor") * fewest:
             continue
         idle = [name for n, name in owned if n == 0]
-        yield _finding(
+        yield group_finding(
             group,
             Severity.WARNING if total >= len(members) else Severity.INFO,
             "uneven_assignment",
@@ -625,7 +472,7 @@ def _partitions_unowned(group: Group) -> Iterator[Finding]:
         return
     worst = max(u.ms for _, u in long)
     partitions = sorted({u.partition for _, u in long})
-    yield _finding(
+    yield group_finding(
         group,
         Severity.WARNING,
         "partition_unowned",
@@ -650,7 +497,7 @@ def _slow_rebalances(group: Group) -> Iterator[Finding]:
         by_client[rebalance.last_client_id or "?"].append(rebalance)
     for client, rebalances in sorted(by_client.items()):
         longest = max(r.last_by_ms or 0 for r in rebalances)
-        yield _finding(
+        yield group_finding(
             group,
             Severity.WARNING,
             "slow_to_join",
@@ -680,12 +527,12 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
         errors = Counter(m.error for m in messages)
         listed = ", ".join(f"{error} {n} times" for error, n in errors.most_common())
         stranger = all(m.api == "OffsetCommit" and m.request.get("memberId") == "" for m in messages)
-        yield _finding(
+        yield group_finding(
             group,
             Severity.WARNING,
             "commit_refused",
             f"{client}: {len(messages)} commits{' of no member' if stranger else ''} refused ({listed})",
-            [_seen(m, f"{m.api} answered {m.error}") for m in messages],
+            [observed(m, f"{m.api} answered {m.error}") for m in messages],
             "It commits for the group without being a member, as one does that assigns partitions to itself, and while "
             "others are members that is refused: give it a group.id of its own."
             if stranger
@@ -703,7 +550,7 @@ def _protocols(group: Group) -> Iterator[Finding]:
         return
     way = " → ".join([changes[0][0].protocol, *(new.protocol for _, new in changes[:_MOST_CHANGES])])
     way += f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
-    yield _finding(
+    yield group_finding(
         group,
         Severity.INFO,
         "protocol_changed",
@@ -729,7 +576,7 @@ def _coordinator(group: Group) -> Iterator[Finding]:
     if not distinct:
         return
     times = sorted(distinct.values(), key=lambda e: e.at)
-    yield _finding(
+    yield group_finding(
         group,
         Severity.WARNING if len(times) >= threshold("coordinator_moves") else Severity.INFO,
         "coordinator_moved",
@@ -748,8 +595,9 @@ _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     _members_lost,
     _session_timeouts,
     _heartbeats_held_up,
-    _instance_ids,
-    _joins_refused,
+    join_rules.instance_ids,
+    join_rules.joins_refused,
+    join_rules.topics_unfit,
     _eager,
     _uneven,
     _partitions_unowned,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow.compute as pc
 
@@ -11,7 +11,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.away import missed
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -37,8 +37,6 @@ def listeners(signs: Signs) -> Iterator[Incident]:
             continue  # it is gone, wherever it is listed
         hosts = sorted({row["client"] for row in rows})
         names = signs.names_at(hosts)
-        hows = sorted({row["connect"] for row in rows})
-        how = " or ".join("not answered" if one == "unanswered" else one for one in hows)
         by_name = listed_at["host"] != place
         yield Incident(
             kind=IncidentKind.UNREACHABLE_LISTENER,
@@ -55,7 +53,7 @@ def listeners(signs: Signs) -> Iterator[Incident]:
             ended=None,
             headline=f"{signs.broker_words(broker)} advertises {listed_at['host']}, at which no connect succeeded"
             f"{f' ({place})' if by_name else ''}: "
-            f"{counted(len(rows), 'connect')} of {listed(hosts)} {how} from {clock(since)} to {clock(until)}",
+            f"{counted(len(rows), 'connect')} of {listed(hosts)} {_how(rows)} from {clock(since)} to {clock(until)}",
             evidence=(
                 Weighed(
                     f"told as a broker's address by {listed_at['told_by']}", listed_at["packet"], listed_at["at"], 0.6
@@ -71,6 +69,68 @@ def listeners(signs: Signs) -> Iterator[Incident]:
             effects=(Effect("connects", f"{counted(len(rows), 'connect')} failed", len(rows)),),
             findings=signs.explained(("metadata_storm", "connection_churn"), since, until, clients=names),
         )
+
+
+def nowhere(signs: Signs) -> Iterator[Incident]:
+    """Hosts that look for a broker where none is, and find no other: their bootstrap.servers are out of date."""
+    if not signs.failed_connects:
+        return
+    speak = {client for client, _, _, is_kafka in signs.parties if is_kafka}
+    of_brokers = {broker for _, broker, _, is_kafka in signs.parties if is_kafka}
+    ports = _ports(signs)
+    by_host: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.failed_connects:
+        place = address(row["broker"], row["broker_port"])
+        if (
+            row["opened"] is not None
+            and row["client"] not in speak
+            and row["broker_port"] in ports
+            and row["broker"] not in of_brokers
+            and signs.listing(place) is None
+        ):
+            by_host[row["client"]].append(row)
+    for host, rows in sorted(by_host.items()):
+        rows.sort(key=lambda row: (row["opened"], row["connection"]))
+        since, until = rows[0]["opened"], rows[-1]["opened"]
+        if len(rows) < threshold("failed_connects") or until - since < threshold("finds_nobody") * SECOND_NS:
+            continue
+        places = sorted({address(row["broker"], row["broker_port"]) for row in rows})
+        yield Incident(
+            kind=IncidentKind.UNREACHABLE_LISTENER,
+            severity=Severity.WARNING,
+            certainty=Certainty.LIKELY,
+            subjects=(Subject(Role.HOST, host), *(Subject(Role.HOST, place) for place in places[:EVIDENCE_SHOWN])),
+            started=since,
+            ended=until if signs.end - until > threshold("one_trouble") * SECOND_NS else None,
+            headline=f"{host} finds no broker: {counted(len(rows), 'connect')} to {listed(places)} {_how(rows)} from "
+            f"{clock(since)} to {clock(until)}, and it is not seen to reach any other",
+            evidence=tuple(
+                Weighed(
+                    f"connect to {address(row['broker'], row['broker_port'])} {row['connect']}",
+                    row["connection"],
+                    row["opened"],
+                    0.7,
+                )
+                for row in rows
+            ),
+            advice="See whether a broker should be there: it may be down, or have another address now. Update "
+            "bootstrap.servers of this client, and name several brokers in it, so that one that is away keeps nobody "
+            "out.",
+            cost_ms=(until - since) / MILLISECOND_NS,
+            effects=(Effect("connects", f"{counted(len(rows), 'connect')} failed", len(rows)),),
+        )
+
+
+def _ports(signs: Signs) -> set[int]:
+    """Ports at which Kafka is spoken."""
+    batches = signs.batches("connections", ("broker_port",), pc.field("protocol") == "kafka")
+    return {port for batch in batches for port in batch["broker_port"].unique().to_pylist()}
+
+
+def _how(rows: Sequence[Row]) -> str:
+    """What became of connects that failed."""
+    hows = sorted({row["connect"] for row in rows})
+    return " or ".join("not answered" if one == "unanswered" else one for one in hows)
 
 
 def _how_sure(signs: Signs, host: str, lasted: int, *, by_name: bool) -> Certainty:

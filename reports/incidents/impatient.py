@@ -14,6 +14,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.going_on import GoingOn
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -31,7 +32,6 @@ _ADVICE = (
     "costs a connection, and what was written is sent again."
 )
 _ALLOWS = r'"(?:maxWaitMs|timeoutMs)": (?P<ms>\d{1,9})\b'  # of Fetch, and of Produce
-_NEVER = 2**63 - 1
 _AT_ONCE_NS = 50 * MILLISECOND_NS  # the RST by which a closed socket meets an answer
 _FOLLOW = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED})
 _EXPLAINED = (
@@ -91,7 +91,7 @@ def found(signs: Signs) -> list[Impatient]:
         all_of[row["client"], row["client_id"]].append(row)
     made = []
     for who, rows in sorted(often.items()):
-        life = _Life(all_of[who])
+        life = _History(all_of[who])
         given_up: list[GivenUp] = []
         places = set[str]()
         for row in rows:
@@ -105,30 +105,21 @@ def found(signs: Signs) -> list[Impatient]:
     return made
 
 
-class _Life:
+class _History:
     """The connections of one client."""
 
     def __init__(self, connections: Sequence[Row]) -> None:
-        in_turn = sorted(connections, key=lambda row: (row["opened"], row["connection"]))
-        self._opened = [row["opened"] for row in in_turn]
-        self._last_two: list[list[tuple[int, int]]] = []  # up to each: when those that last longest close, and which
-        lasting: list[tuple[int, int]] = []
-        to_broker: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for row in in_turn:
-            closed = _NEVER if row["closed"] is None else row["closed"]
-            lasting = sorted([*lasting, (closed, row["connection"])])[-2:]
-            self._last_two.append(lasting)
-            to_broker[row["broker"], row["broker_port"]].append(row["opened"])
-        self._to_broker = to_broker
+        self._going_on = GoingOn(connections)
+        self._to_broker: dict[tuple[str, int], list[int]] = defaultdict(list)  # when they were opened
+        for row in sorted(connections, key=lambda row: (row["opened"], row["connection"])):
+            self._to_broker[row["broker"], row["broker_port"]].append(row["opened"])
 
     def gave_up(self, connection: Row, exchange: Row) -> int | None:
         """When it had opened another connection to a broker that was about to answer; None if it did not so."""
         since, answered = exchange["requested"], exchange["answered"]
         if answered is None or not 0 <= connection["closed"] - answered <= _AT_ONCE_NS:
             return None
-        place = bisect_right(self._opened, since)
-        lasting = self._last_two[place - 1] if place else []
-        if not any(closed > answered and number != connection["connection"] for closed, number in lasting):
+        if not self._going_on.has_another(connection["connection"], since, answered):
             return None  # it may be the process that ended
         opened = self._to_broker[connection["broker"], connection["broker_port"]]
         place = bisect_right(opened, since)

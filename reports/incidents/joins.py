@@ -18,7 +18,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS
 
 def refused(signs: Signs) -> Iterator[Incident]:
     """Clients that may not join, and cannot mend that by trying again; one a group."""
-    kinds = ("join_refused", "no_common_assignor", "instance_id_shared")
+    kinds = ("join_refused", "no_common_assignor", "instance_id_shared", "topics_not_alike")
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in signs.findings:
         if row["kind"] in kinds:

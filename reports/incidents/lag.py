@@ -22,6 +22,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import SECOND_NS
 
+_FETCHES = frozenset({"Fetch", "ShareFetch"})
 _EVIDENCE = 8  # spans that are told, evenly over the time
 _LEAST_SPANS = 4  # fewer make no trend
 _RISING = 0.75  # of the steps from span to span, and of the spans with commits: one may come late
@@ -81,21 +82,52 @@ class _Hot:
         )
 
 
-def lagging(signs: Signs) -> Iterator[Incident]:
-    """Groups that read and commit, and fall behind all the same, in all partitions of a topic together."""
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A group that reads and commits, and falls behind all the same, in all partitions of a topic together."""
+
+    group: str
+    topic: str
+    spans: list[Span]  # those in which all of its partitions were heard of
+    members: list[str]  # client ids
+
+    @property
+    def seconds(self) -> float:
+        """How long it is seen to go on."""
+        return (self.spans[-1].at - self.spans[0].at) / SECOND_NS
+
+    @property
+    def written(self) -> float:
+        """Records a second."""
+        return (self.spans[-1].end - self.spans[0].end) / self.seconds
+
+    @property
+    def grown(self) -> int:
+        """By how many records it fell behind."""
+        return self.spans[-1].lag - self.spans[0].lag
+
+    @property
+    def words(self) -> str:
+        """What became of its lag."""
+        return f"the lag grew by {self.grown:,} to {self.spans[-1].lag:,} records in {self.seconds:,.0f} s"
+
+
+def trends(signs: Signs) -> list[Trend]:
+    """All of them, by group and topic."""
+    found = []
     for (group, topic), spans in sorted(_lag_by_span(signs).items()):
         most = max(span.partitions for span in spans)
         whole = sorted((span for span in spans if span.partitions == most), key=lambda span: span.at)
         first, last = whole[0], whole[-1]
-        seconds = (last.at - first.at) / SECOND_NS
-        if len(whole) < _LEAST_SPANS or seconds < threshold("falling_behind_for"):
+        names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
+        trend = Trend(group, topic, whole, names)
+        if len(whole) < _LEAST_SPANS or trend.seconds < threshold("falling_behind_for"):
             continue
-        written = (last.end - first.end) / seconds
         rising = sum(later.lag > earlier.lag for earlier, later in pairwise(whole))
         if (
-            written <= 0
+            trend.written <= 0
             or rising < _RISING * (len(whole) - 1)
-            or last.lag - first.lag < threshold("behind") * written
+            or trend.grown < threshold("behind") * trend.written
             or sum(span.commits > 0 for span in whole) < _RISING * len(whole)
             or any(halt.group == group and halt.until >= first.at for halt in signs.once(halts))
             or any(
@@ -106,29 +138,63 @@ def lagging(signs: Signs) -> Iterator[Incident]:
             )
         ):
             continue
-        names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
-        grown = last.lag - first.lag
-        text = f"the lag grew by {grown:,} to {last.lag:,} records in {seconds:,.0f} s"
+        found.append(trend)
+    return found
+
+
+def by_quota(signs: Signs) -> dict[str, list[Trend]]:
+    """Groups that fall behind because a quota holds their members back, by client id of these."""
+    found: dict[str, list[Trend]] = defaultdict(list)
+    for trend in signs.once(trends):
+        where = (
+            (pc.field("part") == "throttled")
+            & pc.field("topic").is_null()
+            & pc.field("client_id").isin(trend.members)
+            & (pc.field("from") >= pa.scalar(trend.spans[0].at, TIME))
+            & (pc.field("from") <= pa.scalar(trend.spans[-1].at, TIME))
+        )
+        held: dict[str, float] = defaultdict(float)
+        for row in signs.rows("latency", ("client_id", "api", "sum_ms"), where):
+            held[row["client_id"]] += row["sum_ms"] / 1000 if row["api"] in _FETCHES else 0
+        for name, seconds in sorted(held.items()):
+            if seconds >= threshold("held_back") / 100 * trend.seconds:
+                found[name].append(trend)
+    return found
+
+
+def lagging(signs: Signs) -> Iterator[Incident]:
+    """Groups that fall behind, but for those that quotas hold back: these are told with the quota."""
+    told = {(trend.group, trend.topic) for found in signs.once(by_quota).values() for trend in found}
+    for trend in signs.once(trends):
+        group, topic, first, last = trend.group, trend.topic, trend.spans[0], trend.spans[-1]
+        if (group, topic) in told:
+            continue
         hot = _hot(signs, group, topic, first, last)
         yield Incident(
             kind=IncidentKind.CONSUMER_LAGGING,
             severity=Severity.WARNING,
             certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names)),
+            subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(trend.members)),
             started=first.at,
             ended=None,
-            headline=f"group {group} reads {topic} more slowly than is written from {clock(first.at)} on: {text}; "
-            f"{written:,.0f} records a second are written, {written - grown / seconds:,.0f} are read"
-            + ("" if hot is None else f"; {hot.words}"),
+            headline=f"group {group} reads {topic} more slowly than is written from {clock(first.at)} on: "
+            f"{trend.words}; {trend.written:,.0f} records a second are written, "
+            f"{trend.written - trend.grown / trend.seconds:,.0f} are read" + ("" if hot is None else f"; {hot.words}"),
             evidence=tuple(
                 Weighed(f"in the span that begins here it was {span.lag:,} records behind", None, span.at, 0.7)
-                for span in whole[:: max(1, len(whole) // _EVIDENCE)]
+                for span in trend.spans[:: max(1, len(trend.spans) // _EVIDENCE)]
             ),
             advice=_ADVICE if hot is None else hot.advice,
-            cost_ms=1000 * last.lag / written,
-            effects=(Effect("records", text, last.lag),),
-            findings=signs.explained(("lag_growing", "commits_stopped"), first.at, last.at, groups=[group]),
+            cost_ms=1000 * last.lag / trend.written,
+            effects=(Effect("records", trend.words, last.lag),),
+            findings=explained(signs, trend),
         )
+
+
+def explained(signs: Signs, trend: Trend) -> frozenset[str]:
+    """Findings about the group that say the same."""
+    since, until = trend.spans[0].at, trend.spans[-1].at
+    return signs.explained(("lag_growing", "commits_stopped"), since, until, groups=[trend.group])
 
 
 def _hot(signs: Signs, group: str, topic: str, first: Span, last: Span) -> _Hot | None:

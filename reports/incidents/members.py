@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -221,6 +222,8 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
             when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
         again = silent = ""
+    if fate.kind == IncidentKind.CLIENT_DIED and names and all(map(_OF_STREAMS.search, names)):
+        advice = f"{_ADVICE_STREAMS} {advice}"
     if places := _places(signs, of_run):
         when = f"{when}, and began again and again at {in_offsets(places)}"
         advice = AT_THE_RECORD
@@ -291,6 +294,11 @@ _FINDINGS = (
     "unanswered",
     "read_again",
     "connection_churn",
+)
+_OF_STREAMS = re.compile(r"-StreamThread-\d+-consumer$")  # org.apache.kafka.streams.processor.internals.StreamThread
+_ADVICE_STREAMS = (
+    "A Streams application with the classic protocol does not leave when it is closed, or shuts down by itself (unless "
+    "it asks for that: KIP-812): see in its log whether it was."
 )
 _ROLLOUT_ADVICE = (
     "See what ended them in turn. A rollout has to let each process close its consumer (on SIGTERM, within "

@@ -13,6 +13,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.events import EventKind
@@ -24,8 +25,8 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _GONE = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID})
 _OF_GONE = ("error_loop", "idle_polling", "metadata_storm", "leader_changed", "sent_again")
-_LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
-_CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
+_OF_TOPICS = ("CreateTopics", "DeleteTopics", "CreatePartitions")
+_NEWS_OF_TOPICS = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.SUBSCRIPTION_CHANGED})
 
 
 CHANGES = (
@@ -96,7 +97,8 @@ def changes(signs: Signs) -> Iterator[Incident]:
             f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
             for api, count in counts.items()
         )
-        effects, findings = _missed(signs, [row for row in made if row["api"] == "DeleteTopics"])
+        missed, findings = _missed(signs, [row for row in made if row["api"] == "DeleteTopics"])
+        costs, _, rebalances = of_rebalances(_rebalanced(signs, made))
         yield Incident(
             kind=IncidentKind.ADMIN_ACTION,
             severity=Severity.INFO,
@@ -104,7 +106,8 @@ def changes(signs: Signs) -> Iterator[Incident]:
             subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host), *sorted(subjects)),
             started=since,
             ended=until,
-            headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}" + in_words(effects),
+            headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}"
+            + in_words((*missed, *costs)),
             evidence=tuple(
                 Weighed(
                     f"{row['api']} answered without an error",
@@ -115,13 +118,34 @@ def changes(signs: Signs) -> Iterator[Incident]:
                 for row in made
             ),
             advice="Nothing, if this was planned; else find out who runs this client."
-            if not effects
+            if not missed
             else "Find out who runs this client, and whether it was meant: all records of a topic that is deleted are "
             "gone, also where it is made again at once, and who read it begins anew.",
             cost_ms=0,
-            effects=effects,
+            effects=(*missed, *costs),
             findings=findings,
+            rebalances=rebalances,
         )
+
+
+def _rebalanced(signs: Signs, made: Sequence[Row]) -> list[Row]:
+    """Rebalances of groups that read topics which were made or changed before, as these became known to members."""
+    changed: dict[str, int] = {}
+    for row in made:
+        if row["api"] in _OF_TOPICS:
+            for _, topic in named_in(row["request"]):
+                changed.setdefault(topic, row["requested"])
+    return [
+        row
+        for row in (signs.rebalances if changed else ())
+        if row["trigger"] in _NEWS_OF_TOPICS
+        and row["started"] is not None
+        and any(
+            changed.get(topic, row["started"]) < row["started"]
+            for member in row["members"] or ()
+            for topic in member["subscription"] or ()
+        )
+    ]
 
 
 def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...], frozenset[str]]:
@@ -176,6 +200,7 @@ def offsets_set(signs: Signs) -> Iterator[Incident]:
         rows = sorted(unordered, key=lambda row: (row["at"], row["packet"]))
         since, until = rows[0]["at"], rows[-1]["at"]
         topics = sorted({row["detail"] for row in rows if row["detail"]})
+        effects = tuple(_moved(signs, group, rows))
         yield Incident(
             kind=IncidentKind.ADMIN_ACTION,
             severity=Severity.INFO,
@@ -184,7 +209,7 @@ def offsets_set(signs: Signs) -> Iterator[Incident]:
             started=since,
             ended=until,
             headline=f"{client_id} ({host}), which is no member, set committed offsets of group {group} from "
-            f"{clock(since)} on{f': {listed(topics)}' if topics else ''}",
+            f"{clock(since)} on{f': {listed(topics)}' if topics else ''}" + in_words(effects),
             evidence=tuple(
                 Weighed(
                     "an OffsetCommit that names no member, answered without an error", row["packet"], row["at"], 0.9
@@ -194,7 +219,44 @@ def offsets_set(signs: Signs) -> Iterator[Incident]:
             advice="Nothing, if this was planned (kafka-consumer-groups --reset-offsets, a mirror that carries offsets "
             "over); between committed_offset before and after (table lag) it skips records, or reads them again.",
             cost_ms=0,
+            effects=effects,
         )
+
+
+def _moved(signs: Signs, group: str, commits: Sequence[Row]) -> Iterator[Effect]:
+    """How many records a group skips, or reads again, where the capture shows what it had committed before."""
+    before: dict[tuple[str, int], tuple[int, int]] = {}  # by partition: when, and what
+    where = (pc.field("group_id") == group) & pc.field("committed_offset").is_valid()
+    columns = ("topic", "partition", "at", "width_ms", "committed_offset")
+    for row in signs.rows("lag", columns, where):
+        if row["at"] + row["width_ms"] * MILLISECOND_NS <= commits[0]["at"]:
+            place, known = (row["topic"], row["partition"]), (row["at"], row["committed_offset"])
+            before[place] = max(before.get(place, known), known)
+    numbers = {(row["connection"], row["number"]) for row in commits}
+    where = (pc.field("api") == "OffsetCommit") & pc.field("connection").isin(sorted({one for one, _ in numbers}))
+    requests = signs.rows("exchanges", ("connection", "number", "requested", "request"), where) if before else []
+    after: dict[tuple[str, int], int] = {}
+    for row in sorted(requests, key=lambda row: (row["requested"] or 0, row["connection"], row["number"])):
+        if (row["connection"], row["number"]) in numbers:
+            after |= {(topic, partition): offset for topic, partition, offset in committed_in(row["request"])}
+    moved = [offset - before[place][1] for place, offset in after.items() if place in before]
+    skipped, again = sum(n for n in moved if n > 0), -sum(n for n in moved if n < 0)
+    if skipped:
+        yield Effect("records", f"{skipped:,} records that it had not committed are skipped", skipped)
+    if again:
+        yield Effect("records", f"{again:,} records that it had committed are read again", again)
+
+
+def committed_in(request: str | None) -> Iterator[tuple[str, int, int]]:
+    """Topic, partition and offset of what an OffsetCommit commits."""
+    try:
+        topics = json.loads(request or "")["topics"] or ()
+        for topic in topics:
+            for one in topic["partitions"] or ():
+                if one["committedOffset"] >= 0:
+                    yield topic["name"], one["partitionIndex"], one["committedOffset"]
+    except (ValueError, KeyError, TypeError):
+        return  # it was cut, or has ids in the place of names
 
 
 def removals(signs: Signs) -> Iterator[Incident]:
@@ -261,67 +323,3 @@ def migrations(signs: Signs) -> Iterator[Incident]:
                 (group, after["to_generation"]) for _, after in turns if after["to_generation"] is not None
             ),
         )
-
-
-def deployments(signs: Signs) -> Iterator[Incident]:
-    """Groups of which several members left in an orderly way and came back soon, one after the other."""
-    by_group: dict[str, list[Row]] = defaultdict(list)
-    for row in signs.rebalances:
-        by_group[row["group_id"]].append(row)
-    for group, rows in sorted(by_group.items()):
-        turns = _turns(rows)
-        names = sorted({name for _, _, name in turns})
-        if len(names) < threshold("deployed_members"):
-            continue
-        since, until = turns[0][0]["started"], max(came["stable"] or came["started"] for _, came, _ in turns)
-        made = frozenset((row["group_id"], row["to_generation"]) for left, came, _ in turns for row in (left, came))
-        yield Incident(
-            kind=IncidentKind.CLIENT_DEPLOY,
-            severity=Severity.INFO,
-            certainty=Certainty.LIKELY,
-            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
-            started=since,
-            ended=until,
-            headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
-            f"{listed(names)} left in an orderly way and came back; {counted(len(made), 'rebalance')}",
-            evidence=tuple(
-                Weighed(
-                    f"{name} left at {clock(left['started'])} and was back at {clock(came['started'])}",
-                    None,
-                    left["started"],
-                    0.7,
-                )
-                for left, came, name in turns
-            ),
-            advice="Static membership (group.instance.id) lets each restart within session.timeout.ms pass without "
-            "a rebalance.",
-            cost_ms=float(sum(row["unowned_ms"] or 0 for left, came, _ in turns for row in (left, came))),
-            effects=(Effect("rebalances", counted(len(made), "rebalance"), len(made)),),
-            rebalances=made,
-        )
-
-
-def _turns(rows: Sequence[Row]) -> list[tuple[Row, Row, str]]:
-    """Each member's leaving with its coming back within a while, in order of time."""
-    turns = []
-    within = threshold("one_trouble") * SECOND_NS
-    for index, left in enumerate(rows):
-        name = left["trigger_client_id"]
-        if left["trigger"] not in _LEFT or name is None or left["started"] is None:
-            continue
-        came = next(
-            (
-                row
-                for row in rows[index:]
-                if row["started"] is not None
-                and left["started"] <= row["started"] <= left["started"] + within
-                and (
-                    (row["trigger"] in _CAME and row["trigger_client_id"] == name)
-                    or any(one["client_id"] == name and one["trigger"] in _CAME for one in row["contributing"] or ())
-                )
-            ),
-            None,
-        )
-        if came is not None:
-            turns.append((left, came, name))
-    return turns

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow.compute as pc
 
@@ -13,7 +15,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -21,6 +23,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_MISSING = re.compile(r"Source topics? (?P<names>\S+(?:, \S+)*) (?:is|are) missing")  # what coordinators say
 _OF_CLIENTS = frozenset(
     {"Metadata", "Produce", "Fetch", "ListOffsets", "DescribeTopicPartitions", "OffsetForLeaderEpoch"}
 )
@@ -34,6 +37,7 @@ class Refusal:
     errors: frozenset[str]
     severity: Severity
     words: str  # what the clients did, with a topic behind it
+    of_many: str  # ... with several
     advice: str
     least: str  # threshold: how many at least
 
@@ -44,6 +48,7 @@ _REFUSALS = (
         frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_TOPIC_EXCEPTION}),
         Severity.WARNING,
         "asked for a topic that does not exist",
+        "asked for topics that do not exist",
         "Compare the name in the client's configuration with the topics that there are; create the topic, or let "
         "brokers create it (auto.create.topics.enable).",
         "unknown_topic",
@@ -53,6 +58,7 @@ _REFUSALS = (
         frozenset({Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE}),
         Severity.WARNING,
         "sent records larger than is allowed",
+        "sent records larger than is allowed",
         "Make batches or records smaller (batch.size, compression), or raise max.message.bytes of the topic (and "
         "replica.fetch.max.bytes, fetch.max.bytes of its readers).",
         "refused_records",
@@ -61,6 +67,7 @@ _REFUSALS = (
         IncidentKind.TOO_FEW_REPLICAS,
         REPLICA_ERRORS,
         Severity.CRITICAL,
+        "could not write, as fewer replicas are in sync than min.insync.replicas demands",
         "could not write, as fewer replicas are in sync than min.insync.replicas demands",
         "Bring the replicas back that are missing (see which brokers are down); a topic with min.insync.replicas "
         "equal to its replication factor cannot be written to while any broker is away.",
@@ -103,18 +110,30 @@ _FOR_GOOD = frozenset(
 
 def refusals(signs: Signs) -> Iterator[Incident]:
     """Topics that clients cannot use."""
-    found = signs.once(outages)
+    found, missing = signs.once(outages), _told_missing(signs)
     for refusal in _REFUSALS:
         by_topic: dict[str, list[Row]] = defaultdict(list)
         for row in signs.errors:
             if row["error"] in refusal.errors and row["topic"] and row["api"] in _OF_CLIENTS:
                 by_topic[row["topic"]].append(row)
+        alike: dict[frozenset[str | None], list[str]] = defaultdict(list)  # topics by who cannot use them
         for topic, rows in sorted(by_topic.items()):
-            if sum(row["count"] for row in rows) < threshold(refusal.least):
-                continue
-            if refusal.kind == IncidentKind.UNKNOWN_TOPIC and not _stays_unknown(signs, topic, rows):
-                continue
-            yield _refusal(signs, refusal, topic, rows, out_at(found, rows[0]["first"], signs.end))
+            of_kind = sum(row["count"] for row in rows) >= threshold(refusal.least)
+            if refusal.kind == IncidentKind.UNKNOWN_TOPIC:
+                of_kind = topic in missing or (of_kind and _stays_unknown(signs, topic, rows))
+            if of_kind:
+                alike[frozenset(row["client_id"] for row in rows)].append(topic)
+        for topics in alike.values():
+            rows = sorted(
+                chain.from_iterable(by_topic[topic] for topic in topics), key=lambda row: (row["first"], row["topic"])
+            )
+            yield _refusal(signs, refusal, topics, rows, out_at(found, rows[0]["first"], signs.end))
+
+
+def _told_missing(signs: Signs) -> set[str]:
+    """Topics that coordinators told Streams applications are missing."""
+    told = (_MISSING.search(row["title"]) for row in signs.findings if row["kind"] == "source_topics_missing")
+    return {topic for one in told if one is not None for topic in one["names"].split(", ")}
 
 
 def _stays_unknown(signs: Signs, topic: str, rows: Sequence[Row]) -> bool:
@@ -124,7 +143,9 @@ def _stays_unknown(signs: Signs, topic: str, rows: Sequence[Row]) -> bool:
     return topic not in signs.used_topics
 
 
-def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], outage: Outage | None) -> Incident:
+def _refusal(
+    signs: Signs, refusal: Refusal, topics: Sequence[str], rows: Sequence[Row], outage: Outage | None
+) -> Incident:
     since, until = rows[0]["first"], max(row["last"] for row in rows)
     count = sum(row["count"] for row in rows)
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
@@ -133,6 +154,7 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
         by_error[row["api"], row["error"]] += row["count"]
     told = ", ".join(f"{api} {error} {counted(n, 'time')}" for (api, error), n in sorted(by_error.items()))
     severity = refusal.severity
+    words = refusal.words if len(topics) == 1 else refusal.of_many
     also = ""
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
@@ -143,16 +165,28 @@ def _refusal(signs: Signs, refusal: Refusal, topic: str, rows: Sequence[Row], ou
         kind=refusal.kind,
         severity=severity,
         certainty=Certainty.CERTAIN,
-        subjects=(Subject(Role.TOPIC, topic), *signs.clients(names)),
+        subjects=(*(Subject(Role.TOPIC, topic) for topic in topics[:EVIDENCE_SHOWN]), *signs.clients(names)),
         started=since,
         ended=until,
-        headline=f"{listed(names or ['a client'])} {refusal.words}: {topic}, from {clock(since)} to "
+        headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}, from {clock(since)} to "
         f"{clock(until)}{also} ({told})",
         evidence=tuple(_answers(rows)),
         advice=refusal.advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
-        findings=signs.explained(("error_loop", "metadata_storm", "sent_again"), since, until, clients=names),
+        findings=signs.explained(("error_loop", "metadata_storm", "sent_again"), since, until, clients=names)
+        | _of_streams(signs, topics, names),
+    )
+
+
+def _of_streams(signs: Signs, topics: Sequence[str], names: Sequence[str]) -> frozenset[str]:
+    """Findings that Streams applications have no work, as these topics are missing."""
+    return frozenset(
+        row["id"]
+        for row in signs.findings
+        if row["kind"] == "source_topics_missing"
+        and {*row["client_ids"]} <= {*names}
+        and any(map(row["title"].count, topics))
     )
 
 

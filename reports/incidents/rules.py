@@ -17,6 +17,7 @@ from kafkascope.reports.incidents import (
     clients,
     connects,
     coordinators,
+    deployments,
     fencing,
     forgotten,
     given_up,
@@ -36,12 +37,14 @@ from kafkascope.reports.incidents import (
     requests,
     restarts,
     same_address,
+    shared_groups,
     slow,
     storage,
     stuck,
     too_old,
     transactions,
     turned_away,
+    unconfirmed,
 )
 from kafkascope.reports.incidents.incident import Incident, incident_table
 from kafkascope.reports.incidents.signs import MOST_ROWS, Signs
@@ -105,6 +108,7 @@ RULES: tuple[Rule, ...] = (
     _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
     _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
     _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
+    _rule(shared_groups.shared, "rebalances findings", IncidentKind.GROUP_SHARED),
     _rule(network.losses, _REPLICATION, IncidentKind.NETWORK_LOSS),
     _rule(
         paths.blocked,
@@ -131,6 +135,11 @@ RULES: tuple[Rule, ...] = (
         "error_histogram errors connections cluster_events findings",
         IncidentKind.REQUEST_REFUSED,
     ),
+    _rule(
+        unconfirmed.refused,
+        "exchanges batches connections cluster_events findings",
+        IncidentKind.REQUEST_REFUSED,
+    ),
     _rule(given_up.given_up, "exchanges partitions connections", IncidentKind.RECORDS_GIVEN_UP),
     _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
     _rule(
@@ -145,7 +154,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         clients.told,
-        f"{_REPLICATION} rereads lag group_events",
+        f"{_REPLICATION} rereads lag group_events silences batches",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
@@ -189,10 +198,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         lag.lagging,
-        "lag findings rebalances connections exchanges group_events silences",
+        "lag findings rebalances connections exchanges group_events silences latency",
         IncidentKind.CONSUMER_LAGGING,
     ),
     _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
+    _rule(connects.nowhere, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
     _rule(
         same_address.incidents,
         "error_histogram connections cluster_events findings",
@@ -207,17 +217,17 @@ RULES: tuple[Rule, ...] = (
     _rule(handshakes.failed, _REPLICATION, IncidentKind.TLS_FAILED),
     _rule(
         planned.changes,
-        "exchanges errors connections cluster_events error_histogram findings",
+        "exchanges errors connections cluster_events error_histogram findings rebalances",
         IncidentKind.ADMIN_ACTION,
     ),
     _rule(
         planned.offsets_set,
-        "group_events exchanges errors connections cluster_events",
+        "group_events exchanges errors connections cluster_events lag",
         IncidentKind.ADMIN_ACTION,
     ),
     _rule(planned.removals, "rebalances connections", IncidentKind.ADMIN_ACTION),
     _rule(planned.migrations, "rebalances connections", IncidentKind.GROUP_MIGRATED),
-    _rule(planned.deployments, "rebalances connections", IncidentKind.CLIENT_DEPLOY),
+    _rule(deployments.deployments, "rebalances connections", IncidentKind.CLIENT_DEPLOY),
 )
 
 NEEDED = frozenset(name for rule in RULES for name in rule.needs)

@@ -25,6 +25,8 @@ FINDING_KINDS: dict[str, str] = {
     "instance_id_shared": "two processes use one instance id; one is fenced, or refused",
     "no_common_assignor": "a member has no assignor in common with the others, or asks for one that is not there",
     "join_refused": "a member may not join, for another reason",
+    "source_topics_missing": "a Streams application is told that topics which it reads are not there",
+    "topics_not_alike": "a Streams application joins topics with different numbers of partitions",
     "eager_assignor": "an eager assignor stopped all partitions where a cooperative one would not",
     "uneven_assignment": "members with the same subscription have very different numbers of partitions",
     "partition_unowned": "a partition had no owner for long",

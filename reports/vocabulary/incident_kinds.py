@@ -22,6 +22,7 @@ class IncidentKind(StrEnum):
     SLOW_PROCESSING = "slow_processing"
     SLOW_REVOCATION = "slow_revocation"
     JOIN_REFUSED = "join_refused"
+    GROUP_SHARED = "group_shared"
     NETWORK_LOSS = "network_loss"
     NETWORK_DELAY = "network_delay"
     PATH_BLOCKED = "path_blocked"
@@ -82,13 +83,16 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.SLOW_PROCESSING: "an application takes longer over its records than its settings allow",
     IncidentKind.SLOW_REVOCATION: "a member does not give up its partitions in time for the rebalance",
     IncidentKind.JOIN_REFUSED: "clients cannot join their group, and trying again does not mend it",
+    IncidentKind.GROUP_SHARED: "applications that read different topics use one group id: what one does has "
+    "the members of the others rebalance",
     IncidentKind.NETWORK_LOSS: "packets are lost on the way to or from a host",
     IncidentKind.NETWORK_DELAY: "packets take much longer to a host than at other times",
     IncidentKind.PATH_BLOCKED: "all packets between two hosts vanish, or all that are large, though both hosts live",
     IncidentKind.CONNECTION_DROPPED: "connections went dead without a word, while others between the same hosts work: "
     "something in between forgot them",
     IncidentKind.THROTTLED: "a quota holds a client back",
-    IncidentKind.UNREACHABLE_LISTENER: "brokers advertise an address at which clients cannot reach them",
+    IncidentKind.UNREACHABLE_LISTENER: "brokers advertise an address at which clients cannot reach them, or a "
+    "client looks for them where none is",
     IncidentKind.AUTHENTICATION_FAILED: "a client's credentials are refused",
     IncidentKind.AUTHORIZATION_FAILED: "a client lacks a permission that it needs",
     IncidentKind.TLS_MISMATCH: "a client without TLS on a port with TLS, or the reverse",

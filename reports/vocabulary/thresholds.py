@@ -104,9 +104,13 @@ THRESHOLDS: dict[str, Threshold] = {
     "hosts_in_turn": Threshold(3, "hosts", "processes of one or two may end for a reason of their own each"),
     "shared_address": Threshold(20, "errors", "where a leader moves, each client is told so once or twice a partition"),
     "failed_connects": Threshold(3, "connects", "one or two fail while a broker starts"),
+    "finds_nobody": Threshold(10, "s", "who starts with its brokers tries for some seconds"),
     "failed_handshakes": Threshold(2, "handshakes", "one may be a probe of the port; clients try again"),
     "gives_up": Threshold(3, "connections", "one or two are what a client does whose broker is about to go"),
     "patience": Threshold(5, "s", "request.timeout.ms is 30 s by default, and brokers that are well may take seconds"),
+    "storm_connections": Threshold(
+        3, "times connections_opened", "tools that a script starts open two or three each, some times a minute"
+    ),
     "turned_away": Threshold(3, "connections", "one or two are closed while a broker starts or stops"),
     "taken_off": Threshold(20, "s", "broker.session.timeout.ms is 9 s, zookeeper.session.timeout.ms 18 s"),
     "asked_in_vain": Threshold(
@@ -130,6 +134,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
     "takeovers": Threshold(2, "times", "once is how a process replaces another that hangs or is cut off"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),
+    "held_back": Threshold(50, "% of the time", "who waits for a quota for less of it could catch up in the rest"),
     "behind": Threshold(10, "s of writing", "what one poll or a rebalance leaves is a second or two"),
     "same_again": Threshold(10, "times", "who tries a record again a few times, and then leaves it, is not stuck"),
     "longest_pause": Threshold(3, "times", "who asks again every 20 s, as its batches take so long, may be late once"),

@@ -118,6 +118,8 @@ BEGUN_BEFORE = frozenset(
     {
         "address-taken",
         "all-well",
+        "bootstrap-only-dead",
+        "monitoring",
         "broker-isolated",
         "broker-killed",
         "broker-paused",

@@ -139,7 +139,13 @@ class Walk:
             and beat.epoch <= A_NEW_GROUP_BEGINS_UP_TO
             and beat.epoch < self.epoch - (beat.at - self.last < _ASSIGNED_WITHIN)
             and not self.alive
+            and not self._has_assignment_from_before(beat)
         )
+
+    def _has_assignment_from_before(self, beat: Beat) -> bool:
+        """Whether an answer has the epoch of the last assignment, as the next one is delayed: the group's is ahead."""
+        reached = max((number for life in self.lives for number in life.reached), default=0)
+        return ASSIGNMENT_DELAYED in (beat.statuses or {}) and beat.epoch == reached
 
     def _beat(self, beat: Beat) -> None:
         life = self.alive.get(beat.member_id)

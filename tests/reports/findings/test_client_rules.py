@@ -338,8 +338,7 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
             fact("error", 30, api="Produce", what="TOPIC_AUTHORIZATION_FAILED"),
         ],
         Severity.WARNING,
-        "6 requests refused for lack of permission: Fetch TOPIC_AUTHORIZATION_FAILED, "
-        "Produce TOPIC_AUTHORIZATION_FAILED",
+        "6 errors for lack of permission: Fetch TOPIC_AUTHORIZATION_FAILED, Produce TOPIC_AUTHORIZATION_FAILED",
         [
             seen("Produce answered TOPIC_AUTHORIZATION_FAILED by 10.0.0.1:9092, 4 times in 10 s", 10),
             seen("Fetch answered TOPIC_AUTHORIZATION_FAILED by 10.0.0.1:9092, 1 time in 10 s", 20),

@@ -16,7 +16,7 @@ from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group_rules import Disturbance, disturbances, group_findings
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, GroupHistory, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from tests.reports.groups.group_logs import START, Conversation, changed
+from tests.reports.groups.group_logs import START, Conversation
 
 SECOND = 1_000_000_000
 
@@ -561,85 +561,6 @@ def test_three_are_named_whose_heartbeats_waited_most_often() -> None:
             said.heartbeat(1, f"{client}~1", 1, took=1_500)
     (found,) = of_kind("heartbeat_held_up", GroupHistory(), said)
     assert found.title.startswith("Heartbeats of a, b, c waited")
-
-
-def test_an_instance_id_of_two_processes_as_a_whole() -> None:
-    said = Conversation()
-    said.join(0, "a~1", generation=1, instance="i")
-    said.join(1_000, "b~1", instance="i", error="FENCED_INSTANCE_ID")
-    said.say(2_000, "SyncGroup", "c", {"groupInstanceId": "i"}, {})
-    said.say(2_500, "OffsetCommit", "d", {"groupInstanceId": "i"}, {})  # says nothing of who is the process
-    said.say(3_000, "ConsumerGroupHeartbeat", "e", {"instanceId": "i"}, {}, error="UNRELEASED_INSTANCE_ID")
-    said.join(4_000, "f~1", generation=1, instance="of another")
-    (found,) = of_kind("instance_id_shared", GroupHistory(), said)
-    whole(
-        found,
-        Severity.CRITICAL,
-        "Instance id i is used by more than one process: a (host-of-a), b (host-of-b), c (host-of-c), e (host-of-e)",
-        [
-            Observation("JoinGroup of b (host-of-b) answered FENCED_INSTANCE_ID", 4, at(1)),
-            Observation("ConsumerGroupHeartbeat of e (host-of-e) answered UNRELEASED_INSTANCE_ID", 10, at(3)),
-        ],
-        0.8,
-        ["a", "b", "c", "e"],
-    )
-
-
-def test_joins_that_are_refused_as_a_whole() -> None:
-    said = Conversation()
-    refused = "UNSUPPORTED_ASSIGNOR"
-    said.say(0, "ConsumerGroupHeartbeat", "b", {"serverAssignor": "mine"}, {}, error=refused)
-    said.join(1_000, "a~1", error="INCONSISTENT_GROUP_PROTOCOL")
-    said.say(2_000, "ConsumerGroupHeartbeat", "b", {}, {}, error=refused)
-    said.say(3_000, "Heartbeat", "c", {}, {}, error="GROUP_AUTHORIZATION_FAILED")
-    said.join(3_000, "d~1", error="REBALANCE_IN_PROGRESS")
-    of_server, of_client = of_kind("no_common_assignor", GroupHistory(), said)
-    whole(
-        of_server,
-        Severity.CRITICAL,
-        "b cannot join: it asks for an assignor that the broker does not have",
-        [
-            Observation("ConsumerGroupHeartbeat answered UNSUPPORTED_ASSIGNOR; it offers mine", 2, at(0)),
-            Observation("ConsumerGroupHeartbeat answered UNSUPPORTED_ASSIGNOR", 6, at(2)),
-        ],
-        0.7,
-        ["b"],
-    )
-    assert of_client.title == "a cannot join: it has no assignor (or protocol type) in common with the others"
-    assert of_client.evidence == [
-        Observation("JoinGroup answered INCONSISTENT_GROUP_PROTOCOL; it offers range", 4, at(1))
-    ]
-    assert of_kind("join_refused", GroupHistory(), said) == []
-
-
-@pytest.mark.parametrize(
-    ("error", "request_", "told"),
-    [
-        ("GROUP_ID_NOT_FOUND", {"memberEpoch": 0}, "comes with another protocol than the group has"),
-        ("GROUP_ID_NOT_FOUND", {"memberEpoch": 3}, None),  # the group of a member is gone
-        ("GROUP_ID_NOT_FOUND", {}, None),
-        ("UNSUPPORTED_VERSION", {"memberEpoch": 0}, "comes with a group protocol that the broker does not have"),
-    ],
-)
-def test_a_group_of_another_type_lets_nobody_in(error: str, request_: dict[str, Any], told: str | None) -> None:
-    said = Conversation()
-    said.say(0, "ShareGroupHeartbeat", "b", request_, {}, error=error)
-    found = of_kind("join_refused", GroupHistory(), said)
-    assert len(found) == (told is not None)
-    if told is not None:
-        assert found[0].title.startswith(f"b cannot join: it {told}")
-
-
-def test_a_client_without_an_id_is_a_question_mark() -> None:
-    said = Conversation()
-    said.join(0, "a~1", instance="i", error="FENCED_INSTANCE_ID")
-    said.join(0, "a~1", error="GROUP_MAX_SIZE_REACHED")
-    said.messages = [changed(message, client_id=None) for message in said.messages]
-    (shared,) = of_kind("instance_id_shared", GroupHistory(), said)
-    assert shared.title.endswith("by more than one process: ? (host-of-a)")
-    assert shared.evidence[0].text == "JoinGroup of ? (host-of-a) answered FENCED_INSTANCE_ID"
-    (refused,) = of_kind("join_refused", GroupHistory(), said)
-    assert (refused.title, refused.client_ids) == ("? cannot join: it finds the group full", [])
 
 
 def test_an_eager_assignor_as_a_whole() -> None:

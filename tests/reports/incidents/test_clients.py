@@ -12,6 +12,8 @@ from tests.reports.incidents.tables_of import (
     H1,
     H2,
     connection,
+    error,
+    exchange,
     finding,
     found,
     member,
@@ -34,9 +36,9 @@ from tests.reports.incidents.test_slow_brokers import counts
 )
 def test_findings_of_one_client_id_are_one_incident(kind: str, incident: str, severity: str) -> None:
     rows = [
-        finding(kind, f"client c1 ({H1})", "It is so", 10, 20),
-        finding(kind, f"client c1 ({H2})", "It is so", 15, 30),
-        finding(kind, "client (odd) name (10.9.9.9)", "It is so", 15, 15),
+        finding(kind, f"client c1 ({H1})", "It is so", 10, 20, weight=0.9),
+        finding(kind, f"client c1 ({H2})", "It is so", 15, 30, weight=0.9),
+        finding(kind, "client (odd) name (10.9.9.9)", "It is so", 15, 15, weight=0.9),
     ]
     incidents = found(findings=rows)
     assert {(one.kind, one.severity, one.certainty) for one in incidents} == {(incident, severity, "certain")}
@@ -48,13 +50,89 @@ def test_findings_of_one_client_id_are_one_incident(kind: str, incident: str, se
 
 
 def test_one_that_tries_again_and_again_as_its_password_is_wrong_is_no_storm_and_brokers_are_none() -> None:
-    rows = [finding(kind, f"client c1 ({H1})", "t", 10, 20) for kind in ("authentication_failed", "connection_churn")]
+    kinds = ("authentication_failed", "connection_churn")
+    rows = [finding(kind, f"client c1 ({H1})", "t", 10, 20, weight=0.9) for kind in kinds]
     one = only(findings=rows)
     assert (one.kind, len(one.findings)) == ("authentication_failed", 2)
-    of_broker = finding("connection_churn", f"client raft-client-1 ({B1})", "t", 10, 20)
+    of_broker = finding("connection_churn", f"client raft-client-1 ({B1})", "t", 10, 20, weight=0.9)
     assert found(findings=[of_broker], connections=[CLIENT]) == []
-    beside = finding("connection_churn", f"client b ({B1})", "t", 10, 20)  # on the broker's machine
+    beside = finding("connection_churn", f"client b ({B1})", "t", 10, 20, weight=0.9)  # on the broker's machine
     assert only(findings=[beside], connections=[CLIENT]).kind == "connection_storm"
+
+
+@pytest.mark.parametrize(("times", "told"), [(2.9, False), (3, True), (40, True)])
+def test_some_connections_too_many_are_no_storm(times: float, told: bool) -> None:
+    weight = times / (times + 1)
+    churn = finding("connection_churn", f"client c1 ({H1})", "t", 10, 20, weight=weight)
+    assert [one.kind for one in found(findings=[churn])] == ["connection_storm"] * told
+
+
+def test_the_permission_that_is_lacking_and_who_took_it_away() -> None:
+    failed = finding("authorization_failed", f"client c1 ({H1})", "9 errors: Fetch", 30, 40)
+    stops = finding("commits_stopped", "group shop", "c1 does not commit", 50, 90, client_ids=["c1"])
+    errors = [
+        error("TOPIC_AUTHORIZATION_FAILED", "Fetch", 30, 30, topic="orders", client_id="c1"),
+        error("TOPIC_AUTHORIZATION_FAILED", "Metadata", 31, 31, topic="orders", client_id="c1"),
+        error("GROUP_AUTHORIZATION_FAILED", "JoinGroup", 32, 32, group_id="shop", client_id="c1"),
+        error("CLUSTER_AUTHORIZATION_FAILED", "InitProducerId", 33, 33, client_id="c1"),
+        error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "EndTxn", 33, 33, client_id="c1"),
+        error("TOPIC_AUTHORIZATION_FAILED", "Fetch", 30, 30, topic="other", client_id="c2"),
+        error("TOPIC_AUTHORIZATION_FAILED", "Fetch", 90, 90, topic="later", client_id="c1"),
+        error("UNKNOWN_TOPIC_OR_PARTITION", "Metadata", 30, 30, topic="gone", client_id="c1"),
+    ]
+    asked = [
+        exchange(n, api, 27 + n, 27.5 + n, client_id="adm", connection=3)
+        for n, api in enumerate(["DeleteAcls", "CreateAcls", "DescribeAcls", "DeleteAcls"])
+    ]
+    to_brokers = [connection(1), connection(3, H2, client_id="adm")]
+    incidents = found(findings=[failed, stops], error_histogram=errors, exchanges=asked, connections=to_brokers)
+    one, done = incidents
+    assert (one.kind, done.kind) == ("authorization_failed", "admin_action")
+    assert one.headline.endswith(": 9 errors: Fetch (group shop, its transactional id, the cluster and 1 more)")
+    assert one.advice.startswith(
+        "Give the principal of c1 what it needs (kafka-acls --add --allow-principal): Describe on topic orders, "
+        "IdempotentWrite on the cluster, Read on group shop, Read on topic orders, Write on its transactional id; "
+    )
+    assert names(one) == ["c1", H1, "shop", "orders"]
+    assert [seen.text for seen in one.evidence if seen.weight == 0.6] == [
+        f"adm ({H2}) had taken permissions away 2.5 s before"
+    ]
+    assert one.findings == {failed["id"], stops["id"]}
+
+
+def test_errors_that_tell_no_permission() -> None:
+    failed = finding("authorization_failed", f"client c1 ({H1})", "t", 30, 40)
+    odd = [error("TOPIC_AUTHORIZATION_FAILED", "BrokerHeartbeat", 30, 30, topic="orders", client_id="c1")]
+    for errors in (odd, []):
+        one = only(findings=[failed], error_histogram=errors)
+        assert one.headline.endswith(": t (topic orders)" if errors else ": t")
+        assert one.advice == failed["advice"]
+
+
+def test_a_mechanism_that_is_not_offered_is_named_beside_those_that_are() -> None:
+    """Of that client: another one with its name is elsewhere, and c2 wants something else."""
+    failed = finding("authentication_failed", f"client c1 ({H1})", "3 failures: not the one it wants", 10, 20)
+    tried = [("c1", H2, "GSSAPI"), ("c2", H1, "OAUTHBEARER"), ("c1", H1, "SCRAM-SHA-256")]
+    handshakes = [
+        exchange(
+            number,
+            "SaslHandshake",
+            10 + number,
+            11 + number,
+            connection=number,
+            client_id=name,
+            error="UNSUPPORTED_SASL_MECHANISM",
+            request=f'{{"mechanism": "{wanted}"}}',
+            response='{"errorCode": 33, "mechanisms": ["PLAIN", "OAUTHBEARER"]}',
+        )
+        for number, (name, _, wanted) in enumerate(tried)
+    ]
+    to_it = [connection(number, client=host, client_id=name) for number, (name, host, _) in enumerate(tried)]
+    one = only(findings=[failed], exchanges=handshakes, connections=to_it)
+    assert one.headline.endswith(": 3 failures: not the one it wants (SCRAM-SHA-256; it has PLAIN, OAUTHBEARER)")
+    for changed in ({"error": "ILLEGAL_SASL_STATE"}, {"response": None}, {"request": '{"mechanism": "a\\n"}'}):
+        odd = [row | changed for row in handshakes]
+        assert only(findings=[failed], exchanges=odd, connections=to_it).headline.endswith("not the one it wants")
 
 
 @pytest.mark.parametrize(("clients", "incidents"), [(3, 3), (4, 1)])

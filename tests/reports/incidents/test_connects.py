@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.reports.incidents.tables_of import (
@@ -9,6 +11,7 @@ from tests.reports.incidents.tables_of import (
     B2,
     BROKERS,
     H1,
+    H2,
     NAMED,
     SEEN,
     Row,
@@ -20,6 +23,7 @@ from tests.reports.incidents.tables_of import (
     names,
     only,
     row,
+    seconds,
 )
 
 
@@ -63,6 +67,40 @@ def test_it_may_be_gone_as_long_as_its_cluster_had_no_time_to_notice(
 )
 def test_an_address_that_was_reached_or_that_nobody_advertises_is_none(rows: list[Row], told: bool) -> None:
     assert [one.kind for one in found(connections=rows, cluster_events=BROKERS)] == ["unreachable_listener"] * told
+
+
+OTHERS = connection(1, H2, opened=1, connect="established")
+
+
+def in_vain(count: int = 11, **given: Any) -> list[Row]:
+    """Connects of a host, a second apart, to where no broker is."""
+    known: Row = {"client_id": None, "connect": "refused", "protocol": None, "broker": "10.0.0.9"} | given
+    return [connection(time, opened=time, **known) for time in range(20, 20 + count)]
+
+
+def test_a_client_that_finds_no_broker() -> None:
+    one = only(connections=[OTHERS, *in_vain()], cluster_events=BROKERS)
+    assert (one.kind, one.severity, one.certainty) == ("unreachable_listener", "warning", "likely")
+    assert names(one) == [H1, "10.0.0.9:9092"]
+    assert (seconds(one.started), seconds(one.ended)) == (20, 30)
+    assert f"{H1} finds no broker: 11 connects to 10.0.0.9:9092 refused from " in one.headline
+    late = [one | {"opened": one["opened"] + at(240) - at(0)} for one in in_vain()]
+    assert only(connections=[OTHERS, *late]).ended is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (in_vain(connect="unanswered"), True),
+        (in_vain(10), False),  # it starts with its brokers
+        (in_vain(broker_port=80), False),  # nobody speaks Kafka there
+        (in_vain(broker=B1), False),  # who is well
+        ([*in_vain(), connection(7, opened=5)], False),  # it works with others
+        (in_vain()[::10], False),
+    ],
+)
+def test_who_finds_a_broker_and_who_does_not(rows: list[Row], told: bool) -> None:
+    assert [one.kind for one in found(connections=[OTHERS, *rows])] == ["unreachable_listener"] * told
 
 
 SPEAKS = connection(1, opened=1, connect="established")

@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     IN_GROUP,
     Row,
     at,
+    finding,
     found,
     names,
     only,
@@ -167,3 +168,43 @@ def test_one_partition_may_be_behind_while_the_others_are_not(
 def test_a_topic_of_one_partition_has_no_other() -> None:
     rows = [one for one in lags(spans=13) if one["partition"] == 0]
     assert only(lag=rows, rebalances=[IN_GROUP], connections=[CLIENT]).headline.endswith(" are read")
+
+
+def waits(seconds: float, api: str = "Fetch", client_id: str = "c1", begins: float = 0, **given: Any) -> Row:
+    """A row of ``latency``: how long a client waited because of a quota."""
+    known: Row = {"part": "throttled", "sum_ms": seconds * 1000, "from": at(begins)} | given
+    return row("latency", api=api, client_id=client_id, **known)
+
+
+QUOTA = finding("throttled", f"client c1 ({H1})", "Held back by a quota", 5, 30)
+
+
+def test_a_group_that_a_quota_holds_back_is_told_with_the_quota() -> None:
+    growing = finding("lag_growing", "group shop", "t", 0, 30)
+    one = only(
+        lag=lags(),
+        latency=[waits(10), waits(5, begins=30)],
+        rebalances=[IN_GROUP],
+        connections=[CLIENT],
+        findings=[QUOTA, growing],
+    )
+    assert one.kind == "throttled"
+    assert one.headline.endswith("; group shop fell behind in orders: the lag grew by 240 to 240 records in 30 s")
+    assert names(one) == ["c1", H1, "shop"]
+    assert one.findings == {QUOTA["id"], growing["id"]}
+
+
+@pytest.mark.parametrize(
+    "latency",
+    [
+        [waits(14.9)],  # half of the time
+        [waits(30, begins=31)],
+        [waits(30, "Produce")],
+        [waits(30, client_id="c2")],
+        [waits(30, part="waiting")],
+        [waits(30, topic="orders")],  # once more for each topic
+    ],
+)
+def test_a_quota_that_has_little_to_do_with_it_is_told_for_itself(latency: list[Row]) -> None:
+    told = found(lag=lags(), latency=latency, rebalances=[IN_GROUP], connections=[CLIENT], findings=[QUOTA])
+    assert sorted(one.kind for one in told) == ["consumer_lagging", "throttled"]

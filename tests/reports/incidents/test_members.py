@@ -239,7 +239,7 @@ def test_silence_in_a_capture_with_holes_is_no_death(lacks: int, told: int) -> N
 def test_one_that_dies_again_and_again_at_the_same_record() -> None:
     silences = [group_event("silence_begun", 30 + n * 8, member_id=f"{n}", client_id="c1", client=H1) for n in range(3)]
     closed = [connection(n, opened=29 + n * 8, closed=30 + n * 8, how_closed="fin") for n in range(3)]
-    churn = finding("connection_churn", f"client c1 ({H1})", "Connections are opened all the time", 30, 50)
+    churn = finding("connection_churn", f"client c1 ({H1})", "Connections are opened all the time", 30, 50, weight=0.9)
     tables = {"group_events": silences, "connections": closed, "findings": [churn], "lag": [committed(7)]}
     rows = [joins(5 + n, 31 + n * 8, 37 + n * 8) for n in range(3)]
     storm, one = lost(*rows, **tables)

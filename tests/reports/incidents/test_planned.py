@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     Row,
     at,
+    committed,
     connection,
     error,
     exchange,
@@ -26,50 +28,6 @@ from tests.reports.incidents.tables_of import (
     row,
     seconds,
 )
-
-
-def turn(name: str, generation: int, left: float, came: float) -> list[Row]:
-    """A member that leaves and comes back."""
-    return [
-        rebalance("member_left", generation, left, trigger_client_id=name, unowned_ms=100.0),
-        rebalance("member_joined", generation + 1, came, trigger_client_id=name),
-    ]
-
-
-def test_members_that_leave_and_come_back_in_turn_are_a_deployment() -> None:
-    one = only(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)], connections=[connection(1)])
-    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "likely")
-    assert names(one) == ["shop", "c1", H1, "c2"]
-    assert (seconds(one.started), seconds(one.ended), one.cost_ms) == (10, 41, 200)
-    assert one.rebalances == {("shop", n) for n in range(1, 5)}
-    assert "c1, c2 left in an orderly way and came back; 4 rebalances" in one.headline
-
-
-@pytest.mark.parametrize("back", [30 + threshold("one_trouble"), 30.1 + threshold("one_trouble")])
-def test_each_has_to_be_back_within_a_minute(back: float) -> None:
-    rows = [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, back)]
-    assert len(found(rebalances=rows)) == (back <= 90)
-
-
-def test_one_member_alone_and_members_that_do_not_come_back_are_no_deployment() -> None:
-    assert found(rebalances=[*turn("c1", 1, 10, 20), *turn("c1", 3, 30, 40)]) == []
-    assert found(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)[:1]]) == []
-    others = turn("c2", 3, 30, 40)
-    others[1]["trigger_client_id"] = "c3"
-    assert found(rebalances=[*turn("c1", 1, 10, 20), *others]) == []
-
-
-def test_one_that_comes_back_while_the_next_one_leaves_is_among_what_contributed() -> None:
-    came = {"trigger": "member_joined", "client_id": "c1"}
-    rows = [
-        rebalance("member_left", 1, 10, trigger_client_id="c1"),
-        rebalance("member_left", 2, 20, trigger_client_id="c2", contributing=[came]),
-        rebalance("static_member_replaced", 3, 30, trigger_client_id="c2"),
-    ]
-    assert only(rebalances=rows).kind == "client_deploy"
-
-
-# --- administrators --------------------------------------------------------------------------------------------------
 
 
 def test_what_an_administrator_changed_is_told() -> None:
@@ -118,6 +76,32 @@ def test_what_was_changed_is_named(request_text: str | None, words: str, subject
     assert names(one) == ["c1", H1, *subjects]
 
 
+@pytest.mark.parametrize(
+    ("trigger", "started", "topics", "told"),
+    [
+        ("topic_partitions_changed", 11, ["orders"], True),
+        ("subscription_changed", 11, ["other", "orders"], True),
+        ("member_joined", 11, ["orders"], False),
+        ("subscription_changed", 10, ["orders"], False),  # at the moment at which it was asked for
+        ("subscription_changed", 11, ["other"], False),
+        ("subscription_changed", None, ["orders"], False),
+    ],
+)
+def test_rebalances_that_come_of_topics_which_are_made(
+    trigger: str, started: float | None, topics: list[str], told: bool
+) -> None:
+    made = exchange(1, "CreateTopics", 10, 10.1, client_id="adm", request='{"topics": [{"name": "orders"}]}')
+    members = [member("c1") | {"subscription": ["first"]}, member("c2") | {"subscription": topics}]
+    row = rebalance(trigger, 4, started, members=members, unowned=[{"partition": "orders-0", "ms": 20.0}])
+    (one,) = [
+        one
+        for one in found(exchanges=[made], rebalances=[row], connections=[connection(1, client_id="adm")])
+        if one.kind == "admin_action"
+    ]
+    assert one.rebalances == ({("shop", 4)} if told else set())
+    assert ("; 1 rebalance" in one.headline) == told
+
+
 def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> None:
     made = exchange(1, "DeleteTopics", 10, 10.1)
     refused = row("errors", connection=1, number=1, api="DeleteTopics", error="TOPIC_AUTHORIZATION_FAILED")
@@ -153,6 +137,42 @@ def test_offsets_that_somebody_set_who_is_no_member() -> None:
     asked = [exchange(n, "AlterShareGroupOffsets", 10 + n, 10 + n, client_id="adm") for n in (1, 3)]
     one = only(group_events=rows, exchanges=asked, connections=[connection(1, client_id="adm")])
     assert "AlterShareGroupOffsets 2 times" in one.headline
+
+
+def _commit(offsets: dict[int, int]) -> str:
+    partitions = [{"partitionIndex": partition, "committedOffset": offset} for partition, offset in offsets.items()]
+    return json.dumps({"groupId": "shop", "topics": [{"name": "orders", "partitions": partitions}]})
+
+
+@pytest.mark.parametrize(
+    ("requests", "told"),
+    [
+        # Of what it had committed at second 10 and later: 100 of partition 2, 50 of partition 3; 4 and 5 are not known.
+        (
+            [_commit({2: 130, 3: 20, 4: 9, 5: 1})],
+            ["30 records that it had not committed are skipped", "30 records that it had committed are read again"],
+        ),
+        ([_commit({2: 0}), _commit({2: 107})], ["7 records that it had not committed are skipped"]),  # the last one
+        ([_commit({2: 100, 3: -1})], []),
+        ([_commit({2: 130})[:-5]], []),
+        (["7"], []),
+        ([None], []),
+    ],
+)
+def test_what_offsets_that_somebody_set_cost(requests: list[str | None], told: list[str]) -> None:
+    known: Row = {"client_id": "adm", "client": H1, "group_id": "shop", "connection": 1, "detail": "orders"}
+    events = [
+        row("group_events", event="offsets_altered", at=at(20 + n), number=n, packet=n, **known)
+        for n in range(len(requests))
+    ]
+    commits = [exchange(n, "OffsetCommit", 20 + n, 21 + n, request=text) for n, text in enumerate(requests)]
+    of_another = exchange(9, "OffsetCommit", 30, 31, request=_commit({2: 900}))
+    before = [committed(90), committed(100) | {"at": at(11)}, committed(50, 3), committed(7, 4, "pay")]
+    behind = committed(120) | {"at": at(19), "width_ms": 1001}
+    connections = [connection(1, client_id="adm")]
+    one = only(group_events=events, exchanges=[*commits, of_another], lag=[*before, behind], connections=connections)
+    assert [effect.text for effect in one.effects] == told
+    assert one.headline.endswith("".join(f"; {text}" for text in told))
 
 
 def test_members_that_somebody_else_took_out() -> None:

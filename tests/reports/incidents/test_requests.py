@@ -71,6 +71,28 @@ def test_a_topic_that_somebody_uses_is_there(topic: str, records: int, told: boo
     assert bool(found(error_histogram=[unknown()], throughput=[used])) == told
 
 
+def test_topics_that_the_same_clients_ask_for_are_one_trouble() -> None:
+    others = [unknown() | {"topic": name, "first": at(8)} for name in ("refunds", "a")]
+    of_others = [unknown(client_id="c2"), unknown(client_id="c2") | {"topic": "b"}]
+    one = only(error_histogram=[unknown(), *others])
+    assert "c1 asked for topics that do not exist: a, orders, refunds, from" in one.headline
+    assert (names(one), seconds(one.started)) == (["a", "orders", "refunds", "c1"], 8)
+    assert "(Metadata UNKNOWN_TOPIC_OR_PARTITION 15 times)" in one.headline
+    first, second = found(error_histogram=[*others, *of_others])
+    assert (names(first), names(second)) == (["a", "refunds", "c1"], ["b", "orders", "c2"])
+
+
+def test_a_streams_application_that_is_told_so_gives_up_at_once() -> None:
+    told = finding("source_topics_missing", "group app", "", 10, 12, client_ids=["c1"])
+    told["title"] = "c1 has no work: Source topics orders, users are missing; it gave up"
+    asked = [unknown(2, 1), unknown(2, 1) | {"topic": "users"}, unknown(2, 1) | {"topic": "app-counts-changelog"}]
+    one = only(error_histogram=asked, findings=[told])
+    assert "c1 asked for topics that do not exist: orders, users, from" in one.headline
+    assert one.findings == {told["id"]}
+    told["title"] = "c1 has no work: it is said in other words"
+    assert not found(error_histogram=asked, findings=[told])
+
+
 @pytest.mark.parametrize("name", ["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"])
 def test_records_that_are_too_large(name: str) -> None:
     one = only(error_histogram=[error(name, "Produce", 10, 20, 1, topic="orders")])

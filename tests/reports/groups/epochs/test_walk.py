@@ -876,6 +876,16 @@ def test_an_answer_whose_assignment_is_delayed_shows_the_next_epoch_without_nami
     assert (second.trigger, second.inferred) == ("member_joined" if sent == 0 else "unknown", True)
 
 
+@pytest.mark.parametrize(("told", "numbers"), [(1, [2, 3, 4, 5]), (2, [2, 3, 3, 4])])
+def test_a_group_that_was_never_assigned_anything_goes_on_where_it_was(told: int, numbers: list[int]) -> None:
+    """Its members leave before their first assignment: who comes later hears of the epoch from before all of them."""
+    talk = Conversation()
+    for began in (0, 8_000):
+        streams(talk, began, 0, 1 if not began else told, None, 2, 5)
+        streams(talk, began + 100, -1, -1, None)
+    assert [each.to_generation for each in epochs(talk.log()).rebalances] == numbers
+
+
 def test_internal_topics_may_be_there_while_the_assignment_is_still_delayed() -> None:
     """As Kafka 4.4 answers: the epoch raised for them is named by the heartbeat after the next."""
     talk = Conversation()

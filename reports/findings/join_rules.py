@@ -1,0 +1,209 @@
+"""Findings about who comes into a group: whether it may, under which name, and whether there is work for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.findings.finding import Finding
+from kafkascope.reports.findings.group import Group, group_finding, observed
+from kafkascope.reports.groups.body import rows
+from kafkascope.reports.groups.epochs.heartbeats import INCORRECTLY_PARTITIONED, LEAVES, MISSING_SOURCE_TOPICS
+from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.units import SECOND_NS
+
+_ONE_TOPOLOGY = (
+    "All instances with one application.id must have one topology: give another application an application.id of its "
+    "own. To change the topology of one, stop all of its instances, and delete the group (kafka-streams-groups "
+    "--delete) or take a new application.id."
+)
+_REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
+    Error.INCONSISTENT_GROUP_PROTOCOL: (
+        "no_common_assignor",
+        "has no assignor (or protocol type) in common with the others",
+        "Give all members one partition.assignment.strategy in common; to change it, roll twice: first with both, then "
+        "with the new one alone.",
+    ),
+    Error.UNSUPPORTED_ASSIGNOR: (
+        "no_common_assignor",
+        "asks for an assignor that the broker does not have",
+        "Set group.remote.assignor to one that the broker names (uniform, range), or leave it out.",
+    ),
+    Error.INVALID_SESSION_TIMEOUT: (
+        "join_refused",
+        "asks for a session timeout that the broker does not allow",
+        "Keep session.timeout.ms between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    ),
+    Error.GROUP_MAX_SIZE_REACHED: (
+        "join_refused",
+        "finds the group full",
+        "Raise the broker's group.max.size, or start fewer members.",
+    ),
+    Error.GROUP_AUTHORIZATION_FAILED: (
+        "join_refused",
+        "may not read with this group",
+        "Give its principal READ on the group.",
+    ),
+    Error.INVALID_REGULAR_EXPRESSION: (
+        "join_refused",
+        "subscribes with a pattern that the broker cannot read",
+        "The broker uses RE2 (KIP-848): look-ahead and back references do not work there.",
+    ),
+    Error.GROUP_ID_NOT_FOUND: (
+        "join_refused",
+        "comes with another protocol than the group has, which is of another type",
+        "Give share groups, Streams applications and consumers a group.id each: one id cannot be used by two of these "
+        "types while the group is there, be it only with committed offsets.",
+    ),
+    Error.UNSUPPORTED_VERSION: (
+        "join_refused",
+        "comes with a group protocol that the broker does not have, or has switched off",
+        "See group.coordinator.rebalance.protocols of the brokers and the features of the cluster (kafka-features.sh "
+        "describe), or set group.protocol=classic.",
+    ),
+    Error.INVALID_REQUEST: (
+        "join_refused",
+        "asks for what the broker takes to be wrong",
+        "See what the broker says of it.",
+    ),
+    Error.STREAMS_INVALID_TOPOLOGY: (
+        "join_refused",
+        "comes with a topology that the broker takes to be wrong",
+        _ONE_TOPOLOGY,
+    ),
+    Error.STREAMS_INVALID_TOPOLOGY_EPOCH: (
+        "join_refused",
+        "comes with a topology epoch that the broker takes to be wrong",
+        _ONE_TOPOLOGY,
+    ),
+    Error.STREAMS_TOPOLOGY_FENCED: (
+        "join_refused",
+        "comes with an older topology than the group has",
+        _ONE_TOPOLOGY,
+    ),
+}
+_ALSO_OF_MEMBERS = frozenset({Error.GROUP_ID_NOT_FOUND, Error.INVALID_REQUEST})
+_SAID_MORE_OF = frozenset({Error.INVALID_REQUEST, Error.STREAMS_INVALID_TOPOLOGY, Error.STREAMS_INVALID_TOPOLOGY_EPOCH})
+_MOST_SAID = 200  # characters of what a broker says
+_INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
+_JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+_UNFIT: dict[int, tuple[str, str, str]] = {
+    MISSING_SOURCE_TOPICS: (
+        "source_topics_missing",
+        "topics that it reads are not there",
+        "Create the topics that the application reads before it starts, or compare their names with its configuration: "
+        "brokers create its internal topics alone.",
+    ),
+    INCORRECTLY_PARTITIONED: (
+        "topics_not_alike",
+        "topics that it joins have different numbers of partitions",
+        "Topics that are joined need one number of partitions: repartition one of them in the application "
+        "(repartition()), or make it anew with as many as the other.",
+    ),
+}
+
+
+def instance_ids(group: Group) -> Iterator[Finding]:
+    """Processes that use one instance id."""
+    refused = [m for m in group.log.messages if m.error in _INSTANCE_ERRORS]
+    by_instance: dict[str, list[Message]] = defaultdict(list)
+    for message in refused:
+        instance = message.request.get("groupInstanceId") or message.request.get("instanceId") or "?"
+        by_instance[instance].append(message)
+    for instance, messages in sorted(by_instance.items()):
+        used = [m for m in group.log.messages if _instance(m) == instance]
+        users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
+        yield group_finding(
+            group,
+            Severity.CRITICAL,
+            "instance_id_shared",
+            f"Instance id {instance} is used by more than one process: {', '.join(users)}",
+            [observed(m, f"{m.api} of {m.client_id or '?'} ({m.client}) answered {m.error}") for m in messages],
+            "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
+            "ends; in a KIP-848 group the newer one is refused until the older has gone.",
+            0.8,
+            clients=[m.client_id for m in used],
+        )
+
+
+def _instance(message: Message) -> str | None:
+    if message.api not in _JOINS and message.api != "SyncGroup":
+        return None
+    instance: str | None = message.request.get("groupInstanceId") or message.request.get("instanceId")
+    return instance
+
+
+def joins_refused(group: Group) -> Iterator[Finding]:
+    """Clients that may not join, whatever they do."""
+    by_cause: dict[tuple[str, str | None], list[Message]] = defaultdict(list)
+    for message in group.log.messages:
+        if message.api in _JOINS and message.error in _REFUSED_JOINS and _comes(message):
+            by_cause[message.error, message.client_id].append(message)
+    for (error, client), messages in sorted(by_cause.items(), key=lambda item: item[1][0].at):
+        kind, what, advice = _REFUSED_JOINS[error]
+        if error == Error.INVALID_REQUEST and messages[0].api == "StreamsGroupHeartbeat":
+            advice = _ONE_TOPOLOGY
+        yield group_finding(
+            group,
+            Severity.CRITICAL,
+            kind,
+            f"{client or '?'} cannot join: it {what}{_said(messages[0])}",
+            [observed(m, f"{m.api} answered {error}{_offered(m)}") for m in messages],
+            advice,
+            0.7,
+            clients=[client],
+        )
+
+
+def topics_unfit(group: Group) -> Iterator[Finding]:
+    """Members of Streams applications that are told that they cannot work with the topics that there are."""
+    told: dict[tuple[int, str | None], list[tuple[Message, str]]] = defaultdict(list)
+    last: dict[str | None, Message] = {}
+    for message in group.log.messages:
+        if message.api != "StreamsGroupHeartbeat":
+            continue
+        last[message.client_id] = message
+        for status in rows(message.response.get("status")):
+            if (code := status.get("statusCode")) in _UNFIT:
+                told[code, message.client_id].append((message, str(status.get("statusDetail") or "")))
+    for (code, client), seen in sorted(told.items(), key=lambda item: (item[1][0][0].at, item[0][0])):
+        first, until = seen[0][0], seen[-1][0].over
+        gives_up = last[client].request.get("memberEpoch") == LEAVES and last[client].at > until
+        if (until - first.at) < threshold("unknown_topic_for") * SECOND_NS and not gives_up:
+            continue  # they were just being made
+        kind, what, advice = _UNFIT[code]
+        said = " ".join(seen[-1][1].split())[:_MOST_SAID].rstrip(".")
+        yield group_finding(
+            group,
+            Severity.CRITICAL,
+            kind,
+            f"{client or '?'} has no work: {said or what}" + ("; it gave up" if gives_up else ""),
+            [observed(message, f"told that {what}: {detail}") for message, detail in seen],
+            advice,
+            0.7,
+            (first.at, until),
+            clients=[client],
+        )
+
+
+def _comes(message: Message) -> bool:
+    """Whether such an error means that a member may not come; who is one may be told the same for another reason."""
+    return message.error not in _ALSO_OF_MEMBERS or message.request.get("memberEpoch") == 0
+
+
+def _said(message: Message) -> str:
+    """What the broker says of an error that tells little by its name."""
+    if message.error not in _SAID_MORE_OF:
+        return ""
+    said = " ".join(str(message.response.get("errorMessage") or "").split())
+    return f" ({said[:_MOST_SAID].rstrip('.')})" if said else ""
+
+
+def _offered(message: Message) -> str:
+    names = [p.get("name") for p in message.request.get("protocols") or [] if isinstance(p, dict)]
+    if message.request.get("serverAssignor"):
+        names.append(message.request["serverAssignor"])
+    return f"; it offers {', '.join(map(str, names))}" if names else ""

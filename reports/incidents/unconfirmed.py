@@ -1,0 +1,136 @@
+"""Writes without acknowledgement (acks=0) that a broker refuses: it closes the connection, and says nothing else.
+
+There is no answer in which it could tell why (kafka.server.KafkaApis, handleProduceRequest).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.going_on import GoingOn
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_COLUMNS = ("connection", "number", "client_id", "requested", "request_packet")
+_EXPLAINED = ("connection_churn", "api_versions_storm", "metadata_storm", "unanswered")
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """A producer, and its writes behind which a broker closed the connection, by time."""
+
+    place: str  # address:port of the broker
+    host: str
+    name: str  # client id
+    rows: tuple[Row, ...]  # of exchanges
+
+
+def found(signs: Signs) -> list[Unconfirmed]:
+    """All of them, by broker and client."""
+    last: dict[int, Row] = {}
+    where = (pc.field("outcome") == "one_way") & (pc.field("api") == "Produce") & pc.field("requested").is_valid()
+    for row in signs.rows("exchanges", _COLUMNS, where & pc.field("client_id").is_valid()):
+        if row["number"] >= last.get(row["connection"], row)["number"]:
+            last[row["connection"]] = row
+    connections = signs.connections_by_number(sorted(last)) if last else {}
+    whose = {(row["client"], row["client_id"]) for row in connections.values()}
+    lives: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.connections_of(whose) if whose else ():
+        lives[row["client"], row["client_id"]].append(row)
+    going_on = {who: GoingOn(rows) for who, rows in lives.items()}
+    of_client: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for number, connection in connections.items():
+        row, who = last[number], (connection["client"], connection["client_id"])
+        closed = connection["closed"]
+        if (
+            closed is not None
+            and 0 <= closed - row["requested"] <= SECOND_NS
+            and (connection["how_closed"] == "fin" or connection["reset_by"] == "broker")
+            and connection["packets_down"]
+            and not connection["gap_bytes"]
+            and who in going_on
+            and going_on[who].has_another(number, row["requested"], closed + SECOND_NS)
+        ):
+            of_client[address(connection["broker"], connection["broker_port"]), *who].append(row)
+    return [
+        Unconfirmed(place, host, name, tuple(sorted(rows, key=lambda row: (row["requested"], row["connection"]))))
+        for (place, host, name), rows in sorted(of_client.items())
+        if _in_turn([connections[row["connection"]] for row in rows]) >= threshold("turned_away")
+    ]
+
+
+def _in_turn(connections: Iterable[Row]) -> int:
+    """How many of them were opened when those before had ended: many that end at once are of a broker that stops."""
+    count, until = 0, 0
+    for row in sorted(connections, key=lambda row: (row["closed"], row["connection"])):
+        if (row["opened"] or 0) >= until:
+            count, until = count + 1, row["closed"]
+    return count
+
+
+def refused(signs: Signs) -> Iterator[Incident]:
+    """An incident for each producer and broker."""
+    for one in signs.once(found):
+        yield _refused(signs, one)
+
+
+def _refused(signs: Signs, one: Unconfirmed) -> Incident:
+    since, until, count = one.rows[0]["requested"], one.rows[-1]["requested"], len(one.rows)
+    topics, records = _written(signs, one.rows)
+    broker = signs.broker_words(signs.where(one.place), since)
+    lost = (
+        f"{counted(records, 'record')} in {counted(count, 'request')} lost" if records else f"{count:,} requests lost"
+    )
+    effects = (Effect("records", lost, records or count),)
+    return Incident(
+        kind=IncidentKind.REQUEST_REFUSED,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        subjects=(
+            *signs.clients([one.name]),
+            *(Subject(Role.TOPIC, topic) for topic in topics[:EVIDENCE_SHOWN]),
+            *signs.broker(signs.where(one.place), since),
+        ),
+        started=since,
+        ended=until,
+        headline=f"{broker} closes the connection at what {one.name} ({one.host}) writes"
+        f"{f' to {listed(topics)}' if topics else ''} without acknowledgement (acks=0), {counted(count, 'time')} from "
+        f"{clock(since)} to {clock(until)}: that is how it refuses such writes, and it does not say why"
+        + in_words(effects),
+        evidence=tuple(
+            Weighed(
+                "the connection was closed behind a Produce with acks=0, while the client went on with another one",
+                row["request_packet"],
+                row["requested"],
+                0.7,
+            )
+            for row in one.rows
+        ),
+        advice="Have the producer ask for acknowledgements (acks=1, or all): then it is told why. What the broker "
+        "refuses without them is lost, and nobody hears of it: records that are too large, a topic that is not there, "
+        "or that it may not write to, a partition that another broker leads.",
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=effects,
+        findings=signs.explained(_EXPLAINED, since, until, clients=[one.name]),
+    )
+
+
+def _written(signs: Signs, rows: Sequence[Row]) -> tuple[list[str], int]:
+    """Topics that these requests write to, and how many records."""
+    numbers = {(row["connection"], row["number"]) for row in rows}
+    where = pc.field("connection").isin(sorted({one for one, _ in numbers}))
+    columns = ("connection", "number", "topic", "records")
+    written = [row for row in signs.rows("batches", columns, where) if (row["connection"], row["number"]) in numbers]
+    return sorted({row["topic"] for row in written if row["topic"]}), sum(row["records"] or 0 for row in written)

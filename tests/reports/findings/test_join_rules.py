@@ -1,0 +1,158 @@
+"""Rules about who comes into a group. Times of messages are milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.findings.finding import Observation
+from kafkascope.reports.groups.history import GroupHistory
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from tests.reports.findings.test_group_rules import at, of_kind, whole
+from tests.reports.groups.group_logs import Conversation, changed
+
+
+def test_an_instance_id_of_two_processes_as_a_whole() -> None:
+    said = Conversation()
+    said.join(0, "a~1", generation=1, instance="i")
+    said.join(1_000, "b~1", instance="i", error="FENCED_INSTANCE_ID")
+    said.say(2_000, "SyncGroup", "c", {"groupInstanceId": "i"}, {})
+    said.say(2_500, "OffsetCommit", "d", {"groupInstanceId": "i"}, {})  # says nothing of who is the process
+    said.say(3_000, "ConsumerGroupHeartbeat", "e", {"instanceId": "i"}, {}, error="UNRELEASED_INSTANCE_ID")
+    said.join(4_000, "f~1", generation=1, instance="of another")
+    (found,) = of_kind("instance_id_shared", GroupHistory(), said)
+    whole(
+        found,
+        Severity.CRITICAL,
+        "Instance id i is used by more than one process: a (host-of-a), b (host-of-b), c (host-of-c), e (host-of-e)",
+        [
+            Observation("JoinGroup of b (host-of-b) answered FENCED_INSTANCE_ID", 4, at(1)),
+            Observation("ConsumerGroupHeartbeat of e (host-of-e) answered UNRELEASED_INSTANCE_ID", 10, at(3)),
+        ],
+        0.8,
+        ["a", "b", "c", "e"],
+    )
+
+
+def test_joins_that_are_refused_as_a_whole() -> None:
+    said = Conversation()
+    refused = "UNSUPPORTED_ASSIGNOR"
+    said.say(0, "ConsumerGroupHeartbeat", "b", {"serverAssignor": "mine"}, {}, error=refused)
+    said.join(1_000, "a~1", error="INCONSISTENT_GROUP_PROTOCOL")
+    said.say(2_000, "ConsumerGroupHeartbeat", "b", {}, {}, error=refused)
+    said.say(3_000, "Heartbeat", "c", {}, {}, error="GROUP_AUTHORIZATION_FAILED")
+    said.join(3_000, "d~1", error="REBALANCE_IN_PROGRESS")
+    of_server, of_client = of_kind("no_common_assignor", GroupHistory(), said)
+    whole(
+        of_server,
+        Severity.CRITICAL,
+        "b cannot join: it asks for an assignor that the broker does not have",
+        [
+            Observation("ConsumerGroupHeartbeat answered UNSUPPORTED_ASSIGNOR; it offers mine", 2, at(0)),
+            Observation("ConsumerGroupHeartbeat answered UNSUPPORTED_ASSIGNOR", 6, at(2)),
+        ],
+        0.7,
+        ["b"],
+    )
+    assert of_client.title == "a cannot join: it has no assignor (or protocol type) in common with the others"
+    assert of_client.evidence == [
+        Observation("JoinGroup answered INCONSISTENT_GROUP_PROTOCOL; it offers range", 4, at(1))
+    ]
+    assert of_kind("join_refused", GroupHistory(), said) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "request_", "told"),
+    [
+        ("GROUP_ID_NOT_FOUND", {"memberEpoch": 0}, "comes with another protocol than the group has"),
+        ("GROUP_ID_NOT_FOUND", {"memberEpoch": 3}, None),  # the group of a member is gone
+        ("GROUP_ID_NOT_FOUND", {}, None),
+        ("UNSUPPORTED_VERSION", {"memberEpoch": 0}, "comes with a group protocol that the broker does not have"),
+        ("INVALID_REQUEST", {"memberEpoch": 0}, "asks for what the broker takes to be wrong"),
+        ("INVALID_REQUEST", {"memberEpoch": 3}, None),
+    ],
+)
+def test_a_group_of_another_type_lets_nobody_in(error: str, request_: dict[str, Any], told: str | None) -> None:
+    said = Conversation()
+    said.say(0, "ShareGroupHeartbeat", "b", request_, {}, error=error)
+    found = of_kind("join_refused", GroupHistory(), said)
+    assert len(found) == (told is not None)
+    if told is not None:
+        assert found[0].title.startswith(f"b cannot join: it {told}")
+
+
+def test_a_client_without_an_id_is_a_question_mark() -> None:
+    said = Conversation()
+    said.join(0, "a~1", instance="i", error="FENCED_INSTANCE_ID")
+    said.join(0, "a~1", error="GROUP_MAX_SIZE_REACHED")
+    said.messages = [changed(message, client_id=None) for message in said.messages]
+    (shared,) = of_kind("instance_id_shared", GroupHistory(), said)
+    assert shared.title.endswith("by more than one process: ? (host-of-a)")
+    assert shared.evidence[0].text == "JoinGroup of ? (host-of-a) answered FENCED_INSTANCE_ID"
+    (refused,) = of_kind("join_refused", GroupHistory(), said)
+    assert (refused.title, refused.client_ids) == ("? cannot join: it finds the group full", [])
+
+
+@pytest.mark.parametrize(
+    ("error", "said_by_broker", "told"),
+    [
+        ("INVALID_REQUEST", "Topology updates\n are not supported yet.", " (Topology updates are not supported yet)"),
+        ("INVALID_REQUEST", None, ""),
+        ("STREAMS_INVALID_TOPOLOGY", "x" * 300, f" ({'x' * 200})"),
+        ("STREAMS_TOPOLOGY_FENCED", "it tells no more", ""),
+    ],
+)
+def test_another_topology_than_the_group_has(error: str, said_by_broker: str | None, told: str) -> None:
+    said = Conversation()
+    answer = {"errorMessage": said_by_broker}
+    said.say(0, "StreamsGroupHeartbeat", "b", {"memberEpoch": 0, "topology": {}}, answer, error=error)
+    (found,) = of_kind("join_refused", GroupHistory(), said)
+    assert found.title.startswith("b cannot join: it ")
+    assert found.title.endswith(told or " wrong" if error == "INVALID_REQUEST" else told)
+    assert found.advice.startswith("All instances with one application.id must have one topology")
+
+
+def streams(said: Conversation, at: float, epoch: int, *statuses: tuple[int, str], client: str = "s") -> None:
+    """A heartbeat of a member of a Streams application, and what it is told."""
+    told = [{"statusCode": code, "statusDetail": detail} for code, detail in statuses]
+    said.say(at, "StreamsGroupHeartbeat", client, {"memberEpoch": epoch}, {"status": told})
+
+
+MISSING = (1, "Source topics lines are missing.")
+
+
+def test_topics_that_a_streams_application_reads_are_missing() -> None:
+    said = Conversation()
+    streams(said, 0, 0, MISSING, (5, "Assignment delayed."))
+    streams(said, 2_500, 1, (5, "Assignment delayed."), client="other")
+    streams(said, 5_000, 1, MISSING)
+    (found,) = of_kind("source_topics_missing", GroupHistory(), said)
+    told = "told that topics that it reads are not there: Source topics lines are missing."
+    whole(
+        found,
+        Severity.CRITICAL,
+        "s has no work: Source topics lines are missing",
+        [Observation(told, 2, at(0)), Observation(told, 6, at(5))],
+        0.7,
+        ["s"],
+        (at(0), at(5.001)),
+    )
+
+
+@pytest.mark.parametrize(("lasts", "leaves", "told"), [(4_990, False, False), (4_999, False, True), (100, True, True)])
+def test_topics_that_are_just_being_made_are_not_missing(lasts: float, leaves: bool, told: bool) -> None:
+    said = Conversation()
+    streams(said, 0, 0, MISSING)
+    streams(said, lasts, 1, MISSING)
+    streams(said, lasts + 500, -1 if leaves else 1)
+    found = of_kind("source_topics_missing", GroupHistory(), said)
+    assert [one.title.endswith("; it gave up") for one in found] == [leaves] * told
+
+
+def test_topics_with_different_numbers_of_partitions() -> None:
+    said = Conversation()
+    streams(said, 0, 0, (2, ""))
+    streams(said, 6_000, 1, (2, ""))
+    (found,) = of_kind("topics_not_alike", GroupHistory(), said)
+    assert found.title == "s has no work: topics that it joins have different numbers of partitions"

@@ -1,0 +1,93 @@
+"""Members that are replaced, one after the other: planned, and told as that."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import H1, Row, connection, found, member, names, only, rebalance, seconds
+
+
+def turn(name: str, generation: int, left: float, came: float) -> list[Row]:
+    """A member that leaves and comes back."""
+    return [
+        rebalance("member_left", generation, left, trigger_client_id=name, unowned_ms=100.0),
+        rebalance("member_joined", generation + 1, came, trigger_client_id=name),
+    ]
+
+
+def test_members_that_leave_and_come_back_in_turn_are_a_deployment() -> None:
+    one = only(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)], connections=[connection(1)])
+    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "likely")
+    assert names(one) == ["shop", "c1", H1, "c2"]
+    assert (seconds(one.started), seconds(one.ended), one.cost_ms) == (10, 41, 200)
+    assert one.rebalances == {("shop", n) for n in range(1, 5)}
+    assert "c1, c2 left in an orderly way and came back; 4 rebalances" in one.headline
+
+
+@pytest.mark.parametrize("back", [30 + threshold("one_trouble"), 30.1 + threshold("one_trouble")])
+def test_each_has_to_be_back_within_a_minute(back: float) -> None:
+    rows = [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, back)]
+    assert len(found(rebalances=rows)) == (back <= 90)
+
+
+def test_one_member_alone_and_members_that_do_not_come_back_are_no_deployment() -> None:
+    assert found(rebalances=[*turn("c1", 1, 10, 20), *turn("c1", 3, 30, 40)]) == []
+    assert found(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)[:1]]) == []
+    others = turn("c2", 3, 30, 40)
+    others[1]["trigger_client_id"] = "c3"
+    assert found(rebalances=[*turn("c1", 1, 10, 20), *others]) == []
+
+
+def test_one_that_comes_back_while_the_next_one_leaves_is_among_what_contributed() -> None:
+    came = {"trigger": "member_joined", "client_id": "c1"}
+    rows = [
+        rebalance("member_left", 1, 10, trigger_client_id="c1"),
+        rebalance("member_left", 2, 20, trigger_client_id="c2", contributing=[came]),
+        rebalance("static_member_replaced", 3, 30, trigger_client_id="c2"),
+    ]
+    assert only(rebalances=rows).kind == "client_deploy"
+
+
+# --- administrators --------------------------------------------------------------------------------------------------
+
+
+def steps(*of_members: str, every: float = 10, trigger: str = "member_joined", name: str | None = None) -> list[Row]:
+    """Rebalances with these members each, of one letter: its name, or its host where all have one name."""
+    rows = []
+    for n, letters in enumerate(of_members):
+        members = [member(name or letter, f"10.0.9.{ord(letter)}" if name else H1) for letter in letters]
+        rows.append(rebalance(trigger, n, 10 + every * n, members=members, unowned_ms=100.0))
+    return rows
+
+
+def test_as_many_others_come_instead() -> None:
+    one = only(rebalances=steps("ab", "abc", "abcd", "bcd", "cd", "c"), connections=[connection(1)])
+    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "guessed")
+    assert (seconds(one.started), seconds(one.ended)) == (20, 51)
+    assert f": a, b ({H1}) left, and c, d ({H1}) came instead; 4 rebalances" in one.headline
+    assert one.rebalances == {("shop", n) for n in (1, 2, 3, 4)}
+    assert [seen.text for seen in one.evidence] == [
+        f"in the group were a ({H1}), b ({H1})",
+        f"in the group are c ({H1}), d ({H1})",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (steps("ab", "bc", "cd"), True),
+        (steps("ab", "bc", "cd", name="app"), True),
+        (steps("ab", "bc", "cd", name="connector-consumer-sink-0"), False),  # a worker left
+        (steps("abx", "axc", "xcd"), True),  # one stays
+        (steps("ab", "b", "bc"), False),  # one alone
+        (steps("ab", "abc", "abcd"), False),  # more of them
+        (steps("abcd", "abc", "ab"), False),
+        (steps("", "a", "ab", "b", ""), False),  # they come, work, and go
+        (steps("ab", "bc", "cd", trigger="subscription_changed"), False),
+        (steps("ab", "bc", "cd", every=threshold("one_trouble") + 1), False),
+        (steps("ab", "bc", "cd", every=threshold("one_trouble")), True),
+    ],
+)
+def test_who_is_replaced(rows: list[Row], told: bool) -> None:
+    assert [one.kind for one in found(rebalances=rows, connections=[connection(1)])] == ["client_deploy"] * told
