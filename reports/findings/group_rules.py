@@ -14,7 +14,7 @@ import numpy as np
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_milliseconds, in_seconds
-from kafkascope.reports.findings import join_rules
+from kafkascope.reports.findings import join_rules, pause_rules
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group import Group, group_finding, observed
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
@@ -595,6 +595,7 @@ _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     _members_lost,
     _session_timeouts,
     _heartbeats_held_up,
+    pause_rules.members_paused,
     join_rules.instance_ids,
     join_rules.joins_refused,
     join_rules.topics_unfit,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
@@ -37,10 +37,13 @@ class _Deployment:
 def deployments(signs: Signs) -> Iterator[Incident]:
     """Groups whose members were replaced in an orderly way: by themselves started anew, or by as many others."""
     by_group: dict[str, list[Row]] = defaultdict(list)
+    workers = set[str]()  # hosts of Kafka Connect, between which tasks move
     for row in signs.rebalances:
         by_group[row["group_id"]].append(row)
+        if row["protocol"] == "connect":
+            workers |= {member["host"] for member in row["members"] or ()}
     for group, rows in sorted(by_group.items()):
-        if (found := _in_turn(rows) or _by_others(rows)) is None:
+        if (found := _in_turn(rows) or _by_others(rows, workers)) is None:
             continue
         since, until = found.rows[0]["started"], max(row["stable"] or row["started"] for row in found.rows)
         made = frozenset((group, row["to_generation"]) for row in found.rows)
@@ -84,18 +87,18 @@ def _in_turn(rows: Sequence[Row]) -> _Deployment | None:
     )
 
 
-def _by_others(rows: Sequence[Row]) -> _Deployment | None:
+def _by_others(rows: Sequence[Row], workers: Set[str]) -> _Deployment | None:
     """Members that left, and in whose place as many others came, before or behind: of other names, or hosts."""
     within = threshold("one_trouble") * SECOND_NS
     for first, before in enumerate(rows):
-        old = _who(before)
+        old = _who(before, workers)
         if len(old) < threshold("deployed_members") or before["started"] is None:
             continue
         last = before["started"]
         for row in rows[first + 1 : first + 1 + _MOST_STEPS]:
             if row["trigger"] not in _ORDERLY or row["started"] is None or row["started"] - last > within:
                 break
-            last, now = row["started"], _who(row)
+            last, now = row["started"], _who(row, workers)
             gone, come = old - now, now - old
             if len(gone) == len(come) >= threshold("deployed_members"):
                 taken = rows[first + 1 : rows.index(row) + 1]
@@ -110,10 +113,13 @@ def _by_others(rows: Sequence[Row]) -> _Deployment | None:
     return None
 
 
-def _who(row: Row) -> set[tuple[str, str]]:
-    """Client id and host of each member, but for tasks of Kafka Connect: these move between its workers."""
-    members = ((member["client_id"] or "?", member["host"] or "?") for member in row["members"] or ())
-    return {(name, host) for name, host in members if not name.startswith("connector-consumer-")}
+def _who(row: Row, workers: Set[str]) -> set[tuple[str, str]]:
+    """Client id and host of each member, but for those at some hosts."""
+    return {
+        (member["client_id"] or "?", member["host"] or "?")
+        for member in row["members"] or ()
+        if member["host"] not in workers
+    }
 
 
 def _listed(who: set[tuple[str, str]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -222,7 +221,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
             when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
         again = silent = ""
-    if fate.kind == IncidentKind.CLIENT_DIED and names and all(map(_OF_STREAMS.search, names)):
+    if fate.kind == IncidentKind.CLIENT_DIED and all(_is_of_streams(signs, group) for group in groups):
         advice = f"{_ADVICE_STREAMS} {advice}"
     if places := _places(signs, of_run):
         when = f"{when}, and began again and again at {in_offsets(places)}"
@@ -295,7 +294,6 @@ _FINDINGS = (
     "read_again",
     "connection_churn",
 )
-_OF_STREAMS = re.compile(r"-StreamThread-\d+-consumer$")  # org.apache.kafka.streams.processor.internals.StreamThread
 _ADVICE_STREAMS = (
     "A Streams application with the classic protocol does not leave when it is closed, or shuts down by itself (unless "
     "it asks for that: KIP-812): see in its log whether it was."
@@ -319,6 +317,12 @@ _FATE_ADVICE = {
     IncidentKind.CLIENT_UNREACHABLE: "Look at the network between this host and the brokers for that moment: link, "
     "switch port, firewall, routing. A longer session.timeout.ms, or static membership, bridges short ones.",
 }
+
+
+def _is_of_streams(signs: Signs, group: str) -> bool:
+    """Whether a group of the classic protocol is that of a Streams application, by its assignor's name."""
+    rows = signs.rebalances_of(group, signs.end)
+    return any("stream" in (member["assignors"] or ()) for row in rows for member in row["members"] or ())
 
 
 def _fate(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:

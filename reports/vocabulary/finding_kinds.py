@@ -21,6 +21,7 @@ FINDING_KINDS: dict[str, str] = {
     "rebalance_timeout": "a member did not join again, or give up its partitions, within its rebalance timeout",
     "member_lost": "the broker heard nothing from a member for its session timeout",
     "session_timeout_tight": "the session timeout leaves room for too few heartbeats",
+    "member_paused": "a member said nothing for longer than it may, was not lost, and went on",
     "heartbeat_held_up": "heartbeats waited behind a slow request on the same connection",
     "instance_id_shared": "two processes use one instance id; one is fenced, or refused",
     "no_common_assignor": "a member has no assignor in common with the others, or asks for one that is not there",

@@ -37,6 +37,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "restart-loop": {("rebalance_storm", "shop"), ("connection_churn", "c2")},
     "other-cluster": {("error_loop", "raft-client-3"), ("idle_polling", "raft-client-3")},
     "tx-expired": set(),
+    "frozen-short": {("member_paused", "shop")},
     "acks-zero-refused": {("api_versions_storm", "p2"), ("connection_churn", "p2")},
     "acl-revoked": {("authorization_failed", "c1"), ("commits_stopped", "shop")},
     "quota-fetch": {("commits_stopped", "audit"), ("throttled", "c2")},

@@ -78,7 +78,6 @@ def test_as_many_others_come_instead() -> None:
     [
         (steps("ab", "bc", "cd"), True),
         (steps("ab", "bc", "cd", name="app"), True),
-        (steps("ab", "bc", "cd", name="connector-consumer-sink-0"), False),  # a worker left
         (steps("abx", "axc", "xcd"), True),  # one stays
         (steps("ab", "b", "bc"), False),  # one alone
         (steps("ab", "abc", "abcd"), False),  # more of them
@@ -91,3 +90,9 @@ def test_as_many_others_come_instead() -> None:
 )
 def test_who_is_replaced(rows: list[Row], told: bool) -> None:
     assert [one.kind for one in found(rebalances=rows, connections=[connection(1)])] == ["client_deploy"] * told
+
+
+def test_tasks_that_move_between_workers_are_not_replaced() -> None:
+    rows = steps("ab", "bc", "cd", name="task-0")
+    worker = rebalance("member_left", 3, 12, "connect", protocol="connect", members=[member("w1", "10.0.9.97")])
+    assert found(rebalances=[*rows, worker], connections=[connection(1)]) == []

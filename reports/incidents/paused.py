@@ -1,0 +1,126 @@
+"""Members that stand still for a while and are not lost: nothing comes of them, though their hosts live."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
+from kafkascope.reports.columns.tenths import TENTH_NS
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.signs import Row, Signs, group_of
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS
+
+_SILENT = 0.75  # of a time without heartbeats: a process that stands still had sent others things first
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time in which a client sent nothing on any connection, while its host acknowledged what it was sent."""
+
+    begin: int
+    end: int
+    packet: int  # its first word after that
+    acknowledged: int  # tenths of a second in which its host did
+
+    @property
+    def ms(self) -> float:
+        """How long it was."""
+        return (self.end - self.begin) / MILLISECOND_NS
+
+
+def paused(signs: Signs) -> Iterator[Incident]:
+    """An incident for each member that stood still, once or several times."""
+    found = [row for row in signs.findings if row["kind"] == "member_paused"]
+    packets = sorted({seen["packet"] for row in found for seen in row["evidence"] or () if seen["packet"] is not None})
+    if not packets:
+        return
+    columns = ("connection", "requested", "request_packet")
+    words = {
+        row["request_packet"]: row for row in signs.rows("exchanges", columns, pc.field("request_packet").isin(packets))
+    }
+    connections = signs.connections_by_number(sorted({row["connection"] for row in words.values()}))
+    for row in found:
+        by_host: dict[str, list[Pause]] = defaultdict(list)
+        for seen in row["evidence"] or ():
+            word = words.get(seen["packet"])
+            host = None if word is None else connections.get(word["connection"], {}).get("client")
+            if word is not None and host is not None and seen["at"] is not None:
+                pause = _pause(signs, host, row["client_ids"], seen["at"], word)
+                by_host[host] += [] if pause is None else [pause]
+        for host, pauses in sorted(by_host.items()):
+            if pauses:
+                yield _incident(signs, row, host, pauses)
+
+
+def _pause(signs: Signs, host: str, names: Sequence[str], begin: int, word: Row) -> Pause | None:
+    """The longest silence of a client before a word to its coordinator; None if it did not stand still for long."""
+    own = {row["connection"] for row in signs.connections_of({(host, name) for name in names})}
+    lives = [life for life in signs.health(host, begin, word["requested"]) if life.row["connection"] in own]
+    data = {at for life in lives for at in life.tenths("payload_in") if begin < at < word["requested"] - TENTH_NS}
+    silences = pairwise([begin, *(at + TENTH_NS for at in sorted(data)), word["requested"]])
+    since, until = max(silences, key=lambda one: one[1] - one[0])
+    if until - since < _SILENT * (word["requested"] - begin) or hides(signs, since, until):
+        return None
+    acknowledged = {at for life in lives for at in life.tenths("sent_in") if since < at < until - TENTH_NS}
+    return Pause(since, until, word["request_packet"], len(acknowledged)) if acknowledged else None
+
+
+def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) -> Incident:
+    group, names = group_of(finding), finding["client_ids"]
+    since, until = pauses[0].begin, pauses[-1].end
+    longest = max(pause.ms for pause in pauses)
+    owned = sorted({partition for pause in pauses for partition in _owned(signs, group, names, pause.begin)})
+    effects = (
+        (Effect("partitions", f"nobody read {partitions_in_words(owned, 6)} meanwhile", len(owned), longest),)
+        if owned
+        else ()
+    )
+    often = f"{counted(len(pauses), 'time')} from {clock(since)} to {clock(until)}, for up to {duration(longest)}"
+    return Incident(
+        kind=IncidentKind.CLIENT_FROZEN,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        subjects=(
+            *(Subject(Role.CLIENT, name) for name in names),
+            Subject(Role.HOST, host),
+            Subject(Role.GROUP, group),
+        ),
+        started=since,
+        ended=until,
+        headline=f"{', '.join(names)} ({host}) of group {group} stood still "
+        + (often if len(pauses) > 1 else f"for {duration(longest)} from {clock(since)} on")
+        + ": it sent nothing on any connection, while its host acknowledged what came; its session did not end"
+        + in_words(effects),
+        evidence=tuple(
+            Weighed(
+                f"nothing came of it for {duration(pause.ms)}, though its host acknowledged packets in "
+                f"{counted(pause.acknowledged, 'tenth')} of a second; then it went on",
+                pause.packet,
+                pause.begin,
+                0.8,
+            )
+            for pause in pauses
+        ),
+        advice=finding["advice"],
+        cost_ms=sum(pause.ms for pause in pauses),
+        effects=effects,
+        findings=frozenset({finding["id"]}) | signs.explained(("commits_stopped",), since, until, groups=[group]),
+    )
+
+
+def _owned(signs: Signs, group: str, names: Sequence[str], at: int) -> list[str]:
+    """The partitions that a client had at a time."""
+    before = signs.rebalances_of(group, at)
+    members = before[-1]["members"] or () if before else ()
+    return [partition for one in members if one["client_id"] in names for partition in one["assignment"] or ()]
