@@ -52,8 +52,7 @@ def members_paused(group: Group) -> Iterator[Finding]:
                 for pause in sorted(pauses)
             ],
             "Look at what stops the process at these moments: garbage collection, a limit of processor time, a host "
-            "without memory; with clients that have one thread for all (kafkajs, asyncio), at what takes it so long. A "
-            "pause beyond session.timeout.ms costs its partitions.",
+            "without memory. A pause beyond session.timeout.ms costs its partitions.",
             0.4 + 0.2 * longest / (longest + 1000 * threshold("member_paused")),
             clients=[client],
         )

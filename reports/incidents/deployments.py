@@ -96,7 +96,8 @@ def _by_others(rows: Sequence[Row], workers: Set[str]) -> _Deployment | None:
             continue
         last = before["started"]
         for row in rows[first + 1 : first + 1 + _MOST_STEPS]:
-            if row["trigger"] not in _ORDERLY or row["started"] is None or row["started"] - last > within:
+            triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
+            if not triggers <= _ORDERLY or row["started"] is None or row["started"] - last > within:
                 break
             last, now = row["started"], _who(row, workers)
             gone, come = old - now, now - old

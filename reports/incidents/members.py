@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -230,6 +230,9 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
         sure = Certainty.LIKELY  # a cut behind the capture point may look the same
+    busy = []
+    if fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled and not tells_library(signs, groups, names):
+        sure, what, advice, busy = Certainty.GUESSED, "froze, or was busy,", f"{ADVICE_BUSY} {advice}", [MAY_BE_BUSY]
     return Incident(
         kind=fate.kind,
         severity=Severity.WARNING,
@@ -244,7 +247,8 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         headline=f"{who} {what} {when}, and {'was' if len(hosts) <= 1 else 'were'} taken out of "
         f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
         evidence=(fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence))
-        + tuple(seen for place in places for seen in place.evidence),
+        + tuple(seen for place in places for seen in place.evidence)
+        + tuple(busy),
         advice=advice,
         cost_ms=cost_ms,
         effects=effects,
@@ -303,6 +307,16 @@ _ROLLOUT_ADVICE = (
     "terminationGracePeriodSeconds), so that it leaves at once and nobody waits for its session; static membership "
     "(group.instance.id) spares the rebalances altogether."
 )
+MAY_BE_BUSY = Weighed(
+    "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
+    "application holds up (aiokafka), says nothing either while it works on a record",
+    weight=0.4,
+    rejected=True,
+)
+ADVICE_BUSY = (
+    "See how long the application takes over a record: with kafkajs call heartbeat() meanwhile, with aiokafka give "
+    "what takes long to a thread, or raise session.timeout.ms."
+)
 _FATE_WORDS = {
     IncidentKind.CLIENT_DIED: "ended without leaving",
     IncidentKind.CLIENT_FROZEN: "froze",
@@ -317,6 +331,18 @@ _FATE_ADVICE = {
     IncidentKind.CLIENT_UNREACHABLE: "Look at the network between this host and the brokers for that moment: link, "
     "switch port, firewall, routing. A longer session.timeout.ms, or static membership, bridges short ones.",
 }
+
+
+def tells_library(signs: Signs, groups: Collection[str], names: Collection[str]) -> bool:
+    """Whether the libraries of some members are known: those that tell (KIP-511) send heartbeats by themselves."""
+    members = [
+        member
+        for group in groups
+        for row in signs.rebalances_of(group, signs.end)
+        for member in row["members"] or ()
+        if member["client_id"] in names
+    ]
+    return bool(members) and all(member["software"] for member in members)
 
 
 def _is_of_streams(signs: Signs, group: str) -> bool:

@@ -15,6 +15,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.members import ADVICE_BUSY, MAY_BE_BUSY, tells_library
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -86,11 +87,12 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         if owned
         else ()
     )
+    known = tells_library(signs, [group], names)
     often = f"{counted(len(pauses), 'time')} from {clock(since)} to {clock(until)}, for up to {duration(longest)}"
     return Incident(
         kind=IncidentKind.CLIENT_FROZEN,
         severity=Severity.WARNING,
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.LIKELY if known else Certainty.GUESSED,
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names),
             Subject(Role.HOST, host),
@@ -98,7 +100,7 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         ),
         started=since,
         ended=until,
-        headline=f"{', '.join(names)} ({host}) of group {group} stood still "
+        headline=f"{', '.join(names)} ({host}) of group {group} stood still{'' if known else ', or was busy,'} "
         + (often if len(pauses) > 1 else f"for {duration(longest)} from {clock(since)} on")
         + ": it sent nothing on any connection, while its host acknowledged what came; its session did not end"
         + in_words(effects),
@@ -111,8 +113,9 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
                 0.8,
             )
             for pause in pauses
-        ),
-        advice=finding["advice"],
+        )
+        + (() if known else (MAY_BE_BUSY,)),
+        advice=finding["advice"] if known else f"{ADVICE_BUSY} {finding['advice']}",
         cost_ms=sum(pause.ms for pause in pauses),
         effects=effects,
         findings=frozenset({finding["id"]}) | signs.explained(("commits_stopped",), since, until, groups=[group]),

@@ -115,8 +115,9 @@ def group_event(kind: str, time: float, group: str = "shop", **given: Any) -> Ro
 
 
 def member(client_id: str, host: str | None = H1, member_id: str | None = None) -> Row:
-    """A member of a rebalance."""
-    return {"member_id": member_id or f"{client_id}-id", "client_id": client_id, "host": host}
+    """A member of a rebalance, with the Java client."""
+    named = {"member_id": member_id or f"{client_id}-id", "client_id": client_id, "host": host}
+    return named | {"software": "apache-kafka-java"}
 
 
 def rebalance(trigger: str, generation: int, started: float | None, group: str = "shop", **given: Any) -> Row:

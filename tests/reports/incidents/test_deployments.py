@@ -92,6 +92,12 @@ def test_who_is_replaced(rows: list[Row], told: bool) -> None:
     assert [one.kind for one in found(rebalances=rows, connections=[connection(1)])] == ["client_deploy"] * told
 
 
+def test_who_was_killed_was_not_replaced() -> None:
+    rows = steps("ab", "bc", "cd")
+    rows[2] |= {"contributing": [{"trigger": "session_timeout", "client_id": "b"}]}
+    assert "client_deploy" not in [one.kind for one in found(rebalances=rows, connections=[connection(1)])]
+
+
 def test_tasks_that_move_between_workers_are_not_replaced() -> None:
     rows = steps("ab", "bc", "cd", name="task-0")
     worker = rebalance("member_left", 3, 12, "connect", protocol="connect", members=[member("w1", "10.0.9.97")])

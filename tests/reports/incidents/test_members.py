@@ -15,6 +15,7 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     H1,
     H2,
+    IN_GROUP,
     Row,
     at,
     begun,
@@ -136,10 +137,21 @@ def test_where_nothing_was_sent_to_it_nobody_can_tell() -> None:
 
 
 def test_a_host_that_acknowledges_and_sends_no_data_is_frozen() -> None:
-    (one,) = lost(tcp_health=[SENT, health(1, "client", [32, 39.9], [])])
+    (one,) = lost(IN_GROUP, LOST, tcp_health=[SENT, health(1, "client", [32, 39.9], [])])
     assert (one.kind, one.certainty) == ("client_frozen", "likely")
     assert "c1 (10.0.1.1) froze at" in one.headline
     assert "(2 tenths of a second with packets, none with data)" in one.evidence[1].text
+
+
+@pytest.mark.parametrize(
+    "before", [[], [rebalance("member_joined", 4, 5, members=[member("c1") | {"software": None}])]]
+)
+def test_one_of_an_unknown_library_may_have_been_busy(before: list[Row]) -> None:
+    (one,) = lost(*before, LOST, tcp_health=[SENT, health(1, "client", [32, 39.9], [])])
+    assert (one.kind, one.certainty) == ("client_frozen", "guessed")
+    assert "c1 (10.0.1.1) froze, or was busy, at" in one.headline
+    assert one.advice.startswith("See how long the application takes over a record")
+    assert [seen.rejected for seen in one.evidence] == [False, False, True]
 
 
 @pytest.mark.parametrize(("last", "kind"), [(36.9, "client_unreachable"), (37.1, "client_frozen")])

@@ -89,7 +89,8 @@ def test_two_pauses_are_one_incident_and_what_is_not_known_is_none() -> None:
     twice = PAUSED | {"evidence": seen}
     rows = [*sent((20.5,)), health(2, "client", (30.5, 33.5), (30.5,))]
     one = only(findings=[twice], connections=CONNECTIONS, exchanges=[BEAT, later], tcp_health=rows)
-    assert "stood still 2 times from " in one.headline
+    assert "stood still, or was busy, 2 times from " in one.headline
+    assert (one.certainty, [seen.rejected for seen in one.evidence]) == ("guessed", [False, False, True])
     assert (seconds(one.started), seconds(one.ended)) == (21, 37)
     assert told(sent((20.5,)), exchanges=[]) == []
     assert told(sent((20.5,)), connections=[]) == []
