@@ -90,19 +90,19 @@ def _in_turn(rows: Sequence[Row]) -> _Deployment | None:
 def _by_others(rows: Sequence[Row], workers: Set[str]) -> _Deployment | None:
     """Members that left, and in whose place as many others came, before or behind: of other names, or hosts."""
     within = threshold("one_trouble") * SECOND_NS
-    for first, before in enumerate(rows):
-        old = _who(before, workers)
+    present = [_who(row, workers) for row in rows]
+    for first, (before, old) in enumerate(zip(rows, present, strict=True)):
         if len(old) < threshold("deployed_members") or before["started"] is None:
             continue
         last = before["started"]
-        for row in rows[first + 1 : first + 1 + _MOST_STEPS]:
+        for place in range(first + 1, min(first + 1 + _MOST_STEPS, len(rows))):
+            row, now = rows[place], present[place]
             triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
             if not triggers <= _ORDERLY or row["started"] is None or row["started"] - last > within:
                 break
-            last, now = row["started"], _who(row, workers)
-            gone, come = old - now, now - old
+            last, gone, come = row["started"], old - now, now - old
             if len(gone) == len(come) >= threshold("deployed_members"):
-                taken = rows[first + 1 : rows.index(row) + 1]
+                taken = rows[first + 1 : place + 1]
                 names = [sorted({name for name, _ in group}) for group in (gone, come)]
                 hosts = [f" ({listed({host for _, host in group}, 3)})" for group in (gone, come)]
                 words = f"{listed(names[0])}{hosts[0]} left, and {listed(names[1])}{hosts[1]} came instead"

@@ -22,7 +22,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import SECOND_NS
 
-_FETCHES = frozenset({"Fetch", "ShareFetch"})
+_FETCHES = ("Fetch", "ShareFetch")
 _EVIDENCE = 8  # spans that are told, evenly over the time
 _LEAST_SPANS = 4  # fewer make no trend
 _RISING = 0.75  # of the steps from span to span, and of the spans with commits: one may come late
@@ -144,21 +144,26 @@ def trends(signs: Signs) -> list[Trend]:
 
 def by_quota(signs: Signs) -> dict[str, list[Trend]]:
     """Groups that fall behind because a quota holds their members back, by client id of these."""
-    found: dict[str, list[Trend]] = defaultdict(list)
+    of_member: dict[str, list[Trend]] = defaultdict(list)
     for trend in signs.once(trends):
-        where = (
-            (pc.field("part") == "throttled")
-            & pc.field("topic").is_null()
-            & pc.field("client_id").isin(trend.members)
-            & (pc.field("from") >= pa.scalar(trend.spans[0].at, TIME))
-            & (pc.field("from") <= pa.scalar(trend.spans[-1].at, TIME))
-        )
-        held: dict[str, float] = defaultdict(float)
-        for row in signs.rows("latency", ("client_id", "api", "sum_ms"), where):
-            held[row["client_id"]] += row["sum_ms"] / 1000 if row["api"] in _FETCHES else 0
-        for name, seconds in sorted(held.items()):
-            if seconds >= threshold("held_back") / 100 * trend.seconds:
-                found[name].append(trend)
+        for name in trend.members:
+            of_member[name].append(trend)
+    where = (
+        (pc.field("part") == "throttled")
+        & pc.field("topic").is_null()
+        & pc.field("api").isin(_FETCHES)
+        & pc.field("client_id").isin(sorted(of_member))
+    )
+    held: dict[tuple[str, int], float] = defaultdict(float)  # by client and place of the trend: seconds
+    for row in signs.rows("latency", ("client_id", "from", "sum_ms"), where) if of_member else ():
+        for place, trend in enumerate(of_member[row["client_id"]]):
+            if trend.spans[0].at <= row["from"] <= trend.spans[-1].at:
+                held[row["client_id"], place] += row["sum_ms"] / 1000
+    found: dict[str, list[Trend]] = defaultdict(list)
+    for (name, place), seconds in sorted(held.items()):
+        trend = of_member[name][place]
+        if seconds >= threshold("held_back") / 100 * trend.seconds:
+            found[name].append(trend)
     return found
 
 

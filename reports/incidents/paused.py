@@ -22,6 +22,7 @@ from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS
 
+_MOST = 100  # members that are looked at; that others paused is a finding
 _SILENT = 0.75  # of a time without heartbeats: a process that stands still had sent others things first
 
 
@@ -42,7 +43,8 @@ class Pause:
 
 def paused(signs: Signs) -> Iterator[Incident]:
     """An incident for each member that stood still, once or several times."""
-    found = [row for row in signs.findings if row["kind"] == "member_paused"]
+    of_kind = [row for row in signs.findings if row["kind"] == "member_paused"]
+    found = sorted(of_kind, key=lambda row: (-row["weight"], row["id"]))[:_MOST]
     packets = sorted({seen["packet"] for row in found for seen in row["evidence"] or () if seen["packet"] is not None})
     if not packets:
         return

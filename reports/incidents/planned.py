@@ -16,7 +16,6 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
-from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -187,76 +186,6 @@ def named_in(request: str | None) -> Iterator[tuple[Role | None, str]]:
                 [one] if isinstance(one, str) else [one.get(name) for name in _NAMES] if isinstance(one, dict) else []
             )
             yield from ((role, name) for name in names if isinstance(name, str) and name)
-
-
-def offsets_set(signs: Signs) -> Iterator[Incident]:
-    """Offsets that somebody who is no member committed for a group: where it goes on was moved."""
-    made = {(row["connection"], row["number"]) for row in signs.once(changes_made)}
-    by_client: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in signs.rows("group_events", where=pc.field("event") == EventKind.OFFSETS_ALTERED):
-        if (row["connection"], row["number"]) not in made and row["at"] is not None:
-            by_client[row["client_id"] or "?", row["client"] or "?", row["group_id"]].append(row)
-    for (client_id, host, group), unordered in sorted(by_client.items()):
-        rows = sorted(unordered, key=lambda row: (row["at"], row["packet"]))
-        since, until = rows[0]["at"], rows[-1]["at"]
-        topics = sorted({row["detail"] for row in rows if row["detail"]})
-        effects = tuple(_moved(signs, group, rows))
-        yield Incident(
-            kind=IncidentKind.ADMIN_ACTION,
-            severity=Severity.INFO,
-            certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.GROUP, group), Subject(Role.CLIENT, client_id), Subject(Role.HOST, host)),
-            started=since,
-            ended=until,
-            headline=f"{client_id} ({host}), which is no member, set committed offsets of group {group} from "
-            f"{clock(since)} on{f': {listed(topics)}' if topics else ''}" + in_words(effects),
-            evidence=tuple(
-                Weighed(
-                    "an OffsetCommit that names no member, answered without an error", row["packet"], row["at"], 0.9
-                )
-                for row in rows
-            ),
-            advice="Nothing, if this was planned (kafka-consumer-groups --reset-offsets, a mirror that carries offsets "
-            "over); between committed_offset before and after (table lag) it skips records, or reads them again.",
-            cost_ms=0,
-            effects=effects,
-        )
-
-
-def _moved(signs: Signs, group: str, commits: Sequence[Row]) -> Iterator[Effect]:
-    """How many records a group skips, or reads again, where the capture shows what it had committed before."""
-    before: dict[tuple[str, int], tuple[int, int]] = {}  # by partition: when, and what
-    where = (pc.field("group_id") == group) & pc.field("committed_offset").is_valid()
-    columns = ("topic", "partition", "at", "width_ms", "committed_offset")
-    for row in signs.rows("lag", columns, where):
-        if row["at"] + row["width_ms"] * MILLISECOND_NS <= commits[0]["at"]:
-            place, known = (row["topic"], row["partition"]), (row["at"], row["committed_offset"])
-            before[place] = max(before.get(place, known), known)
-    numbers = {(row["connection"], row["number"]) for row in commits}
-    where = (pc.field("api") == "OffsetCommit") & pc.field("connection").isin(sorted({one for one, _ in numbers}))
-    requests = signs.rows("exchanges", ("connection", "number", "requested", "request"), where) if before else []
-    after: dict[tuple[str, int], int] = {}
-    for row in sorted(requests, key=lambda row: (row["requested"] or 0, row["connection"], row["number"])):
-        if (row["connection"], row["number"]) in numbers:
-            after |= {(topic, partition): offset for topic, partition, offset in committed_in(row["request"])}
-    moved = [offset - before[place][1] for place, offset in after.items() if place in before]
-    skipped, again = sum(n for n in moved if n > 0), -sum(n for n in moved if n < 0)
-    if skipped:
-        yield Effect("records", f"{skipped:,} records that it had not committed are skipped", skipped)
-    if again:
-        yield Effect("records", f"{again:,} records that it had committed are read again", again)
-
-
-def committed_in(request: str | None) -> Iterator[tuple[str, int, int]]:
-    """Topic, partition and offset of what an OffsetCommit commits."""
-    try:
-        topics = json.loads(request or "")["topics"] or ()
-        for topic in topics:
-            for one in topic["partitions"] or ():
-                if one["committedOffset"] >= 0:
-                    yield topic["name"], one["partitionIndex"], one["committedOffset"]
-    except (ValueError, KeyError, TypeError):
-        return  # it was cut, or has ids in the place of names
 
 
 def removals(signs: Signs) -> Iterator[Incident]:

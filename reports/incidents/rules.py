@@ -30,6 +30,7 @@ from kafkascope.reports.incidents import (
     members,
     names,
     network,
+    offsets,
     oversized,
     paths,
     paused,
@@ -227,7 +228,7 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.ADMIN_ACTION,
     ),
     _rule(
-        planned.offsets_set,
+        offsets.offsets_set,
         "group_events exchanges errors connections cluster_events lag",
         IncidentKind.ADMIN_ACTION,
     ),

@@ -35,6 +35,8 @@ class Unconfirmed:
     host: str
     name: str  # client id
     rows: tuple[Row, ...]  # of exchanges
+    topics: list[str]
+    records: int
 
 
 def found(signs: Signs) -> list[Unconfirmed]:
@@ -64,11 +66,19 @@ def found(signs: Signs) -> list[Unconfirmed]:
             and going_on[who].has_another(number, row["requested"], closed + SECOND_NS)
         ):
             of_client[address(connection["broker"], connection["broker_port"]), *who].append(row)
-    return [
-        Unconfirmed(place, host, name, tuple(sorted(rows, key=lambda row: (row["requested"], row["connection"]))))
-        for (place, host, name), rows in sorted(of_client.items())
+    refused = {
+        who: sorted(rows, key=lambda row: (row["requested"], row["connection"]))
+        for who, rows in sorted(of_client.items())
         if _in_turn([connections[row["connection"]] for row in rows]) >= threshold("turned_away")
-    ]
+    }
+    written = _written(signs, [row for rows in refused.values() for row in rows])
+    told = []
+    for (place, host, name), rows in refused.items():
+        batches = [batch for row in rows for batch in written[row["connection"], row["number"]]]
+        topics = sorted({topic for topic, _ in batches if topic})
+        records = sum(count for _, count in batches)
+        told.append(Unconfirmed(place, host, name, tuple(rows), topics, records))
+    return told
 
 
 def _in_turn(connections: Iterable[Row]) -> int:
@@ -88,7 +98,7 @@ def refused(signs: Signs) -> Iterator[Incident]:
 
 def _refused(signs: Signs, one: Unconfirmed) -> Incident:
     since, until, count = one.rows[0]["requested"], one.rows[-1]["requested"], len(one.rows)
-    topics, records = _written(signs, one.rows)
+    topics, records = one.topics, one.records
     broker = signs.broker_words(signs.where(one.place), since)
     lost = (
         f"{counted(records, 'record')} in {counted(count, 'request')} lost" if records else f"{count:,} requests lost"
@@ -127,10 +137,14 @@ def _refused(signs: Signs, one: Unconfirmed) -> Incident:
     )
 
 
-def _written(signs: Signs, rows: Sequence[Row]) -> tuple[list[str], int]:
-    """Topics that these requests write to, and how many records."""
+def _written(signs: Signs, rows: Sequence[Row]) -> dict[tuple[int, int], list[tuple[str | None, int]]]:
+    """Topic and records of the batches of these requests."""
     numbers = {(row["connection"], row["number"]) for row in rows}
-    where = pc.field("connection").isin(sorted({one for one, _ in numbers}))
+    where = pc.field("connection").isin(sorted({connection for connection, _ in numbers}))
     columns = ("connection", "number", "topic", "records")
-    written = [row for row in signs.rows("batches", columns, where) if (row["connection"], row["number"]) in numbers]
-    return sorted({row["topic"] for row in written if row["topic"]}), sum(row["records"] or 0 for row in written)
+    written: dict[tuple[int, int], list[tuple[str | None, int]]] = defaultdict(list)
+    for batch in signs.batches("batches", columns, where) if numbers else ():
+        for row in batch.to_pylist():
+            if (row["connection"], row["number"]) in numbers:
+                written[row["connection"], row["number"]].append((row["topic"], row["records"] or 0))
+    return written
