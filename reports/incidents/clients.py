@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
-import pyarrow.compute as pc
-
-from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import impatient, lag, restarts, same_address, too_old, turned_away, unconfirmed
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.planned import changes_made
+from kafkascope.reports.incidents import impatient, restarts, same_address, too_old, turned_away, unconfirmed
+from kafkascope.reports.incidents.client_causes import LOOK_AT, Beside
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.incidents.stuck import beginnings
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
-from kafkascope.reports.vocabulary.permissions import OPERATIONS, REFUSED
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +58,6 @@ _TOLD = (
     ),
 )
 
-_WANTED = re.compile(r'"mechanism": "(?P<name>[\w.-]{1,40})"')  # mechanisms are words in capitals: RFC 4422, 3.1
-_OFFERED = re.compile(r'"mechanisms": \[(?P<names>[\w".-]*(?:, [\w".-]+)*)\]')
 _OF_BROKERS = frozenset({IncidentKind.AUTHENTICATION_FAILED, IncidentKind.AUTHORIZATION_FAILED})
 """Where it is a broker that others refuse: it cannot replicate what they have."""
 _ADVICE_BROKER = (
@@ -125,20 +117,11 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         if names[0] == NO_NAME:
             who = listed([signs.broker_words(host) for host in hosts] if of_broker else hosts)
         what = "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
-        if one.kind == IncidentKind.AUTHENTICATION_FAILED:
-            what += _mechanisms(signs, names[0], hosts)
-    lacking, taken = _Lacking(), list[Weighed]()
-    if one.kind == IncidentKind.AUTHORIZATION_FAILED and not of_broker:
-        lacking, taken = _lacking(signs, names, since, until), _taken_away(signs, since)
-        what += f" ({lacking.of})" if lacking.of else ""
+    look = None if of_broker else LOOK_AT.get(one.kind)
+    beside = Beside() if look is None else look(signs, names, hosts, since, until)
     held = held_up_between(signs, hosts, since, until) if of_broker and one.kind in _OF_BROKERS else HeldUp()
     time = [Effect("time", f"for {duration(lasted)}", None, lasted)] if lasted >= 1 else []
-    behind = _behind(signs, names) if one.kind == IncidentKind.THROTTLED else []
-    fell = tuple(
-        Effect("records", f"group {trend.group} fell behind in {trend.topic}: {trend.words}", trend.grown)
-        for trend in behind
-    )
-    effects = (*time, *held.effects, *fell)
+    costs = (*held.effects, *beside.effects)
     return Incident(
         kind=one.kind,
         severity=one.severity,
@@ -146,31 +129,30 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names if name != NO_NAME),
             *(one for host in hosts for one in (signs.broker(host) if of_broker else [Subject(Role.HOST, host)])),
-            *lacking.subjects,
-            *(Subject(Role.GROUP, trend.group) for trend in behind),
+            *beside.subjects,
         ),
         started=since,
         ended=until,
         headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}"
-        + in_words(effects[len(time) :]),
+        + (f" ({beside.words})" if beside.words else "")
+        + in_words(costs),
         evidence=(
             *(
                 Weighed(seen["text"], seen["packet"], seen["at"], 0.8)
                 for row in found
                 for seen in row["evidence"] or ()
             ),
-            *taken,
+            *beside.evidence,
         ),
         advice=_ADVICE_BROKER
         if of_broker and one.kind == IncidentKind.AUTHORIZATION_FAILED
-        else lacking.advice or found[0]["advice"],
+        else beside.advice or found[0]["advice"],
         cost_ms=lasted + held.cost_ms,
-        effects=effects,
+        effects=(*time, *costs),
         findings=frozenset(row["id"] for row in found)
         | held.findings
         | signs.explained(one.also, since, until, clients=names)
-        | lacking.findings
-        | frozenset(chain.from_iterable(lag.explained(signs, trend) for trend in behind)),
+        | beside.findings,
         rebalances=held.rebalances,
     )
 
@@ -184,86 +166,7 @@ def _is_broker(signs: Signs, finding: Row) -> bool:
     return signs.is_broker(host_of(finding), finding["client_ids"][0])
 
 
-def _behind(signs: Signs, names: Sequence[str]) -> list[lag.Trend]:
-    """Groups that fall behind as a quota holds these members back, each once."""
-    found = {(trend.group, trend.topic): trend for name in names for trend in signs.once(lag.by_quota).get(name, ())}
-    return [trend for _, trend in sorted(found.items())]
-
-
-@dataclass(frozen=True, slots=True)
-class _Lacking:
-    """Which permissions clients lack, as far as their errors tell."""
-
-    of: str = ""  # on what
-    advice: str = ""
-    subjects: tuple[Subject, ...] = ()
-    findings: frozenset[str] = frozenset()  # about groups whose members these clients are
-
-
-def _lacking(signs: Signs, names: Sequence[str], since: int, until: int) -> _Lacking:
-    rows = [
-        row
-        for row in signs.errors
-        if row["error"] in REFUSED
-        and (row["client_id"] or NO_NAME) in names
-        and row["first"] <= until
-        and since <= row["last"]
-    ]
-    subjects, on, needed = set[Subject](), set[str](), set[str]()
-    for row in rows:
-        kind = REFUSED[row["error"]]
-        name = row["topic"] if kind == "topic" else row["group_id"] if kind == "group" else None
-        resource = "the cluster" if kind == "cluster" else f"{kind} {name}" if name else f"its {kind}"
-        on.add(resource)
-        if (operation := OPERATIONS.get((row["error"], row["api"]))) is not None:
-            needed.add(f"{operation} on {resource}")
-        if name:
-            subjects.add(Subject(Role.TOPIC if kind == "topic" else Role.GROUP, name))
-    advice = (
-        f"Give the principal of {listed(names)} what it needs (kafka-acls --add --allow-principal): {listed(needed)}; "
-        "or have it stop asking for what it may not have."
-    )
-    soon = until + int(threshold("one_trouble") * SECOND_NS)
-    findings = frozenset(
-        row["id"]
-        for row in signs.findings_in(("commits_stopped", "consumer_stuck"), since, soon)
-        if row["client_ids"] and {*row["client_ids"]} <= {*names}
-    )
-    about = tuple(sorted(subjects)[:EVIDENCE_SHOWN])
-    return _Lacking(listed(on, 3) if on else "", advice if needed else "", about, findings)
-
-
-def _taken_away(signs: Signs, since: int) -> list[Weighed]:
-    """Who took permissions away shortly before."""
-    near = threshold("one_trouble") * SECOND_NS
-    return [
-        Weighed(
-            f"{row['client_id']} ({row['host']}) had taken permissions away "
-            f"{duration((since - row['answered']) / MILLISECOND_NS)} before",
-            row["request_packet"],
-            row["requested"],
-            0.6,
-        )
-        for row in signs.once(changes_made)
-        if row["api"] == "DeleteAcls" and 0 <= since - row["answered"] <= near
-    ]
-
-
 def _is_storm(churn: Row) -> bool:
     """Whether a client opens so many connections that it is a trouble, and not only a waste."""
     times = threshold("storm_connections")
     return bool((churn["weight"] or 0) >= times / (times + 1))  # how findings tell by how much they are over
-
-
-def _mechanisms(signs: Signs, client_id: str, hosts: Sequence[str]) -> str:
-    """What a client wants to authenticate by, and what it is offered; nothing where that is not why it fails."""
-    refused = (pc.field("api") == "SaslHandshake") & (pc.field("error") == Error.UNSUPPORTED_SASL_MECHANISM)
-    columns = ("connection", "client_id", "request", "response")
-    rows = [row for row in signs.rows("exchanges", columns, refused) if (row["client_id"] or NO_NAME) == client_id]
-    of_hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-    for row in rows:
-        wanted, offered = _WANTED.search(row["request"] or ""), _OFFERED.search(row["response"] or "")
-        if wanted and offered and of_hosts.get(row["connection"], {}).get("client") in hosts:
-            names = offered["names"].replace('"', "")
-            return f" ({wanted['name']}; it has {names or 'none'})"
-    return ""

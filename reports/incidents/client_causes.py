@@ -1,0 +1,123 @@
+"""What a capture tells beside the trouble of clients: what they lack, or should have asked for, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.words import duration
+from kafkascope.reports.incidents import lag
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
+from kafkascope.reports.incidents.planned import changes_made
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.measures.client_facts import NO_NAME
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.permissions import OPERATIONS, REFUSED
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_WANTED = re.compile(r'"mechanism": "(?P<name>[\w.-]{1,40})"')  # mechanisms are words in capitals: RFC 4422, 3.1
+_OFFERED = re.compile(r'"mechanisms": \[(?P<names>[\w".-]*(?:, [\w".-]+)*)\]')
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is added to an incident of clients; without advice it has that of its finding."""
+
+    words: str = ""
+    advice: str = ""
+    subjects: tuple[Subject, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    evidence: tuple[Weighed, ...] = ()
+    findings: frozenset[str] = frozenset()
+
+
+def _mechanisms(signs: Signs, names: Sequence[str], hosts: Sequence[str], _since: int, _until: int) -> Beside:
+    """What a client wants to authenticate by, and what it is offered; nothing where that is not why it fails."""
+    refused = (pc.field("api") == "SaslHandshake") & (pc.field("error") == Error.UNSUPPORTED_SASL_MECHANISM)
+    columns = ("connection", "client_id", "request", "response")
+    rows = [row for row in signs.rows("exchanges", columns, refused) if (row["client_id"] or NO_NAME) == names[0]]
+    of_hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    for row in rows if len(names) == 1 else ():
+        wanted, offered = _WANTED.search(row["request"] or ""), _OFFERED.search(row["response"] or "")
+        if wanted and offered and of_hosts.get(row["connection"], {}).get("client") in hosts:
+            there = offered["names"].replace('"', "")
+            return Beside(f"{wanted['name']}; it has {there or 'none'}")
+    return Beside()
+
+
+def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: int, until: int) -> Beside:
+    """Which permissions clients lack, as far as their errors tell, and who took some away shortly before."""
+    whose = {*names}
+    subjects, on, needed = set[Subject](), set[str](), set[str]()
+    for row in signs.errors:
+        if (
+            row["error"] not in REFUSED
+            or (row["client_id"] or NO_NAME) not in whose
+            or row["first"] > until
+            or row["last"] < since
+        ):
+            continue
+        kind = REFUSED[row["error"]]
+        name = row["topic"] if kind == "topic" else row["group_id"] if kind == "group" else None
+        resource = "the cluster" if kind == "cluster" else f"{kind} {name}" if name else f"its {kind}"
+        on.add(resource)
+        if (operation := OPERATIONS.get((row["error"], row["api"]))) is not None:
+            needed.add(f"{operation} on {resource}")
+        if name:
+            subjects.add(Subject(Role.TOPIC if kind == "topic" else Role.GROUP, name))
+    near = int(threshold("one_trouble") * SECOND_NS)
+    advice = (
+        f"Give the principal of {listed(names)} what it needs (kafka-acls --add --allow-principal): {listed(needed)}; "
+        "or have it stop asking for what it may not have."
+    )
+    return Beside(
+        words=listed(on, 3) if on else "",
+        advice=advice if needed else "",
+        subjects=tuple(sorted(subjects)[:EVIDENCE_SHOWN]),
+        evidence=tuple(
+            Weighed(
+                f"{row['client_id']} ({row['host']}) had taken permissions away "
+                f"{duration((since - row['answered']) / MILLISECOND_NS)} before",
+                row["request_packet"],
+                row["requested"],
+                0.6,
+            )
+            for row in signs.once(changes_made)
+            if row["api"] == "DeleteAcls" and 0 <= since - row["answered"] <= near
+        ),
+        findings=frozenset(
+            row["id"]
+            for row in signs.findings_in(("commits_stopped", "consumer_stuck"), since, until + near)
+            if row["client_ids"] and {*row["client_ids"]} <= whose
+        ),
+    )
+
+
+def _behind(signs: Signs, names: Sequence[str], _hosts: Sequence[str], _since: int, _until: int) -> Beside:
+    """Groups that fall behind as a quota holds these members back, each once."""
+    held = signs.once(lag.by_quota)
+    of_group = {(trend.group, trend.topic): trend for name in names for trend in held.get(name, ())}
+    trends = [trend for _, trend in sorted(of_group.items())]
+    return Beside(
+        subjects=tuple(Subject(Role.GROUP, trend.group) for trend in trends),
+        effects=tuple(
+            Effect("records", f"group {trend.group} fell behind in {trend.topic}: {trend.words}", trend.grown)
+            for trend in trends
+        ),
+        findings=frozenset(chain.from_iterable(lag.explained(signs, trend) for trend in trends)),
+    )
+
+
+LOOK_AT: Mapping[IncidentKind, Callable[[Signs, Sequence[str], Sequence[str], int, int], Beside]] = {
+    IncidentKind.AUTHENTICATION_FAILED: _mechanisms,
+    IncidentKind.AUTHORIZATION_FAILED: _permissions,
+    IncidentKind.THROTTLED: _behind,
+}
+"""By kind, what to look at: given client ids, hosts, and from when to when."""
