@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,12 +33,17 @@ def members_paused(group: Group) -> Iterator[Finding]:
     by_connection: dict[int, list[Message]] = defaultdict(list)
     for message in group.log.messages:
         by_connection[message.connection].append(message)
+    of_hosts: list[tuple[_Pause, str, str]] = []  # with host and client id
+    for connection, messages in sorted(by_connection.items()):
+        end = group.log.ended.get(connection)
+        if end is None or not end.gap_bytes:  # else it may be the capture that lacks a heartbeat
+            of_hosts += [(pause, messages[0].client, messages[0].client_id or "?") for pause in _pauses(messages)]
     found: dict[str, list[_Pause]] = defaultdict(list)
-    for _, messages in sorted(by_connection.items()):
-        found[messages[0].client_id or "?"] += _pauses(messages)
+    for at_once in _overlapping(sorted(of_hosts)):
+        if len({host for _, host, _ in at_once}) == 1:  # else it may be the capture that stood still, or its clock
+            for pause, _, client in at_once:
+                found[client].append(pause)
     for client, pauses in sorted(found.items()):
-        if not pauses:
-            continue
         longest = max(pause.ms for pause in pauses)
         usual = in_seconds(min(pause.usual_ms for pause in pauses))
         often = f" {counted(len(pauses), 'time')}, for up to" if len(pauses) > 1 else " for"
@@ -56,6 +61,20 @@ def members_paused(group: Group) -> Iterator[Finding]:
             0.4 + 0.2 * longest / (longest + 1000 * threshold("member_paused")),
             clients=[client],
         )
+
+
+def _overlapping(in_time: Iterable[tuple[_Pause, str, str]]) -> Iterator[list[tuple[_Pause, str, str]]]:
+    """Pauses, those together that overlap, if only by one between them."""
+    together: list[tuple[_Pause, str, str]] = []
+    end = 0.0
+    for one in in_time:
+        if together and one[0].begin >= end:
+            yield together
+            together, end = [], 0.0
+        together.append(one)
+        end = max(end, one[0].begin + one[0].ms * MILLISECOND_NS)
+    if together:
+        yield together
 
 
 def _pauses(messages: Sequence[Message]) -> Iterator[_Pause]:

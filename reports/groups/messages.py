@@ -144,6 +144,7 @@ class ConnectionEnd:
     how_closed: str  # fin, rst, open
     software: str | None
     software_version: str | None
+    gap_bytes: int | None = None  # that the capture lacks; None: it goes on
 
 
 def group_messages(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table | None:

@@ -632,6 +632,7 @@ GROUP_CONNECTIONS = pa.schema(
         ("how_closed", pa.string()),  # null: it goes on
         ("software", pa.string()),
         ("software_version", pa.string()),
+        ("gap_bytes", pa.int64()),  # null: it goes on
     ]
 )
 

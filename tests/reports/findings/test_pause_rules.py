@@ -9,7 +9,7 @@ import pytest
 
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.groups.history import GroupHistory
-from kafkascope.reports.groups.messages import Repeats
+from kafkascope.reports.groups.messages import ConnectionEnd, Repeats
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from tests.reports.findings.test_group_rules import at, of_kind, whole
 from tests.reports.groups.group_logs import START, Conversation, changed
@@ -105,3 +105,19 @@ def test_pauses_are_found_among_heartbeats_that_were_folded() -> None:
     said.messages[0] = changed(said.messages[0], repeats=repeats)
     (found,) = paused(said)
     assert found.evidence == [Observation("no heartbeat, and nothing else, for 6.0 s", 73, at(6) + MS)]
+
+
+@pytest.mark.parametrize(("gap_bytes", "told"), [(None, True), (0, True), (1, False)])
+def test_where_the_capture_lacks_bytes_it_may_lack_a_heartbeat(gap_bytes: int | None, told: bool) -> None:
+    said = beats(Conversation(), *USUAL, 13_000)
+    number = said.messages[0].connection
+    end = ConnectionEnd(number, "host-of-a", 1, "", "a", START, None, "open", None, None, gap_bytes)
+    said.ended[number] = end
+    assert bool(paused(said)) == told
+
+
+@pytest.mark.parametrize(("begins", "told"), [(6_000, []), (12_000, ["a", "b"])])
+def test_where_members_of_two_hosts_pause_at_once_it_may_be_the_capture(begins: float, told: list[str]) -> None:
+    said = beats(Conversation(), *USUAL, 12_001)
+    beats(said, *range(0, int(begins) + 1, 2_000), begins + 6_002, client="b")
+    assert [one.client_ids[0] for one in paused(said)] == told

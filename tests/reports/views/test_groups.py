@@ -31,6 +31,7 @@ def exchange(connection: int, number: int, api: str, group: str | None, **more: 
 def connection(number: int, **more: Any) -> dict[str, Any]:
     ends = {"client": "10.0.0.1", "client_port": 40001, "broker": "10.0.0.9", "broker_port": 9092}
     known = {"connection": number, "client_id": "c1", "software": "apache-kafka-java", "software_version": "4.3.1"}
+    known["gap_bytes"] = 7
     return known | ends | {"opened": SECOND, "closed": 9 * SECOND, "how_closed": "fin"} | more
 
 
@@ -83,6 +84,7 @@ def test_exchanges_of_groups_and_the_ends_of_their_members_connections_are_rows(
         "how_closed": "fin",
         "software": "apache-kafka-java",
         "software_version": "4.3.1",
+        "gap_bytes": 7,
     }
     assert observed(groups, None, [connection(1)]) == []
 
