@@ -56,8 +56,7 @@ def incidents(table: ds.Dataset | None) -> Incidents | None:
 def grave(findings: pa.Table, incidents: Iterable[Mapping[str, Any]]) -> list[str]:
     """Titles of findings above "info" that no incident explains, the gravest first; incidents: rows of their table."""
     explained = frozenset[str]().union(*((row["explains"] or {}).get("findings") or () for row in incidents))
-    columns = ["id", "severity", "weight", "kind", "since", "subject", "title"]
-    rows = ordered("findings", findings.select(columns)).to_pylist()
+    rows = ordered("findings", findings).select(["id", "severity", "title"]).to_pylist()
     return [row["title"] for row in rows if row["severity"] != Severity.INFO and row["id"] not in explained]
 
 
