@@ -195,8 +195,9 @@ def _incident(signs: Signs, one: Sharing) -> Incident:
 def _evidence(one: Disturbance) -> Weighed:
     row = one.row
     read = f"read {listed(_topics(one.others), 3)}"
+    what = f"{row['trigger'].replace('_', ' ')} of {row['trigger_client_id'] or row['trigger_member']}"
     return Weighed(
-        f"{row['trigger']} of {row['trigger_client_id'] or row['trigger_member']}, which reads {one.by.reads}: "
+        f"{what}, which reads {one.by.reads}: "
         f"{'; '.join(other.names for other in one.others[:3])} {read} and had to rebalance as well",
         next((seen["packet"] for seen in row["evidence"] or () if seen["packet"] is not None), None),
         row["started"],

@@ -61,8 +61,8 @@ def test_one_comes_and_goes_while_the_other_is_there() -> None:
     )
     assert " on the members of one had to rebalance 4 times for what those of another did; 4 rebalances" in one.headline
     assert [(seen.text, seen.at) for seen in one.evidence[:2]] == [
-        (f"member_joined of c2, which reads payments: c1 ({H1}) read orders and had to rebalance as well", at(20)),
-        (f"member_left of c2, which reads payments: c1 ({H1}) read orders and had to rebalance as well", at(30)),
+        (f"member joined of c2, which reads payments: c1 ({H1}) read orders and had to rebalance as well", at(20)),
+        (f"member left of c2, which reads payments: c1 ({H1}) read orders and had to rebalance as well", at(30)),
     ]
     assert one.findings == {storm["id"]}
     assert one.rebalances == {("shop", n) for n in (2, 3, 4, 5)}
