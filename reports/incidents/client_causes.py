@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import pyarrow.compute as pc
 
@@ -22,6 +22,7 @@ from kafkascope.reports.vocabulary.permissions import OPERATIONS, REFUSED
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_TRIES = 1000  # of one client id that are looked at: who fails does so again and again
 _WANTED = re.compile(r'"mechanism": "(?P<name>[\w.-]{1,40})"')  # mechanisms are words in capitals: RFC 4422, 3.1
 _OFFERED = re.compile(r'"mechanisms": \[(?P<names>[\w".-]*(?:, [\w".-]+)*)\]')
 
@@ -42,9 +43,11 @@ def _mechanisms(signs: Signs, names: Sequence[str], hosts: Sequence[str], _since
     """What a client wants to authenticate by, and what it is offered; nothing where that is not why it fails."""
     refused = (pc.field("api") == "SaslHandshake") & (pc.field("error") == Error.UNSUPPORTED_SASL_MECHANISM)
     columns = ("connection", "client_id", "request", "response")
-    rows = [row for row in signs.rows("exchanges", columns, refused) if (row["client_id"] or NO_NAME) == names[0]]
+    batches = signs.batches("exchanges", columns, refused) if len(names) == 1 else ()
+    of_client = (row for batch in batches for row in batch.to_pylist() if (row["client_id"] or NO_NAME) == names[0])
+    rows = list(islice(of_client, _TRIES))
     of_hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-    for row in rows if len(names) == 1 else ():
+    for row in rows:
         wanted, offered = _WANTED.search(row["request"] or ""), _OFFERED.search(row["response"] or "")
         if wanted and offered and of_hosts.get(row["connection"], {}).get("client") in hosts:
             there = offered["names"].replace('"', "")

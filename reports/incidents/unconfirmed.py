@@ -23,7 +23,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_COLUMNS = ("connection", "number", "client_id", "requested", "request_packet")
+_COLUMNS = ("connection", "number", "requested", "request_packet")
 _EXPLAINED = ("connection_churn", "api_versions_storm", "metadata_storm", "unanswered")
 
 
@@ -41,13 +41,9 @@ class Unconfirmed:
 
 def found(signs: Signs) -> list[Unconfirmed]:
     """All of them, by broker and client."""
-    last: dict[int, Row] = {}
-    where = (pc.field("outcome") == "one_way") & (pc.field("api") == "Produce") & pc.field("requested").is_valid()
-    for row in signs.rows("exchanges", _COLUMNS, where & pc.field("client_id").is_valid()):
-        if row["number"] >= last.get(row["connection"], row)["number"]:
-            last[row["connection"]] = row
+    last = _last_writes(signs)
     connections = signs.connections_by_number(sorted(last)) if last else {}
-    whose = {(row["client"], row["client_id"]) for row in connections.values()}
+    whose = {(row["client"], row["client_id"]) for row in connections.values() if row["client_id"]}
     lives: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.connections_of(whose) if whose else ():
         lives[row["client"], row["client_id"]].append(row)
@@ -79,6 +75,18 @@ def found(signs: Signs) -> list[Unconfirmed]:
         records = sum(count for _, count in batches)
         told.append(Unconfirmed(place, host, name, tuple(rows), topics, records))
     return told
+
+
+def _last_writes(signs: Signs) -> dict[int, Row]:
+    """The last write without acknowledgement on each connection; there may be millions, and they come in turn."""
+    last: dict[int, Row] = {}
+    where = (pc.field("outcome") == "one_way") & (pc.field("api") == "Produce") & pc.field("requested").is_valid()
+    for batch in signs.batches("exchanges", _COLUMNS, where):
+        latest = batch.group_by("connection").aggregate([(name, "max") for name in _COLUMNS[1:]])
+        for row in latest.rename_columns(["connection", *_COLUMNS[1:]]).to_pylist():
+            if row["number"] >= last.get(row["connection"], row)["number"]:
+                last[row["connection"]] = row
+    return last
 
 
 def _in_turn(connections: Iterable[Row]) -> int:

@@ -70,6 +70,7 @@ def test_a_broker_that_closes_the_connection_at_each_write() -> None:
         ({"closed": 300.0}, False),  # not at the write
         ({"opened": 20.0}, False),  # many at once: a broker that stops
         ({"packets_down": 0}, False),
+        ({"client_id": None}, False),
     ],
 )
 def test_how_connections_end(given: Row, told: bool) -> None:
