@@ -37,9 +37,9 @@ class Refusal:
     errors: frozenset[str]
     severity: Severity
     words: str  # what the clients did, with a topic behind it
-    of_many: str  # ... with several
     advice: str
     least: str  # threshold: how many at least
+    of_many: str | None = None  # what they did, with several topics behind it; None: the same words
 
 
 _REFUSALS = (
@@ -48,16 +48,15 @@ _REFUSALS = (
         frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_TOPIC_EXCEPTION}),
         Severity.WARNING,
         "asked for a topic that does not exist",
-        "asked for topics that do not exist",
         "Compare the name in the client's configuration with the topics that there are; create the topic, or let "
         "brokers create it (auto.create.topics.enable).",
         "unknown_topic",
+        "asked for topics that do not exist",
     ),
     Refusal(
         IncidentKind.RECORD_TOO_LARGE,
         frozenset({Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE}),
         Severity.WARNING,
-        "sent records larger than is allowed",
         "sent records larger than is allowed",
         "Make batches or records smaller (batch.size, compression), or raise max.message.bytes of the topic (and "
         "replica.fetch.max.bytes, fetch.max.bytes of its readers).",
@@ -67,7 +66,6 @@ _REFUSALS = (
         IncidentKind.TOO_FEW_REPLICAS,
         REPLICA_ERRORS,
         Severity.CRITICAL,
-        "could not write, as fewer replicas are in sync than min.insync.replicas demands",
         "could not write, as fewer replicas are in sync than min.insync.replicas demands",
         "Bring the replicas back that are missing (see which brokers are down); a topic with min.insync.replicas "
         "equal to its replication factor cannot be written to while any broker is away.",
@@ -154,7 +152,7 @@ def _refusal(
         by_error[row["api"], row["error"]] += row["count"]
     told = ", ".join(f"{api} {error} {counted(n, 'time')}" for (api, error), n in sorted(by_error.items()))
     severity = refusal.severity
-    words = refusal.words if len(topics) == 1 else refusal.of_many
+    words = refusal.of_many if refusal.of_many and len(topics) > 1 else refusal.words
     also = ""
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
