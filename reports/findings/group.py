@@ -10,6 +10,9 @@ from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 
+MOST_SAID = 200
+"""Characters of what a broker says that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafkascope.decoders.errors import ADVICE_BY_KIND, Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import in_milliseconds, in_seconds
-from kafkascope.reports.findings import join_rules, pause_rules
+from kafkascope.reports.findings import join_rules, pause_rules, streams_rules
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group import Group, group_finding, observed
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
+from kafkascope.reports.groups.leaving import FENCED
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -287,8 +289,9 @@ def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
 
 def _members_lost(group: Group) -> Iterator[Finding]:
     lost = [r for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT]
+    joins_on = {name for found in join_rules.configurations_apart(group) for name in found.client_ids} if lost else ()
     by_client: dict[str, list[Rebalance]] = defaultdict(list)
-    for rebalance in lost:
+    for rebalance in (r for r in lost if r.trigger_client_id not in joins_on):  # which is heard, but without heartbeats
         by_client[rebalance.trigger_client_id or "a member"].append(rebalance)
     for client, rebalances in sorted(by_client.items()):
         evidence = [
@@ -524,7 +527,7 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
     for client, messages in sorted(refused.items()):
         if len(messages) < threshold("commits_refused"):
             continue
-        errors = Counter(m.error for m in messages)
+        errors = Counter(m.error or "" for m in messages)
         listed = ", ".join(f"{error} {n} times" for error, n in errors.most_common())
         stranger = all(m.api == "OffsetCommit" and m.request.get("memberId") == "" for m in messages)
         yield group_finding(
@@ -533,15 +536,26 @@ def _commits_refused(group: Group) -> Iterator[Finding]:
             "commit_refused",
             f"{client}: {len(messages)} commits{' of no member' if stranger else ''} refused ({listed})",
             [observed(m, f"{m.api} answered {m.error}") for m in messages],
-            "It commits for the group without being a member, as one does that assigns partitions to itself, and while "
-            "others are members that is refused: give it a group.id of its own."
-            if stranger
-            else "It commits as a member that it is no longer: what it works on has been given to somebody else and "
-            "will be done twice. It must poll() to join again; commit in the rebalance listener before partitions are "
-            "taken.",
+            _advice_on_commits(errors.most_common(1)[0][0], stranger=stranger),
             len(messages) / (len(messages) + 5),
             clients=[m.client_id for m in messages],
         )
+
+
+def _advice_on_commits(error: str, *, stranger: bool) -> str:
+    """What to do about commits that are refused; stranger: nobody commits them as a member."""
+    if error not in FENCED | {Error.REBALANCE_IN_PROGRESS}:
+        known = Error.__members__.get(error)
+        return known.advice if known is not None else ADVICE_BY_KIND[False]
+    if stranger:
+        return (
+            "It commits for the group without being a member, as one does that assigns partitions to itself, and while "
+            "others are members that is refused: give it a group.id of its own."
+        )
+    return (
+        "It commits as a member that it is no longer: what it works on has been given to somebody else and will be "
+        "done twice. It must poll() to join again; commit in the rebalance listener before partitions are taken."
+    )
 
 
 def _protocols(group: Group) -> Iterator[Finding]:
@@ -598,7 +612,9 @@ _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     pause_rules.members_paused,
     join_rules.instance_ids,
     join_rules.joins_refused,
-    join_rules.topics_unfit,
+    streams_rules.topics_unfit,
+    streams_rules.shut_down,
+    join_rules.configurations_apart,
     _eager,
     _uneven,
     _partitions_unowned,

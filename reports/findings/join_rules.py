@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.findings.finding import Finding
-from kafkascope.reports.findings.group import Group, group_finding, observed
+from kafkascope.reports.findings.group import MOST_SAID, Group, group_finding, observed
 from kafkascope.reports.groups.body import rows
-from kafkascope.reports.groups.epochs.heartbeats import INCORRECTLY_PARTITIONED, LEAVES, MISSING_SOURCE_TOPICS
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.sniffer.units import SECOND_NS
 
 _ONE_TOPOLOGY = (
     "All instances with one application.id must have one topology: give another application an application.id of its "
@@ -87,23 +87,9 @@ _REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
 }
 _ALSO_OF_MEMBERS = frozenset({Error.GROUP_ID_NOT_FOUND, Error.INVALID_REQUEST})
 _SAID_MORE_OF = frozenset({Error.INVALID_REQUEST, Error.STREAMS_INVALID_TOPOLOGY, Error.STREAMS_INVALID_TOPOLOGY_EPOCH})
-_MOST_SAID = 200  # characters of what a broker says
 _INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
+_GENERATIONS = frozenset({"JoinGroup", "SyncGroup"})
 _JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
-_UNFIT: dict[int, tuple[str, str, str]] = {
-    MISSING_SOURCE_TOPICS: (
-        "source_topics_missing",
-        "topics that it reads are not there",
-        "Create the topics that the application reads before it starts, or compare their names with its configuration: "
-        "brokers create its internal topics alone.",
-    ),
-    INCORRECTLY_PARTITIONED: (
-        "topics_not_alike",
-        "topics that it joins have different numbers of partitions",
-        "Topics that are joined need one number of partitions: repartition one of them in the application "
-        "(repartition()), or make it anew with as many as the other.",
-    ),
-}
 
 
 def instance_ids(group: Group) -> Iterator[Finding]:
@@ -158,35 +144,51 @@ def joins_refused(group: Group) -> Iterator[Finding]:
         )
 
 
-def topics_unfit(group: Group) -> Iterator[Finding]:
-    """Members of Streams applications that are told that they cannot work with the topics that there are."""
-    told: dict[tuple[int, str | None], list[tuple[Message, str]]] = defaultdict(list)
-    last: dict[str | None, Message] = {}
+def configurations_apart(group: Group) -> Iterator[Finding]:
+    """Workers of Connect that join again and again, as their configuration does not become that of the assignment."""
+    given: dict[str, int] = {}  # by member: where the configuration stands of which it was given work
+    found: dict[tuple[str, int], list[tuple[Message, int]]] = defaultdict(list)
     for message in group.log.messages:
-        if message.api != "StreamsGroupHeartbeat":
+        member = message.request.get("memberId") if message.api in _GENERATIONS and not message.error else None
+        if not member:
             continue
-        last[message.client_id] = message
-        for status in rows(message.response.get("status")):
-            if (code := status.get("statusCode")) in _UNFIT:
-                told[code, message.client_id].append((message, str(status.get("statusDetail") or "")))
-    for (code, client), seen in sorted(told.items(), key=lambda item: (item[1][0][0].at, item[0][0])):
-        first, until = seen[0][0], seen[-1][0].over
-        gives_up = last[client].request.get("memberEpoch") == LEAVES and last[client].at > until
-        if (until - first.at) < threshold("unknown_topic_for") * SECOND_NS and not gives_up:
-            continue  # they were just being made
-        kind, what, advice = _UNFIT[code]
-        said = " ".join(seen[-1][1].split())[:_MOST_SAID].rstrip(".")
+        if message.api == "SyncGroup":
+            if (offset := _config_offset(message.response.get("assignment"))) is not None:
+                given[member] = offset
+        elif member in given:
+            told = next((_config_offset(each.get("metadata")) for each in rows(message.request.get("protocols"))), None)
+            if told is not None and told != given[member]:
+                found[message.client_id or "?", told].append((message, given[member]))
+    for (client, told), joins in sorted(found.items(), key=lambda item: item[1][0][0].at):
+        if len(joins) < threshold("configurations_apart"):
+            continue
+        first, last = joins[0][0], joins[-1][0]
         yield group_finding(
             group,
             Severity.CRITICAL,
-            kind,
-            f"{client or '?'} has no work: {said or what}" + ("; it gave up" if gives_up else ""),
-            [observed(message, f"told that {what}: {detail}") for message, detail in seen],
-            advice,
-            0.7,
-            (first.at, until),
+            "configurations_apart",
+            f"{client} has the configuration up to offset {told}, and gets work by the one up to {joins[-1][1]}: it "
+            f"joined again {counted(len(joins), 'time')}",
+            [
+                observed(
+                    message,
+                    f"JoinGroup of {client} ({message.client}) tells offset {told}, after an assignment by {at}",
+                )
+                for message, at in joins
+            ],
+            "All workers of one Connect cluster need one config.storage.topic (and offset.storage.topic and "
+            "status.storage.topic): where two clusters have one group.id by mistake, give each its own. Where the "
+            "topic is the same, see whether it has a single partition, was made anew, and can be read by this worker.",
+            len(joins) / (len(joins) + threshold("configurations_apart")),
+            (first.at, last.over),
             clients=[client],
         )
+
+
+def _config_offset(metadata: Any) -> int | None:
+    """Up to where a worker of Connect has its configuration, by what it tells, or by what it is given."""
+    offset = metadata.get("configOffset") if isinstance(metadata, dict) else None
+    return offset if isinstance(offset, int) else None
 
 
 def _comes(message: Message) -> bool:
@@ -199,7 +201,7 @@ def _said(message: Message) -> str:
     if message.error not in _SAID_MORE_OF:
         return ""
     said = " ".join(str(message.response.get("errorMessage") or "").split())
-    return f" ({said[:_MOST_SAID].rstrip('.')})" if said else ""
+    return f" ({said[:MOST_SAID].rstrip('.')})" if said else ""
 
 
 def _offered(message: Message) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 
-import pyarrow.compute as pc
-
-from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import duration
-from kafkascope.reports.incidents import lag
+from kafkascope.reports.incidents import credentials, lag
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
 from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Signs
@@ -21,10 +17,6 @@ from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.permissions import OPERATIONS, REFUSED
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
-
-_TRIES = 1000  # of one client id that are looked at: who fails does so again and again
-_WANTED = re.compile(r'"mechanism": "(?P<name>[\w.-]{1,40})"')  # mechanisms are words in capitals: RFC 4422, 3.1
-_OFFERED = re.compile(r'"mechanisms": \[(?P<names>[\w".-]*(?:, [\w".-]+)*)\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +31,10 @@ class Beside:
     findings: frozenset[str] = frozenset()
 
 
-def _mechanisms(signs: Signs, names: Sequence[str], hosts: Sequence[str], _since: int, _until: int) -> Beside:
-    """What a client wants to authenticate by, and what it is offered; nothing where that is not why it fails."""
-    refused = (pc.field("api") == "SaslHandshake") & (pc.field("error") == Error.UNSUPPORTED_SASL_MECHANISM)
-    columns = ("connection", "client_id", "request", "response")
-    batches = signs.batches("exchanges", columns, refused) if len(names) == 1 else ()
-    of_client = (row for batch in batches for row in batch.to_pylist() if (row["client_id"] or NO_NAME) == names[0])
-    rows = list(islice(of_client, _TRIES))
-    of_hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-    for row in rows:
-        wanted, offered = _WANTED.search(row["request"] or ""), _OFFERED.search(row["response"] or "")
-        if wanted and offered and of_hosts.get(row["connection"], {}).get("client") in hosts:
-            there = offered["names"].replace('"', "")
-            return Beside(f"{wanted['name']}; it has {there or 'none'}")
-    return Beside()
+def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], _since: int, _until: int) -> Beside:
+    """As whom clients authenticate, by what, and why that is in vain."""
+    words, advice = credentials.refused(signs, names, hosts)
+    return Beside(words, advice)
 
 
 def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: int, until: int) -> Beside:
@@ -119,7 +101,7 @@ def _behind(signs: Signs, names: Sequence[str], _hosts: Sequence[str], _since: i
 
 
 LOOK_AT: Mapping[IncidentKind, Callable[[Signs, Sequence[str], Sequence[str], int, int], Beside]] = {
-    IncidentKind.AUTHENTICATION_FAILED: _mechanisms,
+    IncidentKind.AUTHENTICATION_FAILED: _credentials,
     IncidentKind.AUTHORIZATION_FAILED: _permissions,
     IncidentKind.THROTTLED: _behind,
 }

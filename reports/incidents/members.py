@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from kafkascope.reports.incidents.brokers import Outage, out_at, outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Row, Signs, between
+from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -63,7 +63,8 @@ _Run: TypeAlias = list[tuple[Loss, Fate]]
 def lost(signs: Signs) -> Iterator[Incident]:
     """Members that a broker heard nothing of for their session: dead, frozen or cut off. One host is one incident.
 
-    Processes of several hosts that end one after the other are one as well: what rolls out new ones kills the old.
+    Processes of several hosts that end one after the other are one as well: what rolls out new ones kills the old. So
+    are hosts that are cut off at once.
     """
     alike: dict[tuple[str, IncidentKind], list[tuple[Loss, Fate]]] = defaultdict(list)
     of_brokers = [one for one in signs.once(outages) if one.gone]
@@ -81,7 +82,7 @@ def lost(signs: Signs) -> Iterator[Incident]:
             loss, fate = replace(loss, last_word=by.since), _unheard(by)
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
-    for together in _rollouts([run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]):
+    for together in _put_together([run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]):
         yield _lost(signs, together)
 
 
@@ -94,10 +95,17 @@ def _may_have_spoken(signs: Signs, loss: Loss) -> bool:
 def losses(signs: Signs) -> list[Loss]:
     """Members that a broker heard nothing of for their session, but those whose coordinator had gone away.
 
-    Also those whose session ended while their group rebalanced for another reason: as with a process that is killed,
-    and replaced at once.
+    Nor those that did nothing but join again meanwhile (`shared_groups.clusters_of_connect`): they live. Also those
+    whose session ended while their group rebalanced for another reason: as with a process that is killed, and
+    replaced at once.
     """
     of_brokers = [one for one in signs.once(outages) if one.gone]
+    joins_on = {
+        (group_of(finding), name): finding["since"]
+        for finding in signs.findings
+        if finding["kind"] == "configurations_apart"
+        for name in finding["client_ids"]
+    }
     found: list[Loss] = []
     for row in signs.rebalances:
         if row["started"] is None or _by_coordinator(signs, of_brokers, row):
@@ -113,7 +121,7 @@ def losses(signs: Signs) -> list[Loss]:
                     (one.host, one.last_word) for one in of_row
                 }:
                     of_row.append(loss)
-        found += of_row
+        found += [one for one in of_row if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled]
     return found
 
 
@@ -170,27 +178,41 @@ def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[_Run]:
         yield run
 
 
-def _rollouts(runs: Sequence[_Run]) -> Iterator[_Run]:
-    """The same, but those put together by which several hosts' processes of one group ended, one soon after another."""
-    of_group: dict[str, list[_Run]] = defaultdict(list)
+def _put_together(runs: Sequence[_Run]) -> Iterator[_Run]:
+    """The same, but those as one by which several hosts' processes of one group ended, one soon after another.
+
+    So with hosts that were cut off at one moment, whatever groups they are in.
+    """
+    ended: dict[str, list[_Run]] = defaultdict(list)
+    cut_off: list[_Run] = []
     for run in runs:
         groups = {loss.rebalance["group_id"] for loss, _ in run}
-        if len(groups) == 1 and all(fate.settled and fate.kind == IncidentKind.CLIENT_DIED for _, fate in run):
-            of_group[groups.pop()].append(run)
+        kinds = {fate.kind for _, fate in run if fate.settled}
+        settled = all(fate.settled for _, fate in run)
+        if settled and kinds == {IncidentKind.CLIENT_DIED} and len(groups) == 1:
+            ended[groups.pop()].append(run)
+        elif settled and kinds == {IncidentKind.CLIENT_UNREACHABLE}:
+            cut_off.append(run)
         else:
             yield run
-    for _, ended in sorted(of_group.items()):
-        in_turn: list[_Run] = []
-        for run in sorted(ended, key=lambda run: (run[0][0].since, run[0][0].host or "")):
-            if in_turn and run[0][0].since - in_turn[-1][-1][0].expelled > threshold("one_trouble") * SECOND_NS:
-                yield from _as_one(in_turn)
-                in_turn = []
-            in_turn.append(run)
-        yield from _as_one(in_turn)
+    for _, of_group in sorted(ended.items()):
+        yield from _in_turn(of_group, "one_trouble", lambda run: run[-1][0].expelled)
+    yield from _in_turn(cut_off, "crashes_apart", lambda run: run[0][0].since)
 
 
-def _as_one(in_turn: list[_Run]) -> list[_Run]:
-    return [[one for run in in_turn for one in run]] if len(in_turn) >= threshold("hosts_in_turn") else in_turn
+def _in_turn(runs: Sequence[_Run], within: str, over: Callable[[_Run], int]) -> Iterator[_Run]:
+    """Runs of several hosts as one, each of which begins within a time (threshold) after the one before was over."""
+    together: list[_Run] = []
+    for run in sorted(runs, key=lambda run: (run[0][0].since, run[0][0].host or "")):
+        if together and run[0][0].since - over(together[-1]) > threshold(within) * SECOND_NS:
+            yield from _as_one(together)
+            together = []
+        together.append(run)
+    yield from _as_one(together)
+
+
+def _as_one(together: list[_Run]) -> list[_Run]:
+    return [[one for run in together for one in run]] if len(together) >= threshold("hosts_in_turn") else together
 
 
 def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
@@ -203,8 +225,11 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     back = returned(signs, of_run)
     effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
     who = f"{listed(names or ['a member'])}{f' ({listed(hosts)})' if hosts else ''}"
+    were = "was" if len(names) <= 1 else "were"
     what = (
-        _FATE_WORDS[fate.kind] if fate.settled else "fell silent (dead, frozen or cut off: the capture leaves it open)"
+        _FATE_WORDS[fate.kind].format(were=were)
+        if fate.settled
+        else "fell silent (dead, frozen or cut off: the capture leaves it open)"
     )
     silent = f" after {duration((first.expelled - first.since) / MILLISECOND_NS)} of silence" if first.last_word else ""
     again = f"; it was back at {clock(back[0]['started'])}" if back else ""
@@ -217,7 +242,9 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     if times >= threshold("crashes"):
         when = f"{times} times, from {begun} to {latest}, each time started anew"
         again = silent = ""
-    if len(hosts) > 1:
+    if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
+        when, advice, again, silent = f"at once, at {begun}", _CUT_OFF_ADVICE, "", ""
+    elif len(hosts) > 1:
         if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
             when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
         again = silent = ""
@@ -244,7 +271,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         ),
         started=first.since,
         ended=over,
-        headline=f"{who} {what} {when}, and {'was' if len(hosts) <= 1 else 'were'} taken out of "
+        headline=f"{who} {what} {when}, and {were} taken out of "
         f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
         evidence=(fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence))
         + tuple(seen for place in places for seen in place.evidence)
@@ -307,6 +334,10 @@ _ROLLOUT_ADVICE = (
     "terminationGracePeriodSeconds), so that it leaves at once and nobody waits for its session; static membership "
     "(group.instance.id) spares the rebalances altogether."
 )
+_CUT_OFF_ADVICE = (
+    "Look at what these hosts have in common on their way to the brokers, for that moment: a switch, a router, a "
+    "firewall, a tunnel. A longer session.timeout.ms, or static membership, bridges short ones."
+)
 MAY_BE_BUSY = Weighed(
     "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
     "application holds up (aiokafka), says nothing either while it works on a record",
@@ -320,7 +351,7 @@ ADVICE_BUSY = (
 _FATE_WORDS = {
     IncidentKind.CLIENT_DIED: "ended without leaving",
     IncidentKind.CLIENT_FROZEN: "froze",
-    IncidentKind.CLIENT_UNREACHABLE: "was cut off from the network",
+    IncidentKind.CLIENT_UNREACHABLE: "{were} cut off from the network",
 }
 _FATE_ADVICE = {
     IncidentKind.CLIENT_DIED: "Find out why the process ended (kill, out of memory, crash: its log and the host's "

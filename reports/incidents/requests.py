@@ -104,6 +104,7 @@ _FOR_GOOD = frozenset(
     }
 )
 """What is wrong with the request itself, or with the broker whatever the request."""
+_NOT_FAILED = frozenset({Error.NONE, Error.TOPIC_ALREADY_EXISTS})
 
 
 def refusals(signs: Signs) -> Iterator[Incident]:
@@ -153,7 +154,13 @@ def _refusal(
     told = ", ".join(f"{api} {error} {counted(n, 'time')}" for (api, error), n in sorted(by_error.items()))
     severity = refusal.severity
     words = refusal.of_many if refusal.of_many and len(topics) > 1 else refusal.words
-    also = ""
+    also, advice, evidence = "", refusal.advice, _answers(rows)
+    if refusal.kind == IncidentKind.UNKNOWN_TOPIC and (of_making := _not_made(signs, topics)):
+        error = Error[of_making[0]["error"]]
+        makers = listed(sorted({row["client_id"] for row in of_making if row["client_id"]}) or ["a client"])
+        also = f", as {makers} could not create {'it' if len(topics) == 1 else 'them'}: {error}"
+        advice = error.advice
+        evidence += [*_answers(of_making), *_reasons(signs, error, "CreateTopics", of_making[0]["first"])]
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
         also = (
@@ -168,8 +175,8 @@ def _refusal(
         ended=until,
         headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}, from {clock(since)} to "
         f"{clock(until)}{also} ({told})",
-        evidence=tuple(_answers(rows)),
-        advice=refusal.advice,
+        evidence=tuple(evidence),
+        advice=advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
         findings=signs.explained(("error_loop", "metadata_storm", "sent_again"), since, until, clients=names)
@@ -218,15 +225,18 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
     count = sum(row["count"] for row in rows)
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
     topics = {row["topic"] for row in rows if row["topic"]}
+    groups = sorted({row["group_id"] for row in rows if row["group_id"]})
     what = f"{api} to {listed(topics)}" if topics else api
-    evidence = _answers(rows)
-    if (reason := _first_reason(signs, error, api)) is not None:
-        evidence.append(Weighed(f"the broker says why: {reason}", None, since, 0.9))
+    evidence = [*_answers(rows), *_reasons(signs, error, api, since)]
     return Incident(
         kind=IncidentKind.REQUEST_REFUSED,
         severity=Severity.WARNING,
         certainty=Certainty.CERTAIN,
-        subjects=(*signs.clients(names), *topic_subjects(topics)),
+        subjects=(
+            *signs.clients(names),
+            *topic_subjects(topics),
+            *(Subject(Role.GROUP, group) for group in groups[:EVIDENCE_SHOWN]),
+        ),
         started=since,
         ended=until,
         headline=f"{what} of {listed(names or ['a client'])} is refused as {error}, {counted(count, 'time')} from "
@@ -235,11 +245,23 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         advice=error.advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
-        findings=signs.explained(("error_loop", "sent_again"), since, until, clients=names),
+        findings=signs.explained(("error_loop", "sent_again"), since, until, clients=names)
+        | frozenset(
+            row["id"]
+            for row in signs.findings_in(("commit_refused",), since, until)
+            if {*row["client_ids"]} <= {*names}
+        ),
     )
 
 
-def _first_reason(signs: Signs, error: Error, api: str) -> str | None:
+def _not_made(signs: Signs, topics: Sequence[str]) -> list[Row]:
+    """Errors of those who wanted to create some topics, in one way that fails."""
+    rows = [row for row in signs.errors if row["api"] == "CreateTopics" and row["topic"] in topics]
+    known = [row for row in rows if row["error"] in Error.__members__ and row["error"] not in _NOT_FAILED]
+    return [row for row in known if row["error"] == known[0]["error"]]
+
+
+def _reasons(signs: Signs, error: Error, api: str, at: int) -> Iterator[Weighed]:
     """The broker's words with the first of such errors that has any."""
     columns = ["at", "connection", "number", "message"]
     where = (pc.field("error") == error) & (pc.field("api") == api) & pc.field("message").is_valid()
@@ -250,7 +272,8 @@ def _first_reason(signs: Signs, error: Error, api: str) -> str | None:
         )
         for batch in signs.batches("errors", columns, where)
     ]
-    return min(firsts)[-1] if firsts else None
+    if firsts:
+        yield Weighed(f"the broker says why: {min(firsts)[-1]}", None, at, 0.9)
 
 
 def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _COMES = frozenset({EventKind.MEMBER_ID_GIVEN, EventKind.JOINED, EventKind.EPOCH_SEEN})
+_OFFSET = re.compile(r'"committedOffset": (-?\d+)')
 _EXPLAINED = (
     "rebalance_storm",
     "leaving_and_returning",
@@ -37,6 +39,17 @@ _EXPLAINED = (
 )
 
 
+_NO_PLACE = (
+    "; its group has no offset of what it is given, and it neither reads nor asks where the logs begin or end: "
+    "auto.offset.reset is none"
+)
+_ADVICE_NO_PLACE = (
+    "Set auto.offset.reset to earliest or latest, or give the group offsets to begin with (kafka-consumer-groups.sh "
+    "--reset-offsets --to-earliest --execute, with its members stopped). What had been committed before may have "
+    "expired (offsets.retention.minutes)."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A member of a group that came again and again, each time on connections that it opened after it had left."""
@@ -45,6 +58,7 @@ class Loop:
     client_id: str
     client: str  # its host
     turns: list[tuple[Row, Row]]  # events: it left, it came
+    lost: bool  # its group has no offset of what it is given, and it does not look for any: it has no place to begin
 
 
 _Who = tuple[str, str, str]
@@ -52,7 +66,10 @@ _Who = tuple[str, str, str]
 
 
 def loops(signs: Signs) -> list[Loop]:
-    """All of them. Jobs that are alone in their group disturb nobody; those at one record are told as stuck."""
+    """All of them. Jobs that are alone in their group disturb nobody, but for those that find no place to begin.
+
+    Those at one record are told as stuck.
+    """
     left: dict[_Who, list[Row]] = defaultdict(list)
     for row in signs.group_events:
         if row["event"] == EventKind.LEFT and row["packet"] is not None and row["client_id"]:
@@ -66,14 +83,38 @@ def loops(signs: Signs) -> list[Loop]:
     for row in sorted(rows_of_groups, key=lambda row: (row["at"], row["packet"] or 0)):
         came[_who(row)].append(row)
         last[row["group_id"]][_who(row)] = row["at"]
-    found = []
-    for who, rows in sorted(often.items()):
-        turns = list(_turns(rows, came[who])) if who[0] in groups else []
-        if len(turns) >= threshold("crashes"):
-            since = turns[0][0]["at"]
-            if any(at >= since for other, at in last[who[0]].items() if other != who):
-                found.append(Loop(*who, turns))
-    return found
+    in_turns = {who: list(_turns(rows, came[who])) for who, rows in sorted(often.items()) if who[0] in groups}
+    in_turns = {who: turns for who, turns in in_turns.items() if len(turns) >= threshold("crashes")}
+    lost = _without_place(signs, in_turns)
+    return [
+        Loop(*who, turns, who in lost)
+        for who, turns in in_turns.items()
+        if who in lost or any(at >= turns[0][0]["at"] for other, at in last[who[0]].items() if other != who)
+    ]
+
+
+def _without_place(signs: Signs, whose: Collection[_Who]) -> set[_Who]:
+    """Those who were told that there is no offset for what they were given, and never read, nor asked where logs end.
+
+    So it is with auto.offset.reset=none.
+    """
+    names = pc.field("client_id").isin(sorted({client_id for _, client_id, _ in whose}))
+    told: dict[tuple[str, str | None], list[bool]] = defaultdict(list)  # by client: whether there was none
+    for row in _of_clients(signs, ("response",), names & (pc.field("api") == "OffsetFetch")) if whose else ():
+        offsets = {*_OFFSET.findall(row["response"] or "")}
+        told[row["client_id"], row["client"]] += [offsets == {"-1"}] if offsets else []
+    lost = {who for who, none in told.items() if all(none) and len(none) >= threshold("crashes")}
+    for row in _of_clients(signs, (), names & pc.field("api").isin(["ListOffsets", "Fetch"])) if lost else ():
+        lost.discard((row["client_id"], row["client"]))
+    return {who for who in whose if who[1:] in lost}
+
+
+def _of_clients(signs: Signs, columns: Sequence[str], where: pc.Expression) -> Iterator[Row]:
+    """Exchanges, each with the address of its client, without those that are alike in all that is asked for."""
+    for batch in signs.batches("exchanges", ("connection", "client_id", *columns), where):
+        hosts = signs.connections_by_number(batch["connection"].unique().to_pylist())
+        for row in batch.group_by(batch.column_names).aggregate([]).to_pylist():
+            yield row | {"client": hosts.get(row["connection"], {}).get("client")}
 
 
 def _who(row: Row) -> _Who:
@@ -113,6 +154,7 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
     whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
     who = f"{names[0]} ({alike[0].client})" if len(alike) == 1 else f"{len(alike):,} members alike ({listed(names)})"
     what = "a process that ends and is" if len(alike) == 1 else "processes that end and are"
+    lost = all(loop.lost for loop in alike)
     rows = [row for group in groups for row in signs.rebalances_of(group, until, since)]
     effects, cost_ms, rebalances = of_rebalances(rows)
     return Incident(
@@ -128,6 +170,7 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
         headline=f"{who} of {whose} left and came anew {counted(len(turns), 'time')} from {clock(since)} to "
         f"{clock(until)}, half of the times after {duration(lived[len(lived) // 2])}: {what} started again and again"
+        + (_NO_PLACE if lost else "")
         + in_words(effects),
         evidence=tuple(
             Weighed(
@@ -139,7 +182,9 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
             )
             for left, came in turns
         ),
-        advice="Look at the log of this application for why it ends (an exception after which it closes its "
+        advice=_ADVICE_NO_PLACE
+        if lost
+        else "Look at the log of this application for why it ends (an exception after which it closes its "
         "consumer, a failing health check, a job that is scheduled too often), and at who starts it again. Static "
         "membership (group.instance.id) lets restarts within session.timeout.ms pass without a rebalance.",
         cost_ms=cost_ms,

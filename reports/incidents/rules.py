@@ -41,6 +41,7 @@ from kafkascope.reports.incidents import (
     same_address,
     shared_groups,
     slow,
+    stopped,
     storage,
     stuck,
     too_old,
@@ -115,7 +116,13 @@ RULES: tuple[Rule, ...] = (
     _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
     _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
     _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
+    _rule(joins.not_stored, "error_histogram rebalances findings connections", IncidentKind.JOIN_REFUSED),
     _rule(shared_groups.shared, "rebalances findings", IncidentKind.GROUP_SHARED),
+    _rule(
+        shared_groups.clusters_of_connect,
+        "rebalances findings connections throughput",
+        IncidentKind.GROUP_SHARED,
+    ),
     _rule(network.losses, _REPLICATION, IncidentKind.NETWORK_LOSS),
     _rule(
         paths.blocked,
@@ -127,7 +134,7 @@ RULES: tuple[Rule, ...] = (
     _rule(network.delays, _REPLICATION, IncidentKind.NETWORK_DELAY),
     _rule(
         requests.refusals,
-        "error_histogram throughput connections tcp_health findings silences cluster_events issues",
+        "error_histogram errors throughput connections tcp_health findings silences cluster_events issues",
         IncidentKind.UNKNOWN_TOPIC,
         IncidentKind.RECORD_TOO_LARGE,
         IncidentKind.TOO_FEW_REPLICAS,
@@ -195,9 +202,10 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         restarts.restarting,
-        "rereads lag group_events rebalances findings connections",
+        "rereads lag group_events rebalances findings connections exchanges",
         IncidentKind.CLIENT_RESTARTING,
     ),
+    _rule(stopped.stopped, "findings rebalances connections", IncidentKind.APPLICATION_STOPPED),
     _rule(
         halted.halted,
         "exchanges connections lag findings rebalances group_events silences",

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby, pairwise
+
+import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _PROTOCOLS = frozenset({"classic", "consumer"})  # members of the others divide work, whatever they subscribe to
 _EXPLAINED = ("rebalance_storm", "eager_assignor", "uneven_assignment")
@@ -76,6 +78,66 @@ def shared(signs: Signs) -> Iterator[Incident]:
         known = [row for row in rows if row["protocol"] in _PROTOCOLS and row["started"] is not None]
         if (sharing := _sharing(group, known, signs.end)) is not None:
             yield _incident(signs, sharing)
+
+
+def clusters_of_connect(signs: Signs) -> Iterator[Incident]:
+    """Clusters of Connect with one group id: their workers do not have the same configuration; one a group."""
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.findings:
+        if row["kind"] == "configurations_apart":
+            by_group[group_of(row)].append(row)
+    for group, found in sorted(by_group.items()):
+        yield _of_connect(signs, group, found)
+
+
+def _of_connect(signs: Signs, group: str, found: Sequence[Row]) -> Incident:
+    names = sorted({name for row in found for name in row["client_ids"]})
+    since, until = min(row["since"] for row in found), max(row["until"] for row in found)
+    begun = signs.rebalances_of(group, until, since)
+    effects, cost_ms, rebalances = of_rebalances(begun)
+    lasted = (until - since) / MILLISECOND_NS
+    hosts = {name: {*signs.hosts_of.get(name, ())} for name in names}
+    others = {
+        member["host"]
+        for row in signs.rebalances_of(group, until)
+        for member in row["members"] or ()
+        if member["host"] and member["client_id"] not in hosts
+    }
+    reads = _read_from(signs, others.union(*hosts.values()))
+    own = frozenset().union(*(reads[host] for host in set[str]().union(*hosts.values()) - others))
+    theirs = frozenset().union(*(reads[host] for host in others))
+    apart = bool(own and theirs) and not own & theirs
+    beside = f", and reads {listed(own, 3)} where the others read {listed(theirs, 3)}" if apart else ""
+    worst = max(found, key=lambda row: (row["weight"], row["id"]))
+    return Incident(
+        kind=IncidentKind.GROUP_SHARED,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.LIKELY if apart else Certainty.GUESSED,
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        started=since,
+        ended=until,
+        headline=f"workers of Connect in group {group} do not have one configuration, from {clock(since)} to "
+        f"{clock(until)}: {worst['title']}{beside}{in_words(effects)}",
+        evidence=tuple(
+            Weighed(seen["text"], seen["packet"], seen["at"], 0.8) for row in found for seen in row["evidence"] or ()
+        ),
+        advice=worst["advice"],
+        cost_ms=max(cost_ms, lasted * len(names)),
+        effects=(Effect("time", f"{listed(names)} did no work", len(names), lasted), *effects),
+        findings=frozenset(row["id"] for row in found)
+        | signs.explained(("rebalance_storm", "slow_to_join", "member_lost"), since, until, groups=[group]),
+        rebalances=rebalances,
+    )
+
+
+def _read_from(signs: Signs, hosts: Collection[str]) -> dict[str, set[str]]:
+    """The topics that each of some hosts fetched."""
+    found: dict[str, set[str]] = defaultdict(set)
+    where = pc.field("client").isin(sorted(hosts)) & (pc.field("direction") == "fetch") & pc.field("topic").is_valid()
+    for batch in signs.batches("throughput", ("client", "topic"), where):
+        for row in batch.group_by(["client", "topic"]).aggregate([]).to_pylist():
+            found[row["client"]].add(row["topic"])
+    return found
 
 
 def _sharing(group: str, rows: Sequence[Row], end: int) -> Sharing | None:

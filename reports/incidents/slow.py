@@ -22,6 +22,15 @@ _ADVICE_REVOCATION = (
     "Look at onPartitionsRevoked, and at what is committed there: it must end well within max.poll.interval.ms, "
     "which is the rebalance timeout too."
 )
+_LATE: Mapping[str, tuple[str, str]] = {
+    Trigger.REBALANCE_TIMEOUT: ("come back to the rebalance", _ADVICE_REVOCATION),
+    Trigger.SYNC_TIMEOUT: (
+        "ask for its assignment",
+        "A client asks for it at once when it has joined, the leader when it has made it: see what holds up the leader "
+        "there (an assignor of one's own; Streams makes its internal topics then), or whether the process had ended.",
+    ),
+}
+"""What members did not do in time, and what to look at."""
 _SLOW_FINDINGS = frozenset(
     {
         "poll_timeout",
@@ -186,15 +195,15 @@ def locks(signs: Signs) -> Iterator[Incident]:
 
 def revoking(signs: Signs) -> Iterator[Incident]:
     """Members that do not come back, or do not give up their partitions, within the rebalance timeout; one a group."""
-    late: dict[str, list[tuple[Row, str | None]]] = defaultdict(list)
+    late: dict[str, list[tuple[Row, str | None, str]]] = defaultdict(list)
     for row in signs.rebalances:
         if row["started"] is None:
             continue
-        if row["trigger"] in (Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT):
-            late[row["group_id"]].append((row, row["trigger_client_id"]))
+        if row["trigger"] in _LATE:
+            late[row["group_id"]].append((row, row["trigger_client_id"], row["trigger"]))
         for one in row["contributing"] or ():
-            if one["trigger"] in (Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT):
-                late[row["group_id"]].append((row, one["client_id"]))
+            if one["trigger"] in _LATE:
+                late[row["group_id"]].append((row, one["client_id"], one["trigger"]))
     slow_too = {
         (row["group_id"], row["trigger_client_id"])
         for row in signs.rebalances
@@ -202,13 +211,15 @@ def revoking(signs: Signs) -> Iterator[Incident]:
     }
     for group, of_group in sorted(late.items()):
         # A member whose application works too slowly comes late to rebalances as well: that is told with the cause.
-        rows = [(row, name) for row, name in of_group if (group, name) not in slow_too]
+        rows = [(row, name) for row, name, _ in of_group if (group, name) not in slow_too]
         if not rows:
             continue
         names = sorted({name for _, name in rows if name})
         effects, cost_ms, rebalances = of_rebalances([row for row, _ in rows])
         since = min(row["started"] for row, _ in rows)
         until = max(row["recovered"] or row["stable"] or row["started"] for row, _ in rows)
+        told = {trigger for _, name, trigger in of_group if (group, name) not in slow_too}
+        what, advice = _LATE[told.pop() if len(told) == 1 else Trigger.REBALANCE_TIMEOUT]
         yield Incident(
             kind=IncidentKind.SLOW_REVOCATION,
             severity=Severity.WARNING,
@@ -216,15 +227,13 @@ def revoking(signs: Signs) -> Iterator[Incident]:
             subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
             started=since,
             ended=until,
-            headline=f"{listed(names or ['a member'])} of group {group} did not come back in time for the rebalance, "
+            headline=f"{listed(names or ['a member'])} of group {group} did not {what} in time, "
             f"{counted(len(rows), 'time')} from {clock(since)} to {clock(until)}" + outcome(effects),
             evidence=tuple(
-                Weighed(
-                    f"{name or 'a member'} did not come back within its rebalance timeout", None, row["started"], 0.8
-                )
+                Weighed(f"{name or 'a member'} did not {what} within its rebalance timeout", None, row["started"], 0.8)
                 for row, name in rows
             ),
-            advice=_ADVICE_REVOCATION,
+            advice=advice,
             cost_ms=cost_ms,
             effects=effects,
             findings=signs.explained(

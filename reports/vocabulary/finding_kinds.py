@@ -28,6 +28,8 @@ FINDING_KINDS: dict[str, str] = {
     "join_refused": "a member may not join, for another reason",
     "source_topics_missing": "a Streams application is told that topics which it reads are not there",
     "topics_not_alike": "a Streams application joins topics with different numbers of partitions",
+    "application_shut_down": "an instance of a Streams application had all instances end",
+    "configurations_apart": "a worker of Connect does not come to its leader's configuration, and joins on and on",
     "eager_assignor": "an eager assignor stopped all partitions where a cooperative one would not",
     "uneven_assignment": "members with the same subscription have very different numbers of partitions",
     "partition_unowned": "a partition had no owner for long",

@@ -17,6 +17,7 @@ class IncidentKind(StrEnum):
     COORDINATOR_MISSING = "coordinator_missing"
     CLIENT_DIED = "client_died"
     CLIENT_RESTARTING = "client_restarting"
+    APPLICATION_STOPPED = "application_stopped"
     CLIENT_FROZEN = "client_frozen"
     CLIENT_UNREACHABLE = "client_unreachable"
     SLOW_PROCESSING = "slow_processing"
@@ -78,6 +79,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     "commit or begin",
     IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
     IncidentKind.CLIENT_RESTARTING: "a member ends in an orderly way and is started anew, again and again",
+    IncidentKind.APPLICATION_STOPPED: "a Streams application ended altogether, as one of its instances had it end",
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
     IncidentKind.CLIENT_UNREACHABLE: "a member's host was cut off: nothing came of it, not even acknowledgements",
     IncidentKind.SLOW_PROCESSING: "an application takes longer over its records than its settings allow",

@@ -30,6 +30,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "heartbeats_seen_of_lost": Threshold(3, "heartbeats", "a member that is lost again and again lives for a few only"),
     "heartbeat_held_up": Threshold(1000, "ms", "a heartbeat is no work: one that takes so long waited"),
     "member_paused": Threshold(5, "s", "heartbeats are 3 s apart by default, and one may come late"),
+    "configurations_apart": Threshold(
+        10, "joins", "a worker that is behind reads the topic to its end, and joins again once or twice"
+    ),
     "commits_refused": Threshold(3, "commits", "one or two happen in the moment of a rebalance"),
     "eager_unowned": Threshold(1000, "ms", "below, nobody notices that all partitions stopped"),
     "eager_rebalances": Threshold(3, "rebalances", "the first ones form the group whatever the assignor"),

@@ -31,6 +31,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "offsets-reset": set(),
     "shared-group": set(),
     "two-deployments": set(),
+    "no-offset-none": set(),
     "monitoring": {("api_versions_storm", "adminclient-1"), ("connection_churn", "adminclient-1")},
     # One thing is wrong, and it is said.
     "commit-each": {("commit_storm", "c1")},
@@ -44,6 +45,13 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "streams-no-source": {("source_topics_missing", "wordcount")},
     "streams-not-alike": {("topics_not_alike", "joiner")},
     "streams-shared-id": {("join_refused", "wordcount")},
+    "scram-wrong": {("authentication_failed", "c2"), ("authentication_failed", "c3")},
+    "oauth-scope": {("authentication_failed", "c2")},
+    "commit-metadata": {("commit_refused", "audit")},
+    "assignment-too-large": {("error_loop", "c2")},
+    "connect-shared": {("configurations_apart", "connect-cluster")},
+    "streams-shutdown": {("application_shut_down", "wordcount")},
+    "clients-cut": {("member_lost", "shop"), ("commit_refused", "shop")},
     "broker-killed": {
         ("coordinator_moved", "shop"),
         ("leader_changed", "broker-1-fetcher-0"),

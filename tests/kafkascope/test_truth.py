@@ -119,6 +119,7 @@ BEGUN_BEFORE = frozenset(
         "address-taken",
         "all-well",
         "bootstrap-only-dead",
+        "clients-cut",
         "monitoring",
         "broker-isolated",
         "broker-killed",

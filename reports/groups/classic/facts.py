@@ -122,7 +122,7 @@ class Words:
 
     times: array[int] = field(default_factory=lambda: array("q"))
     packets: array[int] = field(default_factory=lambda: array("q"))  # 0: the capture lacks it
-    heard: array[int] = field(default_factory=lambda: array("q"))  # at which of the times the broker heard it for sure
+    heard: array[int] = field(default_factory=lambda: array("q"))  # those that began its session anew, for sure
     connections: dict[int, None] = field(default_factory=dict)
 
     def last_before(self, at: int) -> tuple[int, int | None] | None:
@@ -231,6 +231,8 @@ class _FactReader:
         self.facts = facts
         self._answered = answered  # connections
         self._named: set[tuple[str, int]] = set()
+        self._joined: dict[str, int] = {}  # the generation that each member is in
+        self._synced: dict[str, int] = {}  # the latest one of which each member has its assignment
         self._busy: dict[int, int] = {}  # until when, by connection
         self._bodies: dict[str | None, tuple[str, int, str]] = {}
 
@@ -280,8 +282,12 @@ class _FactReader:
             if text(each.get("groupInstanceId")):
                 self.facts.instances[text(each.get("memberId"))] = each["groupInstanceId"]
         if member and (not error or error == Error.MEMBER_ID_REQUIRED):
-            self._said(member, message, at, may_wait=True)
-            if message.answered is not None and not error:  # its session begins anew when the generation is formed
+            # Who joins a generation once more that it is in is answered at once, and its session goes on as it was
+            # (GroupMetadataManager, classicGroupJoinExistingMember: followers with no actual change).
+            again = generation >= 0 and self._joined.get(member) == generation
+            self._joined[member] = generation
+            self._said(member, message, at, may_wait=True, prolongs=not again)
+            if message.answered is not None and not error and not again:  # it begins anew when that is formed
                 words = self.facts.words[member]
                 words.times.append(message.answered)
                 words.packets.append(message.response_packet or 0)
@@ -300,7 +306,11 @@ class _FactReader:
             error=message.error,
         )
         self.facts.syncs.append(sync)
-        self._spoke(message, at, sync.member_id, sync.generation, text(request.get("groupInstanceId")))
+        again = self._synced.get(sync.member_id) == sync.generation
+        if not sync.error and sync.answered is not None:
+            self._synced[sync.member_id] = sync.generation
+        instance = text(request.get("groupInstanceId"))
+        self._spoke(message, at, sync.member_id, sync.generation, instance, prolongs=not again)
 
     def heartbeat(self, message: Message, at: int) -> None:
         if not message.request_text:
@@ -350,26 +360,32 @@ class _FactReader:
     def describe(self, message: Message, at: int) -> None:
         self.facts.described.append(message)
 
-    def _spoke(self, message: Message, at: int, member: str, generation: int, instance: str) -> None:
+    def _spoke(
+        self, message: Message, at: int, member: str, generation: int, instance: str, *, prolongs: bool = True
+    ) -> None:
         if not member:
             return
         if instance:
             self.facts.instances.setdefault(member, instance)
         if not message.error or message.error == Error.REBALANCE_IN_PROGRESS:
-            self._said(member, message, at, may_wait=message.api == "SyncGroup")
+            self._said(member, message, at, may_wait=message.api == "SyncGroup", prolongs=prolongs)
         if message.error:
             self.facts.refusals.append(Refusal(at, member, generation, message.error, message.api, message))
         if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
             self._named.add((member, generation))
             self.facts.named.append(Seen(at, generation, member, message.api, message))
 
-    def _said(self, member: str, message: Message, at: int, *, may_wait: bool) -> None:
-        """A word of a member; may_wait: the broker takes its time to answer that, and knows the member is there."""
+    def _said(self, member: str, message: Message, at: int, *, may_wait: bool, prolongs: bool) -> None:
+        """A word of a member.
+
+        may_wait: the broker takes its time to answer that, and knows the member is there; prolongs: its session
+        begins anew by it.
+        """
         self.facts.spoke.setdefault(member, message)
         words = self.facts.words[member]
         words.times.append(at)
         words.packets.append(message.packet or 0)
-        if may_wait or message.answered is not None or message.connection not in self._answered:
+        if prolongs and (may_wait or message.answered is not None or message.connection not in self._answered):
             words.heard.append(at)
         repeats = message.repeats or NO_REPEATS
         times = repeats.at.tobytes()

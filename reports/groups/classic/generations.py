@@ -152,7 +152,7 @@ def _add_join(facts: GroupFacts, generation: Generation, join: Join) -> None:
     if _took_over(facts, generation, join):
         return
     if join.member_id:
-        generation.joins[join.member_id] = join
+        generation.joins.setdefault(join.member_id, join)  # who asks again is told the same
 
 
 def _took_over(facts: GroupFacts, generation: Generation, join: Join) -> bool:
@@ -173,7 +173,7 @@ def _took_over(facts: GroupFacts, generation: Generation, join: Join) -> bool:
 def _add_sync(facts: GroupFacts, generation: Generation, sync: Sync) -> None:
     request, response = sync.message.request, sync.message.response
     before = generation.syncs.get(sync.member_id)
-    if before is None or before.error or not sync.error:
+    if before is None or before.error or before.answered is None:
         generation.syncs[sync.member_id] = sync
     for body in (request, response):
         generation.protocol_type = generation.protocol_type or text(body.get("protocolType")) or None

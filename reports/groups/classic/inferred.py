@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.groups.classic.facts import GroupFacts, Leave
 from kafkascope.reports.groups.classic.generations import MOST_INFERRED, Generation
 from kafkascope.reports.groups.classic.readings import Index, OpeningReader
@@ -32,7 +33,10 @@ def with_inferred(
 
 
 def _begun(generation: Generation, facts: GroupFacts, index: Index, last_seen: int) -> Generation | None:
-    """The generation to come, if somebody left or joined after the last one: who will be in it is not known."""
+    """The generation to come: who will be in it is not known.
+
+    There is one if somebody left or joined after the last one, or if its assignment could not be written.
+    """
     present = generation.present()
     instances = {facts.instances.get(member) for member in present} - {None}
     left = any(
@@ -45,7 +49,8 @@ def _begun(generation: Generation, facts: GroupFacts, index: Index, last_seen: i
         for join in joins
         if join.member_id and join.member_id not in present
     )
-    if not (left or joining):
+    refused = generation.leader_sync is not None and generation.leader_sync.error == Error.UNKNOWN_SERVER_ERROR
+    if not (left or joining or refused):
         return None
     return Generation(generation.number + 1, formed=last_seen, inferred=True)
 

@@ -381,6 +381,9 @@ class OpeningReader:
         if isinstance(offset, int) and isinstance(known, int) and offset > known:
             text = f"it has read the configuration up to offset {offset}, the last assignment was made at {known}"
             return Trigger.CONNECT_CONFIG_CHANGED, text, Strength.CHANGED
+        if isinstance(offset, int) and isinstance(known, int) and offset < known:
+            text = f"it has read the configuration up to offset {offset} alone, the last assignment was made at {known}"
+            return Trigger.MEMBER_METADATA_CHANGED, text, Strength.CHANGED
         if join.member_id == before.leader:
             text = "the leading worker came again, with nothing changed that the wire shows"
             return Trigger.LEADER_REJOINED, text, Strength.WITHOUT_CHANGE
@@ -518,13 +521,17 @@ class OpeningReader:
     def _not_stored(gap: Opening) -> list[Reading]:
         """The leader's assignment, if the coordinator could not write it down (GroupMetadataManager).
 
-        Who has lost the group to another coordinator answers the same, and nothing comes of it there.
+        Who has lost the group to another coordinator answers the same, and nothing comes of it there; but for
+        UNKNOWN_SERVER_ERROR, which stands for what is too large.
         """
         before = gap.before
         if before is None or before.leader_sync is None or not _is_not_stored(before):
             return []
         sync = before.leader_sync
-        if not any(join.message.broker == sync.message.broker for join in gap.joins):
+        here = sync.error == Error.UNKNOWN_SERVER_ERROR or any(
+            join.message.broker == sync.message.broker for join in gap.joins
+        )
+        if not here:
             return []
         at = sync.answered or sync.at
         text = (

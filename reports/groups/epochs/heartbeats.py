@@ -24,7 +24,8 @@ EPOCH_APIS = {"ConsumerGroupHeartbeat": CONSUMER, "ShareGroupHeartbeat": SHARE, 
 CLASSIC_APIS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"})
 
 # StreamsGroupHeartbeatResponse.json: what a status says of the group (KIP-1071; 5 since Kafka 4.3).
-MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED, MISSING_INTERNAL_TOPICS, ASSIGNMENT_DELAYED = 1, 2, 3, 5
+MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED, MISSING_INTERNAL_TOPICS = 1, 2, 3
+SHUTDOWN_APPLICATION, ASSIGNMENT_DELAYED = 4, 5
 
 Json = dict[str, Any]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkascope.decoders.errors import ADVICE_BY_KIND
 from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group_rules import Disturbance, disturbances, group_findings
@@ -724,6 +725,23 @@ def test_commits_of_one_that_is_no_member_are_told_as_such() -> None:
     assert "a group.id of its own" in nobody.advice
     assert member.title == "b: 3 commits refused (UNKNOWN_MEMBER_ID 3 times)"
     assert "It must poll()" in member.advice
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        ("OFFSET_METADATA_TOO_LARGE", "Commit less metadata"),
+        ("REBALANCE_IN_PROGRESS", "It commits as a member that it is no longer"),
+        ("ILLEGAL_GENERATION", "It commits as a member that it is no longer"),
+        ("error 1234", ADVICE_BY_KIND[False]),
+    ],
+)
+def test_what_to_do_about_commits_goes_by_what_most_were_refused_for(error: str, advice: str) -> None:
+    said = Conversation()
+    for number, each in enumerate([error, error, "STALE_MEMBER_EPOCH"]):
+        said.say(1_000 * number, "OffsetCommit", "a", {"memberId": "a~1"}, {}, error=each)
+    (found,) = of_kind("commit_refused", GroupHistory(), said)
+    assert found.advice.startswith(advice)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from kafkascope.reports.findings.finding import Observation
 from kafkascope.reports.groups.history import GroupHistory
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from tests.reports.findings.test_group_rules import at, of_kind, whole
+from tests.reports.findings.test_group_rules import at, of_kind, rebalances, triggered, whole
 from tests.reports.groups.group_logs import Conversation, changed
 
 
@@ -113,46 +113,67 @@ def test_another_topology_than_the_group_has(error: str, said_by_broker: str | N
     assert found.advice.startswith("All instances with one application.id must have one topology")
 
 
-def streams(said: Conversation, at: float, epoch: int, *statuses: tuple[int, str], client: str = "s") -> None:
-    """A heartbeat of a member of a Streams application, and what it is told."""
-    told = [{"statusCode": code, "statusDetail": detail} for code, detail in statuses]
-    said.say(at, "StreamsGroupHeartbeat", client, {"memberEpoch": epoch}, {"status": told})
+def worker(said: Conversation, at: float, told: int | None, *, client: str = "w", given: int | None = 4) -> None:
+    """A worker of Connect that joins with its configuration, and is given work by another one."""
+    metadata = {"_definition": "ConnectMetadata", "configOffset": told}
+    request = {"memberId": f"{client}~1", "protocols": [{"name": "sessioned", "metadata": metadata}]}
+    said.say(at, "JoinGroup", client, request, {"generationId": 3})
+    answer = {"assignment": {"_definition": "ConnectAssignment", "configOffset": given}}
+    said.say(at + 1, "SyncGroup", client, {"memberId": f"{client}~1", "generationId": 3}, answer)
 
 
-MISSING = (1, "Source topics lines are missing.")
-
-
-def test_topics_that_a_streams_application_reads_are_missing() -> None:
+def test_a_worker_that_does_not_come_to_the_configuration_of_its_leader() -> None:
     said = Conversation()
-    streams(said, 0, 0, MISSING, (5, "Assignment delayed."))
-    streams(said, 2_500, 1, (5, "Assignment delayed."), client="other")
-    streams(said, 5_000, 1, MISSING)
-    (found,) = of_kind("source_topics_missing", GroupHistory(), said)
-    told = "told that topics that it reads are not there: Source topics lines are missing."
-    whole(
-        found,
-        Severity.CRITICAL,
-        "s has no work: Source topics lines are missing",
-        [Observation(told, 2, at(0)), Observation(told, 6, at(5))],
-        0.7,
-        ["s"],
-        (at(0), at(5.001)),
+    for number in range(12):
+        worker(said, 100 * number, -1)
+        worker(said, 100 * number + 50, 4, client="leader")
+    (found,) = of_kind("configurations_apart", GroupHistory(), said)
+    text = "JoinGroup of w (host-of-w) tells offset -1, after an assignment by 4"
+    packets = [8 * number + 2 for number in range(1, 12)]
+    assert found.evidence[:11] == [
+        Observation(text, packet, at(number / 10)) for number, packet in enumerate(packets, 1)
+    ]
+    assert (
+        found.title
+        == "w has the configuration up to offset -1, and gets work by the one up to 4: it joined again 11 times"
     )
+    assert (found.severity, found.client_ids) == (Severity.CRITICAL, ["w"])
+    assert (found.since, found.until, found.weight) == (at(0.1), at(1.101), 0.524)
 
 
-@pytest.mark.parametrize(("lasts", "leaves", "told"), [(4_990, False, False), (4_999, False, True), (100, True, True)])
-def test_topics_that_are_just_being_made_are_not_missing(lasts: float, leaves: bool, told: bool) -> None:
+def test_such_a_worker_is_not_lost_when_its_session_ends() -> None:
     said = Conversation()
-    streams(said, 0, 0, MISSING)
-    streams(said, lasts, 1, MISSING)
-    streams(said, lasts + 500, -1 if leaves else 1)
-    found = of_kind("source_topics_missing", GroupHistory(), said)
-    assert [one.title.endswith("; it gave up") for one in found] == [leaves] * told
+    for number in range(12):
+        worker(said, 100 * number, -1)
+    history = triggered(rebalances(0, 2), ("session_timeout", "w"), ("session_timeout", "v"))
+    assert [found.client_ids for found in of_kind("member_lost", history, said)] == [["v"]]
 
 
-def test_topics_with_different_numbers_of_partitions() -> None:
+@pytest.mark.parametrize(
+    ("times", "told", "given", "found"),
+    [(11, 3, 4, 1), (10, 3, 4, 0), (11, 4, 4, 0), (11, None, 4, 0), (11, 3, None, 0), (11, 5, 4, 1)],
+)
+def test_a_worker_that_reads_on_is_not_told(times: int, told: int | None, given: int | None, found: int) -> None:
     said = Conversation()
-    streams(said, 0, 0, (2, ""))
-    streams(said, 6_000, 1, (2, ""))
-    (found,) = of_kind("topics_not_alike", GroupHistory(), said)
-    assert found.title == "s has no work: topics that it joins have different numbers of partitions"
+    for number in range(times):
+        worker(said, 100 * number, told, given=given)
+    assert len(of_kind("configurations_apart", GroupHistory(), said)) == found
+    said = Conversation()
+    for number in range(times):  # each time it has read further, as where connectors are added
+        worker(said, 100 * number, None if told is None else told + number, given=given)
+    assert of_kind("configurations_apart", GroupHistory(), said) == []
+
+
+def test_joins_that_are_refused_or_cut_tell_no_configuration() -> None:
+    said = Conversation()
+    for number in range(12):
+        worker(said, 100 * number, -1)
+    for odd in (
+        {"error": "UNKNOWN_MEMBER_ID"},
+        {"request_text": None},
+        {"request_text": '{"memberId": "w~1", "protocols": null}'},
+        {"request_text": '{"memberId": "w~1", "protocols": [{"metadata": "?"}]}', "response_text": "{}"},
+    ):
+        other = Conversation()
+        other.messages = [changed(message, **odd) for message in said.messages]
+        assert of_kind("configurations_apart", GroupHistory(), other) == []

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.reports.incidents.tables_of import (
     CLIENT,
     H1,
     H2,
+    Row,
     connection,
+    error,
     finding,
     found,
     names,
     only,
+    rebalance,
+    seconds,
 )
 
 
@@ -46,3 +52,45 @@ def test_their_commits_are_refused_for_the_same_reason() -> None:
         for group, name in (("shop", "c1"), ("shop", "c3"), ("pay", "c1"))
     ]
     assert only(findings=[shared, *commits]).findings == {shared["id"], "shop c1"}
+
+
+def unstored(api: str, first: float, last: float, count: int, group: str | None = "shop", **given: Any) -> Row:
+    return error("UNKNOWN_SERVER_ERROR", api, first, last, count, group_id=group, **given)
+
+
+def test_a_group_that_its_coordinator_cannot_store() -> None:
+    rows = [unstored("SyncGroup", 20, 29, 2), unstored("JoinGroup", 30, 31, 1, client_id="c2")]
+    begun = [
+        rebalance("member_joined", 1, 19),
+        *(rebalance("assignment_not_stored", n, 19 + n) for n in (2, 3, 4)),
+        rebalance("assignment_not_stored", 2, 25, group="other"),
+        rebalance("assignment_not_stored", 5, None),
+    ]
+    loop = finding("error_loop", f"client c1 ({H1})", "t", 20, 29)
+    one = only(error_histogram=rows, rebalances=begun, findings=[loop], connections=[CLIENT])
+    assert (one.kind, one.severity, one.certainty) == ("join_refused", "critical", "likely")
+    assert names(one) == ["shop", "c1", H1, "c2"]
+    assert (seconds(one.started), seconds(one.ended)) == (20, 31)
+    assert one.headline.startswith("the coordinator cannot store group shop, from ")
+    assert ": JoinGroup, SyncGroup of c1, c2 answered UNKNOWN_SERVER_ERROR 3 times, " in one.headline
+    assert one.rebalances == {("shop", n) for n in (2, 3, 4)}
+    assert one.findings == {loop["id"]}
+    assert [effect.text for effect in one.effects][:2] == ["no assignment in all that time", "3 rebalances"]
+    assert one.cost_ms == 22_000
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        unstored("SyncGroup", 20, 21, 2),
+        unstored("SyncGroup", 20, 21, 3, group=None),
+        unstored("Heartbeat", 20, 21, 3),
+        unstored("SyncGroup", 20, 21, 3) | {"error": "COORDINATOR_NOT_AVAILABLE"},
+    ],
+)
+def test_errors_that_tell_nothing_of_that(row: Row) -> None:
+    assert not [one for one in found(error_histogram=[row]) if one.kind == "join_refused"]
+
+
+def test_heartbeats_of_the_new_protocols_tell_it_as_well() -> None:
+    assert only(error_histogram=[unstored("StreamsGroupHeartbeat", 20, 21, 3)]).kind == "join_refused"

@@ -384,3 +384,52 @@ def test_what_it_cost_is_told() -> None:
     assert one.headline.endswith("; 1 rebalance; nobody read orders 0-2 for up to 2.0 s; 1,200 records were read again")
     assert one.cost_ms == 2000
     assert one.findings == {"member_lost group shop", f"unanswered client c1 ({H1})"}
+
+
+def cut_off(hosts: int, apart: float = 1, **given: Any) -> dict[str, Any]:
+    """As many hosts fall silent, to which brokers go on to send."""
+    of = range(hosts)
+    known = [{"member_id": f"m{n}", "client_id": f"c{n}", "client": f"10.0.2.{n}"} for n in of]
+    last = [30 + n * apart for n in of]
+    return {
+        "rebalances": [
+            rebalance("session_timeout", 5 + n, last[n] + 9, trigger_member=f"m{n}", trigger_client_id=f"c{n}", **given)
+            for n in of
+        ],
+        "group_events": [group_event("silence_begun", last[n], **known[n]) for n in of],
+        "connections": [connection(n, f"10.0.2.{n}", client_id=f"c{n}", opened=20) for n in of],
+        "tcp_health": [
+            health(n, sender, sent, sent, client=f"10.0.2.{n}")
+            for n in of
+            for sender, sent in (("client", [last[n]]), ("broker", [last[n] + 1, last[n] + 2]))
+        ],
+    }
+
+
+def test_hosts_that_are_cut_off_at_once_are_one_incident() -> None:
+    one = only(**cut_off(3))
+    assert (one.kind, one.certainty) == ("client_unreachable", "certain")
+    assert names(one) == ["c0", "c1", "c2", "10.0.2.0", "10.0.2.1", "10.0.2.2", "shop"]
+    assert (
+        f"c0, c1, c2 (10.0.2.0, 10.0.2.1, 10.0.2.2) were cut off from the network at once, at {clock(at(30))}, and "
+        "were taken out of group shop; 3 rebalances"
+    ) in one.headline
+    assert "what these hosts have in common" in one.advice
+
+
+@pytest.mark.parametrize(("hosts", "apart", "incidents"), [(2, 1, 2), (3, 3, 1), (3, 3.1, 3)])
+def test_two_or_such_as_are_cut_off_apart_are_told_each(hosts: int, apart: float, incidents: int) -> None:
+    told = found(**cut_off(hosts, apart))
+    assert len(told) == incidents
+    assert {one.kind for one in told} == {"client_unreachable"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "client", "since", "told"),
+    [("group shop", "c1", 30, 0), ("group shop", "c1", 41, 1), ("group shop", "c2", 30, 1), ("group pay", "c1", 30, 1)],
+)
+def test_who_only_joins_again_is_not_lost(subject: str, client: str, since: float, told: int) -> None:
+    apart = finding("configurations_apart", subject, "it joined again 99 times", since, 50, client_ids=[client])
+    also = [{"trigger": "session_timeout", "client_id": "c1", "at": at(40)}]
+    for row in (LOST, rebalance("member_joined", 5, 40, contributing=also)):
+        assert len([one for one in lost(row, findings=[apart]) if one.kind != "group_shared"]) == told

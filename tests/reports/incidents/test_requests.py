@@ -48,6 +48,27 @@ def test_a_topic_that_stays_unknown() -> None:
     assert [seen.packet for seen in one.evidence] == [6]
 
 
+def test_a_topic_that_nobody_could_create() -> None:
+    made = [
+        error("INVALID_REPLICATION_FACTOR", "CreateTopics", 9, 9, topic="orders", client_id="admin"),
+        error("POLICY_VIOLATION", "CreateTopics", 9, 9, topic="orders", client_id="other"),
+    ]
+    words = row("errors", at=at(9), api="CreateTopics", error="INVALID_REPLICATION_FACTOR", message="only 1 broker")
+    one = only(error_histogram=[unknown(), *made], errors=[words])
+    assert ", as admin could not create it: INVALID_REPLICATION_FACTOR (Metadata " in one.headline
+    assert one.advice == "Ask for at most as many replicas as brokers are up."
+    assert [seen.text for seen in one.evidence[1:]] == [
+        f"CreateTopics of admin answered INVALID_REPLICATION_FACTOR by {B1}:9092, 1 time",
+        "the broker says why: only 1 broker",
+    ]
+
+
+@pytest.mark.parametrize("changed", [{"error": "TOPIC_ALREADY_EXISTS"}, {"error": "error 999"}, {"topic": "pay"}])
+def test_what_tells_nothing_of_why_a_topic_is_not_there(changed: Row) -> None:
+    made = error("INVALID_PARTITIONS", "CreateTopics", 9, 9, topic="orders", client_id="admin") | changed
+    assert "could not create" not in only(error_histogram=[unknown(), made]).headline
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
@@ -244,6 +265,17 @@ def test_a_producer_that_cannot_begin() -> None:
     one = only(error_histogram=[bad("InitProducerId", "INVALID_TRANSACTION_TIMEOUT", topic=None)])
     assert one.headline.startswith("InitProducerId of p1 is refused as INVALID_TRANSACTION_TIMEOUT, 3 times from ")
     assert "transaction.max.timeout.ms" in one.advice
+
+
+def test_commits_that_are_never_taken_are_of_a_group() -> None:
+    refused = [
+        finding("commit_refused", f"group {group}", "t", 5, 9, client_ids=clients, id=" ".join([group, *clients]))
+        for group, clients in (("shop", ["p1"]), ("shop", ["p2"]), ("shop", ["p1", "p2"]))
+    ]
+    rows = [bad("OffsetCommit", "OFFSET_METADATA_TOO_LARGE", group_id="shop")]
+    one = only(error_histogram=rows, findings=refused)
+    assert names(one) == ["p1", "orders", "shop"]
+    assert one.findings == {"shop p1"}
 
 
 @pytest.mark.parametrize(

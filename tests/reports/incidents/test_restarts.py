@@ -13,6 +13,8 @@ from tests.reports.incidents.tables_of import (
     Row,
     begun,
     committed,
+    connection,
+    exchange,
     finding,
     found,
     group_event,
@@ -111,3 +113,45 @@ def test_many_that_are_started_again_and_again_have_one_cause(members: int, inci
         )
         assert ": processes that end and are started again and again; 2 rebalances" in told[0].headline
         assert told[0].rebalances == {("g0", 0), ("g1", 1)}
+
+
+def asks(number: int, api: str = "OffsetFetch", offset: int = -1, **given: Any) -> Row:
+    body = None if offset is None else f'{{"partitions": [{{"partitionIndex": 0, "committedOffset": {offset}}}]}}'
+    return exchange(number, api, 20 + number, 20.1 + number, connection=number, client_id="c2", response=body, **given)
+
+
+TO_IT = [connection(n, H1, client_id="c2") for n in range(9)]
+IN_VAIN = [asks(n) for n in range(3)]
+
+
+def test_one_that_has_no_place_to_begin_is_told_though_it_is_alone() -> None:
+    one = only(group_events=loop(), exchanges=IN_VAIN, connections=TO_IT)
+    assert one.kind == "client_restarting"
+    assert one.headline.endswith("it neither reads nor asks where the logs begin or end: auto.offset.reset is none")
+    assert one.advice.startswith("Set auto.offset.reset to earliest or latest")
+
+
+@pytest.mark.parametrize(
+    "exchanges",
+    [
+        IN_VAIN[:2],
+        [*IN_VAIN[:2], asks(2, offset=7)],
+        [*IN_VAIN, asks(3, "Fetch")],
+        [*IN_VAIN, asks(3, "ListOffsets")],
+        [row | {"client_id": "c1"} for row in IN_VAIN],
+        [row | {"response": None} for row in IN_VAIN],
+    ],
+)
+def test_who_has_a_place_or_looks_for_one_is_an_ordinary_job(exchanges: list[Row]) -> None:
+    assert found(group_events=loop(), exchanges=exchanges, connections=TO_IT) == []
+    one = only(group_events=[*loop(), OTHER], exchanges=exchanges, connections=TO_IT)
+    assert "auto.offset.reset" not in one.headline
+
+
+def test_where_another_host_has_that_client_id_its_reads_do_not_count() -> None:
+    elsewhere = [connection(n, H2 if n == 8 else H1, client_id="c2") for n in range(9)]
+    read = asks(8, "Fetch")
+    assert (
+        "auto.offset.reset is none"
+        in only(group_events=loop(), exchanges=[*IN_VAIN, read], connections=elsewhere).headline
+    )

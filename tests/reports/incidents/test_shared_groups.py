@@ -13,12 +13,14 @@ from tests.reports.incidents.tables_of import (
     LASTS,
     Row,
     at,
+    connection,
     finding,
     found,
     member,
     names,
     only,
     rebalance,
+    row,
     seconds,
 )
 
@@ -136,3 +138,51 @@ def test_what_nobody_else_had_to_do_with_is_no_disturbance() -> None:
     """Both are there, and only the coordinator's moves make them rebalance."""
     rows = [turn(n, 10 * n, A | B, "nobody", "coordinator_moved") for n in (1, 2, 3)]
     assert not found(rebalances=rows)
+
+
+def apart(client: str = "c2", since: float = 20, until: float = 60, **given: Any) -> Row:
+    title = f"{client} has the configuration up to offset -1: it joined again 99 times"
+    return finding("configurations_apart", "group shop", title, since, until, client_ids=[client], weight=0.9) | given
+
+
+def reads(host: str, topic: str | None, direction: str = "fetch") -> Row:
+    return row("throughput", client=host, topic=topic, direction=direction)
+
+
+WORKERS = [
+    rebalance("member_joined", 1, 19, members=[member("c1"), member("c2", H2)], protocol="connect"),
+    rebalance("session_timeout", 2, 30, members=[member("c1")], trigger_client_id="c2", protocol="connect"),
+]
+HOSTS = [connection(1, H1), connection(2, H2, client_id="c2")]
+
+
+def test_two_clusters_of_connect_with_one_group_id() -> None:
+    seen = [reads(H1, "one-config"), reads(H2, "two-config"), reads(H2, "two-config", "produce"), reads(H1, None)]
+    storm = finding("rebalance_storm", "group shop", "t", 20, 50)
+    one = only(rebalances=WORKERS, findings=[apart(), storm], throughput=seen, connections=HOSTS)
+    assert (one.kind, one.severity, one.certainty) == ("group_shared", "critical", "likely")
+    assert names(one) == ["shop", "c2", H2]
+    assert (seconds(one.started), seconds(one.ended)) == (20, 60)
+    assert one.headline.startswith("workers of Connect in group shop do not have one configuration, from ")
+    assert (
+        "it joined again 99 times, and reads two-config where the others read one-config; 1 rebalance" in one.headline
+    )
+    assert one.findings == {apart()["id"], storm["id"]}
+    assert one.rebalances == {("shop", 2)}
+    assert one.cost_ms == 40_000
+
+
+@pytest.mark.parametrize("seen", [[], [("one", H1)], [("two", H2)], [("one", H1), ("one", H2), ("two", H2)]], ids=str)
+def test_where_topics_do_not_tell_it_is_a_guess(seen: list[tuple[str, str]]) -> None:
+    rows = [reads(host, topic) for topic, host in seen]
+    one = only(rebalances=WORKERS, findings=[apart()], throughput=rows, connections=HOSTS)
+    assert one.certainty == "guessed"
+    assert " where the others read " not in one.headline
+
+
+def test_several_workers_of_one_group_are_one_incident() -> None:
+    found_ = [apart(), apart("c3", 25, 70, id="b")]
+    one = only(rebalances=WORKERS, findings=found_, connections=HOSTS)
+    assert (seconds(one.started), seconds(one.ended)) == (20, 70)
+    assert one.findings == {apart()["id"], "b"}
+    assert names(one) == ["shop", "c2", H2, "c3"]

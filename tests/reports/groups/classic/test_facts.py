@@ -37,6 +37,22 @@ def test_words_of_a_member_are_in_order_of_time() -> None:
     assert words.last_before(START + 2_999 * MS) == (beat.at, beat.packet)
 
 
+def test_who_joins_a_generation_once_more_does_not_prolong_its_session() -> None:
+    said = Conversation()
+    said.join(0, "a~1", generation=1, took=100)
+    said.sync(200, "a~1", 1, error="REBALANCE_IN_PROGRESS")
+    said.sync(300, "a~1", 1, {"t": [0]})
+    said.join(1_000, "a~1", generation=1)
+    said.sync(1_100, "a~1", 1, {"t": [0]})
+    said.join(1_500, "b~1", generation=1, took=100)  # each member has a session of its own
+    said.join(2_000, "a~1", generation=2, took=100)
+    said.sync(2_200, "a~1", 2, {"t": [0]})
+    found = facts(said)
+    assert after_start(found.words["a~1"].heard) == [0, 100, 200, 300, 2_000, 2_100, 2_200]
+    assert after_start(found.words["a~1"].times) == [0, 100, 200, 300, 1_000, 1_100, 2_000, 2_100, 2_200]
+    assert after_start(found.words["b~1"].heard) == [1_500, 1_600]
+
+
 def test_where_a_connection_has_no_answers_at_all_what_was_said_was_heard() -> None:
     said = Conversation()
     exchanges = said.join(0, "a~1", generation=1), said.sync(1_000, "a~1", 1), said.heartbeat(4_000, "a~1", 1)

@@ -72,7 +72,8 @@ def test_what_heartbeats_alone_name_nobody_joined() -> None:
         ([("b~1", 20, "REBALANCE_IN_PROGRESS", True)], None),
         ([("b~1", 20, "REBALANCE_IN_PROGRESS", True), ("b~1", 22, None, True)], 23),
         ([("b~1", 20, None, True), ("b~1", 22, "REBALANCE_IN_PROGRESS", True)], 21),
-        ([("b~1", 20, None, True), ("b~1", 22, None, True)], 23),
+        ([("b~1", 20, None, True), ("b~1", 22, None, True)], 21),
+        ([("b~1", 20, None, False), ("b~1", 22, None, True)], 23),
     ],
 )
 def test_without_the_leader_a_generation_is_stable_when_the_first_member_has_its_assignment(

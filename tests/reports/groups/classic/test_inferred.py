@@ -78,6 +78,15 @@ def test_a_rebalance_is_open_as_the_capture_ends_if_a_member_left_or_another_one
     assert [each.stable for each in found] == [None] * len(found)
 
 
+@pytest.mark.parametrize(("error", "is_open"), [("UNKNOWN_SERVER_ERROR", True), ("COORDINATOR_NOT_AVAILABLE", False)])
+def test_a_rebalance_is_open_as_the_capture_ends_if_the_assignment_is_too_large(error: str, is_open: bool) -> None:
+    said = Conversation()
+    said.join(0, "a~1", generation=1, members={"a~1": {}})
+    said.sync(10, "a~1", 1, gives={"a~1": {"t": [0]}}, error=error)
+    found = inferred(until(said, 1_000))
+    assert [(each.to_generation, each.trigger) for each in found] == [(2, "assignment_not_stored")] * is_open
+
+
 def test_a_rebalance_is_open_as_the_capture_ends_if_a_static_member_was_taken_out() -> None:
     said = Conversation()
     listed: Members = {"a~1": {}, "b~1": {"groupInstanceId": "two"}}

@@ -59,6 +59,18 @@ def test_a_session_that_ends_too_long_after_others_were_told_of_a_rebalance_bega
     assert any("b said nothing more" in each.text for each in found.evidence)
 
 
+def test_who_does_nothing_but_join_its_generation_again_is_lost_when_its_session_ends() -> None:
+    said = two_members()
+    for at in range(12_000, int(SESSION_ENDS), 500):
+        said.join(at, "b~1", generation=1, leader="a~1")
+        said.sync(at + 2, "b~1", 1, {"t": [2, 3]})
+    said.heartbeat(SESSION_ENDS + 1, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.sync(SESSION_ENDS + 2, "b~1", 1, error="UNKNOWN_MEMBER_ID")
+    said.again(SESSION_ENDS + 10, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.certainty) == ("session_timeout", "b", Certainty.LIKELY)
+
+
 @pytest.mark.parametrize(("late", "certainty"), [(2_000, Certainty.LIKELY), (2_000.5, Certainty.GUESSED)])
 def test_a_session_that_ended_too_long_before_a_heartbeat_that_is_still_good_is_a_guess(
     late: float, certainty: str
@@ -666,6 +678,15 @@ SINK = [{"connector": "sink", "tasks": [0]}]
             "connect_config_changed",
             Strength.CHANGED,
             "it has read the configuration up to offset 6, the last assignment was made at 5",
+        ),
+        (
+            {},
+            {},
+            {"member": "b~1", "offset": -1},
+            12_000,
+            "member_metadata_changed",
+            Strength.CHANGED,
+            "it has read the configuration up to offset -1 alone, the last assignment was made at 5",
         ),
         (
             {},
