@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.halted import halts
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
@@ -23,6 +24,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import SECOND_NS
 
 _FETCHES = ("Fetch", "ShareFetch")
+_MOSTLY = 0.75  # of what a group falls behind
 _EVIDENCE = 8  # spans that are told, evenly over the time
 _LEAST_SPANS = 4  # fewer make no trend
 _RISING = 0.75  # of the steps from span to span, and of the spans with commits: one may come late
@@ -106,6 +108,11 @@ class Trend:
         """By how many records it fell behind."""
         return self.spans[-1].lag - self.spans[0].lag
 
+    def grown_since(self, at: int) -> int:
+        """By how many of them from a time on."""
+        before = [span.lag for span in self.spans if span.at <= at]
+        return self.spans[-1].lag - (before[-1] if before else self.spans[0].lag)
+
     @property
     def words(self) -> str:
         """What became of its lag."""
@@ -168,11 +175,15 @@ def by_quota(signs: Signs) -> dict[str, list[Trend]]:
 
 
 def lagging(signs: Signs) -> Iterator[Incident]:
-    """Groups that fall behind, but for those that quotas hold back: these are told with the quota."""
+    """Groups that fall behind, but for those that quotas hold back: these are told with the quota.
+
+    Nor such as fall behind since one of their members is not there, which is told with that.
+    """
     told = {(trend.group, trend.topic) for found in signs.once(by_quota).values() for trend in found}
+    missing = {one.loss.rebalance["group_id"]: one.loss.since for one in signs.once(awaited.found)}
     for trend in signs.once(trends):
         group, topic, first, last = trend.group, trend.topic, trend.spans[0], trend.spans[-1]
-        if (group, topic) in told:
+        if (group, topic) in told or trend.grown_since(missing.get(group, signs.end)) >= _MOSTLY * trend.grown:
             continue
         hot = _hot(signs, group, topic, first, last)
         yield Incident(

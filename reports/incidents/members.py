@@ -74,9 +74,9 @@ def lost(signs: Signs) -> Iterator[Incident]:
         if by is not None and (by.scope != Scope.CLIENT or hides(signs, loss.since, loss.expelled)):
             continue  # the incident of the path tells it, or the capture has nothing of anybody
         if by is None:
-            fate = _fate(signs, loss, of_brokers)
+            fate = fate_of(signs, loss, of_brokers)
             known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-            if not known and _may_have_spoken(signs, loss):
+            if not known and may_have_spoken(signs, loss):
                 continue
         else:
             loss, fate = replace(loss, last_word=by.since), _unheard(by)
@@ -86,7 +86,7 @@ def lost(signs: Signs) -> Iterator[Incident]:
         yield _lost(signs, together)
 
 
-def _may_have_spoken(signs: Signs, loss: Loss) -> bool:
+def may_have_spoken(signs: Signs, loss: Loss) -> bool:
     """Whether a member that was lost may have left, or spoken on, where the capture has holes."""
     lacking = signs.lacking(loss.host) if loss.host else 0.0
     return lacking >= threshold("answers_lacking") or hides(signs, loss.since, loss.expelled)
@@ -226,11 +226,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
     who = f"{listed(names or ['a member'])}{f' ({listed(hosts)})' if hosts else ''}"
     were = "was" if len(names) <= 1 else "were"
-    what = (
-        _FATE_WORDS[fate.kind].format(were=were)
-        if fate.settled
-        else "fell silent (dead, frozen or cut off: the capture leaves it open)"
-    )
+    what = fate_words(fate.kind, names) if fate.settled else OPEN
     silent = f" after {duration((first.expelled - first.since) / MILLISECOND_NS)} of silence" if first.last_word else ""
     again = f"; it was back at {clock(back[0]['started'])}" if back else ""
     last = of_run[-1].rebalance
@@ -238,7 +234,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     latest_at = max(loss.since for loss in of_run)
     begun, latest = clock(first.since), clock(latest_at)
     when = f"at {begun}"
-    advice = _FATE_ADVICE[fate.kind]
+    advice = fate_advice(signs, fate.kind, groups)
     if times >= threshold("crashes"):
         when = f"{times} times, from {begun} to {latest}, each time started anew"
         again = silent = ""
@@ -248,8 +244,6 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
             when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
         again = silent = ""
-    if fate.kind == IncidentKind.CLIENT_DIED and all(_is_of_streams(signs, group) for group in groups):
-        advice = f"{_ADVICE_STREAMS} {advice}"
     if places := _places(signs, of_run):
         when = f"{when}, and began again and again at {in_offsets(places)}"
         advice = AT_THE_RECORD
@@ -348,6 +342,8 @@ ADVICE_BUSY = (
     "See how long the application takes over a record: with kafkajs call heartbeat() meanwhile, with aiokafka give "
     "what takes long to a thread, or raise session.timeout.ms."
 )
+OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
+"""What is said of members of whom it is not known which."""
 _FATE_WORDS = {
     IncidentKind.CLIENT_DIED: "ended without leaving",
     IncidentKind.CLIENT_FROZEN: "froze",
@@ -364,6 +360,17 @@ _FATE_ADVICE = {
 }
 
 
+def fate_words(kind: IncidentKind, names: Collection[str]) -> str:
+    """What became of some members."""
+    return _FATE_WORDS[kind].format(were="was" if len(names) <= 1 else "were")
+
+
+def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str]) -> str:
+    """What to do about members of which that became."""
+    of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
+    return f"{_ADVICE_STREAMS} {_FATE_ADVICE[kind]}" if of_streams else _FATE_ADVICE[kind]
+
+
 def tells_library(signs: Signs, groups: Collection[str], names: Collection[str]) -> bool:
     """Whether the libraries of some members are known: those that tell (KIP-511) send heartbeats by themselves."""
     members = [
@@ -376,13 +383,13 @@ def tells_library(signs: Signs, groups: Collection[str], names: Collection[str])
     return bool(members) and all(member["software"] for member in members)
 
 
-def _is_of_streams(signs: Signs, group: str) -> bool:
+def is_of_streams(signs: Signs, group: str) -> bool:
     """Whether a group of the classic protocol is that of a Streams application, by its assignor's name."""
     rows = signs.rebalances_of(group, signs.end)
     return any("stream" in (member["assignors"] or ()) for row in rows for member in row["members"] or ())
 
 
-def _fate(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:
+def fate_of(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:
     """Which of the three it was."""
     if loss.host is None or loss.last_word is None:
         text = "the capture does not show where it ran, or when it was heard last"

@@ -13,6 +13,7 @@ from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents import (
+    awaited,
     brokers,
     clients,
     connects,
@@ -108,6 +109,14 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.CLIENT_UNREACHABLE,
     ),
     _rule(
+        awaited.awaited,
+        "rebalances exchanges group_events connections tcp_health findings silences cluster_events error_histogram "
+        "latency rereads lag issues",
+        IncidentKind.CLIENT_DIED,
+        IncidentKind.CLIENT_FROZEN,
+        IncidentKind.CLIENT_UNREACHABLE,
+    ),
+    _rule(
         paused.paused,
         "findings exchanges connections tcp_health rebalances issues",
         IncidentKind.CLIENT_FROZEN,
@@ -186,6 +195,7 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.TURNED_AWAY,
     ),
     _rule(too_old.too_old, "exchanges connections findings cluster_events", IncidentKind.CLIENT_TOO_OLD),
+    _rule(too_old.without_codec, "error_histogram connections findings", IncidentKind.CLIENT_TOO_OLD),
     _rule(transactions.hung, "partitions batches connections findings", IncidentKind.HUNG_TRANSACTION),
     _rule(transactions.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
     _rule(fencing.shared, "error_histogram exchanges connections findings", IncidentKind.PRODUCER_FENCED),

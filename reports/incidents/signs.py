@@ -340,6 +340,11 @@ class Signs:
         low = bisect_left(rows, since, key=lambda row: row["started"] or 0)
         return rows[low : bisect_left(rows, until + 1, low, key=lambda row: row["started"] or 0)]
 
+    @property
+    def latest_rebalances(self) -> list[Row]:
+        """The last one of each group."""
+        return [rows[-1] for _, rows in sorted(self._by_group.items())]
+
     def poll_intervals(self, group: str) -> dict[str, int]:
         """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout."""
         return {

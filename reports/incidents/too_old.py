@@ -1,4 +1,4 @@
-"""Clients that are too old for their brokers, which close the connection at what they do not take any more."""
+"""Clients that are too old for their brokers, which close the connection at what they do not take, or refuse it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 
 import pyarrow.compute as pc
 
+from kafkascope.decoders.errors import Error
 from kafkascope.decoders.releases import oldest_taken, refused_since, releases
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
@@ -163,3 +164,49 @@ def _too_old(signs: Signs, clients: Sequence[TooOld]) -> Incident:
 
 def _request(row: Row) -> str:
     return f"{row['api']} v{row['api_version']}"
+
+
+def without_codec(signs: Signs) -> Iterator[Incident]:
+    """Consumers that cannot be given what others compress by a codec that they do not know; one for each client id.
+
+    Brokers give zstd to Fetch from version 10 on (KIP-110), and do not compress anew for older ones.
+    """
+    by_client: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.errors:
+        if row["error"] == Error.UNSUPPORTED_COMPRESSION_TYPE and row["api"] == "Fetch" and row["client_id"]:
+            by_client[row["client_id"]].append(row)
+    for name, rows in sorted(by_client.items()):
+        lasted = max(row["last"] for row in rows) - min(row["first"] for row in rows)
+        if lasted >= threshold("without_codec") * SECOND_NS:
+            yield _without_codec(signs, name, rows)
+
+
+def _without_codec(signs: Signs, name: str, rows: Sequence[Row]) -> Incident:
+    since, until = min(row["first"] for row in rows), max(row["last"] for row in rows)
+    count, lasted = sum(row["count"] for row in rows), (until - since) / MILLISECOND_NS
+    topics = sorted({row["topic"] for row in rows if row["topic"]})
+    effects = (Effect("requests", f"{counted(count, 'answer')} without records", count, lasted),)
+    return Incident(
+        kind=IncidentKind.CLIENT_TOO_OLD,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.CERTAIN,
+        subjects=(*signs.clients([name]), *(Subject(Role.TOPIC, topic) for topic in topics[:_EVIDENCE])),
+        started=since,
+        ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
+        headline=f"{name} is too old to read {listed(topics or ['a topic'])}, from {clock(since)} on: there are "
+        "records in zstd, which brokers give to Fetch v10 (Kafka 2.1) and later alone" + in_words(effects),
+        evidence=tuple(
+            Weighed(
+                f"Fetch of {name} answered {row['error']} by {row['broker']}, {counted(row['count'], 'time')}",
+                row["first_packet"],
+                row["first"],
+                0.95,
+            )
+            for row in rows[:_EVIDENCE]
+        ),
+        advice="Upgrade the library of this client, or have the producers (compression.type), or the topic, use "
+        "another codec. It does not get past the first record in zstd.",
+        cost_ms=lasted,
+        effects=effects,
+        findings=signs.explained((*_FINDINGS, "idle_polling"), since, until, clients=[name]),
+    )

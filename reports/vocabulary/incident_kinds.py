@@ -119,8 +119,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.CONNECTION_STORM: "a client opens a connection for each request or so",
     IncidentKind.TURNED_AWAY: "a broker closes a client's connections before it answers anything, while others are "
     "served",
-    IncidentKind.CLIENT_TOO_OLD: "a client sends versions of requests that its brokers do not know any more: "
-    "they close the connection at each",
+    IncidentKind.CLIENT_TOO_OLD: "a client is too old: brokers close the connection at versions of requests that they "
+    "do not know any more, or may not give it records in zstd",
     IncidentKind.CLIENT_DEPLOY: "members of a group were replaced one after the other, each leaving in an orderly way",
     IncidentKind.ADMIN_ACTION: "an administrator changed something",
     IncidentKind.GROUP_MIGRATED: "a group changed its protocol",

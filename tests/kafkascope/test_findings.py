@@ -51,6 +51,8 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "assignment-too-large": {("error_loop", "c2")},
     "connect-shared": {("configurations_apart", "connect-cluster")},
     "streams-shutdown": {("application_shut_down", "wordcount")},
+    "killed-long-session": {("commits_stopped", "shop")},
+    "killed-all": {("commits_stopped", "shop")},
     "clients-cut": {("member_lost", "shop"), ("commit_refused", "shop")},
     "broker-killed": {
         ("coordinator_moved", "shop"),

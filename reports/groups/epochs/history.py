@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 from kafkascope.reports.groups.epochs.causes import find_causes
 from kafkascope.reports.groups.epochs.heartbeats import Beat, BeatReader
@@ -66,18 +66,40 @@ def walks_of(log: GroupLog, begin: int | None) -> list[Walk]:
     return walks
 
 
+_Step = tuple[int, int, int, Beat | Message]
+"""When it was answered, the place of its message, its place in that, and what it is."""
+
+
 def _steps(log: GroupLog, reader: BeatReader) -> Iterator[tuple[int, Beat | Message]]:
     """Beats, and what administrators ask, in order of their answers: the coordinator does one after the other."""
-    waiting: list[tuple[int, int, int, Beat | Message]] = []
+    waiting: list[_Step] = []
     for place, message in enumerate(log.messages):
         while waiting and waiting[0][0] < message.at:
-            at, _, _, step = heappop(waiting)
-            yield at, step
+            yield _next(waiting)
         if message.api not in _OF_OTHERS:
             for order, beat in enumerate(reader.beats(message)):
                 heappush(waiting, (beat.done, place, order, beat))
         elif message.answered is not None:
             heappush(waiting, (message.answered, place, 0, message))
     while waiting:
-        at, _, _, step = heappop(waiting)
-        yield at, step
+        yield _next(waiting)
+
+
+def _next(waiting: list[_Step]) -> tuple[int, Beat | Message]:
+    """The step that is answered first; but of two that join at once the one that asked first.
+
+    What they write is confirmed together, and answers come of several threads: so where requests are further apart than
+    answers, these tell less.
+    """
+    done, place, order, step = heappop(waiting)
+    other = waiting[0][3] if waiting else None
+    if (
+        isinstance(step, Beat)
+        and isinstance(other, Beat)
+        and (step.joins and other.joins and step.regex is None and other.regex is None)
+        and step.message.broker == other.message.broker
+        and other.done - step.done < step.at - other.at
+    ):
+        later, *_ = heapreplace(waiting, (other.done, place, order, step))
+        return later, other
+    return done, step

@@ -11,10 +11,12 @@ from tests.reports.incidents.tables_of import (
     B1,
     B2,
     BROKERS,
+    CLIENT,
     H1,
     Row,
     at,
     connection,
+    error,
     exchange,
     finding,
     found,
@@ -98,3 +100,27 @@ def test_many_clients_are_one_incident(clients: int, incidents: int) -> None:
     if incidents == 1:
         assert told[0].headline.startswith("4 clients (c0, c1, c2, c3) are too old for ")
         assert len(told[0].evidence) == 12
+
+
+def refused(lasts: float = 5, client_id: str | None = "c1", **given: Any) -> Row:
+    return (
+        error("UNSUPPORTED_COMPRESSION_TYPE", "Fetch", 20, 20 + lasts, 3, topic="orders", client_id=client_id) | given
+    )
+
+
+def test_a_consumer_that_cannot_be_given_zstd() -> None:
+    loop = finding("error_loop", f"client c1 ({H1})", "t", 20, 25)
+    one = only(error_histogram=[refused(), refused(4.9, client_id="c2")], findings=[loop], connections=[CLIENT])
+    assert (one.kind, one.severity, one.certainty) == ("client_too_old", "critical", "certain")
+    assert names(one) == ["c1", H1, "orders"]
+    assert (seconds(one.started), seconds(one.ended), one.cost_ms) == (20, 25, 5_000)
+    assert one.headline.startswith("c1 is too old to read orders, from ")
+    assert one.headline.endswith("(Kafka 2.1) and later alone; 3 answers without records")
+    assert one.findings == {loop["id"]}
+
+
+@pytest.mark.parametrize(
+    "row", [refused(4.9), refused(client_id=None), refused(api="Produce"), refused(error="CORRUPT_MESSAGE")]
+)
+def test_other_errors_have_nothing_to_do_with_codecs_that_a_consumer_lacks(row: Row) -> None:
+    assert not [one for one in found(error_histogram=[row]) if one.kind == "client_too_old"]

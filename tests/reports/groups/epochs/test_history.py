@@ -44,6 +44,9 @@ STORIES = (
 _SAME = {"poll_timeout": "member_left"}
 
 
+HERE, ELSEWHERE = "10.0.0.1:9092", "10.0.0.2:9092"
+
+
 @cache
 def topics_of(story: str) -> dict[str, str]:
     """Names of topics by id, of what brokers told of them."""
@@ -205,6 +208,26 @@ def test_a_member_that_joins_takes_over() -> None:
     assert second.last_client_id == "b"
     assert second.recovered == START + 2010 * MS
     assert second.cost_ms == 1010
+
+
+@pytest.mark.parametrize(
+    ("asks", "a_is_told", "b_is_told", "broker", "first"),
+    [
+        (17, 106, 103, HERE, "a"),
+        (17, 100, 99, HERE, "a"),
+        (1, 90, 87, HERE, "b"),  # answers are further apart than requests
+        (17, 100, 67, HERE, "b"),
+        (17, 106, 103, ELSEWHERE, "b"),  # requests to two do not wait for each other
+    ],
+)
+def test_of_two_that_join_at_once_who_asked_first_was_first(
+    asks: float, a_is_told: float, b_is_told: float, broker: str, first: str
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 2, given=[], took=a_is_told)
+    talk.beat(asks, "b", 0, 2, given=[], took=b_is_told - asks, broker=broker)
+    found = of(epochs(talk.log()))
+    assert [found[number].trigger_client_id for number in (2, 3)] == [first, "ab".replace(first, "")]
 
 
 def test_the_last_member_that_leaves_raises_an_epoch_that_nobody_names() -> None:

@@ -1,0 +1,217 @@
+"""Members that died or fell silent so shortly before the capture ended that their group still waits for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.brokers import out_at, outages
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, in_words
+from kafkascope.reports.incidents.members import (
+    OPEN,
+    Fate,
+    Loss,
+    fate_advice,
+    fate_of,
+    fate_words,
+    is_of_streams,
+    losses,
+    may_have_spoken,
+)
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.vanished import vanished
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_SAYS = (
+    "Heartbeat",
+    "JoinGroup",
+    "SyncGroup",
+    "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat",
+)
+_GOES = frozenset({EventKind.LEFT, EventKind.MEMBER_REMOVED, EventKind.FENCED})
+_COMES = frozenset({EventKind.JOINED, EventKind.MEMBER_ID_GIVEN, EventKind.EPOCH_SEEN})
+_FINDINGS = ("commits_stopped", "lag_growing", "partition_unowned")
+
+_MISSED = 2.5  # heartbeats: one may be late, and a second one lost
+
+_Who = tuple[str, str]
+"""Address and client id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A member that its group counts on, and that is not there."""
+
+    loss: Loss  # by the latest rebalance
+    fate: Fate
+    members: list[Row]  # of that client, as the latest rebalance has them
+    was_last: bool  # its session is over as well, and nobody else is in the group
+
+    @property
+    def since(self) -> int:
+        """When it ended, or was heard last."""
+        ends = [seen.at for seen in self.fate.evidence if seen.at is not None]
+        return max(ends) if self.fate.kind == IncidentKind.CLIENT_DIED and ends else self.loss.since
+
+
+def awaited(signs: Signs) -> Iterator[Incident]:
+    """One for each host and what became of it, or for each group of which nobody is left."""
+    alike: dict[tuple[str, IncidentKind], list[Awaited]] = defaultdict(list)
+    for one in signs.once(found):
+        whose = f"group {one.loss.rebalance['group_id']}" if one.was_last else one.loss.host or ""
+        alike[whose, one.fate.kind].append(one)
+    for (_, kind), together in sorted(alike.items()):
+        yield _awaited(signs, kind, together)
+
+
+def found(signs: Signs) -> list[Awaited]:
+    """Members of the latest generations that were not heard to the end, and did not leave."""
+    present: dict[_Who, dict[str, Row]] = defaultdict(dict)  # by client, then by group: its latest rebalance
+    for row in signs.latest_rebalances:
+        for member in row["members"] or ():
+            if member["host"] and member["client_id"] and member["assignment"]:
+                present[member["host"], member["client_id"]][row["group_id"]] = row
+    if not present:
+        return []
+    told = {(loss.host, loss.client_id) for loss in signs.once(losses)}
+    of_brokers = [one for one in signs.once(outages) if one.gone]
+    cut_off = {one.client for one in signs.once(vanished)}
+    heard = _last_heard(signs, present)
+    silent = [
+        Loss(row, name, host, last, signs.end, Certainty.LIKELY)
+        for (host, name), (last, usual) in sorted(heard.items())
+        if signs.end - last >= max(threshold("awaited") * SECOND_NS, _MISSED * usual)
+        and (host, name) not in told
+        and host not in cut_off
+        and not out_at(of_brokers, last, signs.end)
+        for row in present[host, name].values()
+    ]
+    gone = _gone(signs, silent)
+    missing = (
+        _missing(signs, loss, fate_of(signs, loss, of_brokers), heard)
+        for loss in silent
+        if (loss.rebalance["group_id"], loss.host, loss.client_id) not in gone and not may_have_spoken(signs, loss)
+    )
+    return [one for one in missing if one is not None]
+
+
+def _missing(signs: Signs, loss: Loss, fate: Fate, heard: Mapping[_Who, tuple[int, float]]) -> Awaited | None:
+    """A silent client, if its group counts on it, or if it was the last one; None if that is not sure."""
+    of_group = [(one, (one["host"], one["client_id"])) for one in loss.rebalance["members"]]
+    members = [one for one, who in of_group if who == (loss.host, loss.client_id)]
+    sessions = [one["session_timeout_ms"] for one in members]
+    is_over = all(sessions) and loss.expelled - loss.since >= max(sessions) * MILLISECOND_NS
+    later = loss.since + threshold("awaited") * SECOND_NS
+    if any(heard.get(who, (0, 0.0))[0] >= later for _, who in of_group):
+        is_missing = not is_over  # else the group has gone on without it, and the capture lacks how
+    else:  # its coordinator may be another one now, unless its process ended
+        has_died = fate.settled and fate.kind == IncidentKind.CLIENT_DIED
+        is_missing = has_died and all(sessions) and not (is_over and _may_just_be_closed(signs, loss, members))
+    return Awaited(loss, fate, members, is_over) if is_missing else None
+
+
+def _may_just_be_closed(signs: Signs, loss: Loss, members: Sequence[Row]) -> bool:
+    """Whether these do not leave when they are closed: static members, and Streams with the classic protocol."""
+    return all(one["instance_id"] for one in members) or is_of_streams(signs, loss.rebalance["group_id"])
+
+
+def _last_heard(signs: Signs, whose: Collection[_Who]) -> dict[_Who, tuple[int, float]]:
+    """When clients spoke to a coordinator last, as members that it takes for such, and from one word to the next."""
+    if not whose:
+        return {}
+    said: dict[int, tuple[int, int, int]] = {}  # by connection: first, last, how often
+    where = pc.field("api").isin(_SAYS) & (pc.field("error") == Error.NONE) & pc.field("requested").is_valid()
+    for batch in signs.batches("exchanges", ("connection", "requested"), where):
+        sums = batch.group_by("connection").aggregate([("requested", each) for each in ("min", "max", "count")])
+        for row in sums.to_pylist():
+            first, last, count = said.get(row["connection"], (row["requested_min"], 0, 0))
+            said[row["connection"]] = (
+                min(first, row["requested_min"]),
+                max(last, row["requested_max"]),
+                count + row["requested_count"],
+            )
+    found: dict[_Who, tuple[int, float]] = {}
+    for row in signs.connections_of(whose):
+        if row["connection"] in said:
+            first, last, count = said[row["connection"]]
+            who = row["client"], row["client_id"]
+            found[who] = max(found.get(who, (0, 0.0)), (last, (last - first) / max(count - 1, 1)))
+    return found
+
+
+def _gone(signs: Signs, silent: Sequence[Loss]) -> set[tuple[str, str | None, str | None]]:
+    """Groups and members of them that left, were taken out, or came anew since they were heard last."""
+    since = {(loss.rebalance["group_id"], loss.host, loss.client_id): loss.since for loss in silent}
+    groups = sorted({group for group, *_ in since})
+    where = pc.field("group_id").isin(groups) & pc.field("event").isin(sorted(_GOES | _COMES))
+    found = set()
+    for row in signs.rows("group_events", ["group_id", "client", "client_id", "event", "at"], where) if since else ():
+        who = row["group_id"], row["client"], row["client_id"]
+        if who in since and (row["at"] > since[who] or (row["at"] == since[who] and row["event"] in _GOES)):
+            found.add(who)
+    return found
+
+
+def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> Incident:
+    hosts = sorted({one.loss.host or "" for one in together})
+    names = sorted({one.loss.client_id or "" for one in together})
+    groups = sorted({one.loss.rebalance["group_id"] for one in together})
+    since = min(one.since for one in together)
+    lasted = (signs.end - since) / MILLISECOND_NS
+    members = [member for one in together for member in one.members]
+    partitions = sorted({partition for member in members for partition in member["assignment"] or ()})
+    effects = (
+        Effect(
+            "partitions",
+            f"nobody read {partitions_in_words(partitions, 6)} for {duration(lasted)}",
+            len(partitions),
+            lasted,
+        ),
+    )
+    sessions = sorted({member["session_timeout_ms"] for member in members if member["session_timeout_ms"]})
+    session = f" (session timeout: {listed([duration(ms) for ms in sessions])})" if sessions else ""
+    whose = f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
+    after = f"{whose} still waited for {'it' if len(names) == 1 else 'them'} as the capture ended{session}"
+    if is_empty := all(one.was_last for one in together):
+        after = f"nobody is left in {whose}"
+    settled = all(one.fate.settled for one in together)
+    what = fate_words(kind, names) if settled else OPEN
+    static = all(member["instance_id"] for member in members) and kind == IncidentKind.CLIENT_DIED
+    return Incident(
+        kind=kind,
+        severity=Severity.CRITICAL if is_empty else Severity.WARNING,
+        certainty=Certainty.LIKELY if settled else Certainty.GUESSED,
+        subjects=(
+            *(Subject(Role.CLIENT, name) for name in names),
+            *(Subject(Role.HOST, host) for host in hosts),
+            *(Subject(Role.GROUP, group) for group in groups),
+        ),
+        started=since,
+        ended=None,
+        headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, and {after}" + in_words(effects),
+        evidence=tuple(dict.fromkeys(seen for one in together for seen in one.fate.evidence)),
+        advice=(f"{_ADVICE_STATIC} " if static else "") + fate_advice(signs, kind, groups),
+        cost_ms=lasted * len(partitions),
+        effects=effects,
+        findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=names),
+    )
+
+
+_ADVICE_STATIC = (
+    "A static member (group.instance.id) does not leave when it is closed: start it again before its session ends, or "
+    "take it out (removeMembersFromConsumerGroup of the admin client)."
+)

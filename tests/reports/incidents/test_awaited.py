@@ -1,0 +1,199 @@
+"""Members that died, or fell silent, so shortly before the capture ended that their group still waits for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    H1,
+    H2,
+    LASTS,
+    Row,
+    at,
+    connection,
+    exchange,
+    finding,
+    found,
+    group_event,
+    health,
+    member,
+    names,
+    only,
+    rebalance,
+    row,
+    seconds,
+)
+
+LAST = LASTS - 30  # when c2 is heard last; its process ends a second later
+SESSION = {"session_timeout_ms": 45_000, "instance_id": None, "assignors": ["range"]}
+C1 = member("c1", H1) | SESSION | {"assignment": ["orders-0"]}
+C2 = member("c2", H2) | SESSION | {"assignment": ["orders-1", "orders-2"]}
+
+
+def heartbeats(client_id: str, until: float, number: int = 1, every: float = 3, **given: Any) -> list[Row]:
+    """Every three seconds, up to a moment."""
+    times = [until - every * place for place in range(5)]
+    known: Row = {"connection": number, "client_id": client_id, "error": "NONE"} | given
+    return [exchange(place, "Heartbeat", time, time + 0.01, **known) for place, time in enumerate(times)]
+
+
+def tables(*members: Row, last: float = LAST, others: float = LASTS, **given: Any) -> dict[str, Any]:
+    """A group of c1, which is heard to the end, and c2."""
+    closes: Row = {"closed": last + 1, "how_closed": "fin"}
+    return {
+        "rebalances": [rebalance("member_joined", 3, 10, members=list(members or (C1, C2)))],
+        "exchanges": [*heartbeats("c1", others), *heartbeats("c2", last, 2)],
+        "connections": [connection(1, H1, opened=1), connection(2, H2, client_id="c2", opened=1, **closes)],
+        "tcp_health": [
+            health(1, "client", [others - 0.5], [others - 0.5]),
+            health(2, "client", [last], [last], client=H2),
+        ],
+    } | given
+
+
+def test_a_process_that_ended_and_whose_session_goes_on() -> None:
+    stops = finding("commits_stopped", "group shop", "c2 does not commit", LAST, LASTS, client_ids=["c2"])
+    one = only(**tables(findings=[stops]))
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("client_died", "warning", "likely", None)
+    assert names(one) == ["c2", H2, "shop"]
+    assert seconds(one.started) == LAST + 1
+    assert one.headline == (
+        f"c2 ({H2}) ended without leaving at {clock(at(LAST + 1))}, and group shop still waited for it as the capture "
+        "ended (session timeout: 45.0 s); nobody read orders 1-2 for 29.0 s"
+    )
+    assert one.cost_ms == 2 * 29_000
+    assert one.findings == {stops["id"]}
+    assert one.advice.startswith("Find out why the process ended")
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice"),
+    [
+        ({"instance_id": "i-2"}, "A static member (group.instance.id) does not leave when it is closed"),
+        ({"assignors": ["stream"]}, "A Streams application with the classic protocol does not leave when it is closed"),
+    ],
+)
+def test_of_such_as_do_not_leave_when_they_are_closed_it_is_said(changed: Row, advice: str) -> None:
+    assert only(**tables(C1, C2 | changed)).advice.startswith(advice)
+
+
+LEAST = threshold("awaited")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, True),
+        ({"last": LASTS - LEAST}, True),
+        ({"last": LASTS - LEAST + 0.1}, False),
+        ({"exchanges": [*heartbeats("c1", LASTS), *heartbeats("c2", LAST, 2, every=13)]}, False),  # it says little
+        ({"exchanges": [*heartbeats("c1", LASTS), *heartbeats("c2", LAST, 2, error="UNKNOWN_MEMBER_ID")]}, False),
+        ({"group_events": [group_event("left", LAST, client_id="c2", client=H2)]}, False),
+        ({"group_events": [group_event("fenced", LAST + 5, client_id="c2", client=H2)]}, False),
+        ({"group_events": [group_event("joined", LAST + 5, client_id="c2", client=H2)]}, False),
+        ({"group_events": [group_event("joined", LAST, client_id="c2", client=H2)]}, True),
+        ({"group_events": [group_event("left", LAST + 5, client_id="c2", client=H1)]}, True),
+        ({"group_events": [group_event("left", LAST + 5, "pay", client_id="c2", client=H2)]}, True),
+    ],
+)
+def test_who_left_came_again_or_is_heard_seldom_is_not_missed(given: dict[str, Any], told: bool) -> None:
+    assert bool(found(**tables(**given))) == told
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        C2 | {"assignment": []},  # it had nothing to do
+        C2 | {"host": None},
+        C2 | {"client_id": None},
+        C2 | {"session_timeout_ms": 30_000},  # it is over: the group went on without it, and the capture lacks how
+    ],
+)
+def test_members_that_nobody_misses(other: Row) -> None:
+    assert found(**tables(C1, other)) == []
+
+
+def test_only_members_of_the_latest_generation_count() -> None:
+    later = rebalance("member_left", 4, 100, members=[C1])
+    assert found(**tables(rebalances=[*tables()["rebalances"], later])) == []
+
+
+def test_where_others_are_silent_as_well_they_may_have_another_coordinator() -> None:
+    """But one whose process ended has none."""
+    assert [one.kind for one in found(**tables(others=LAST))] == ["client_died"]
+    stays = connection(2, H2, client_id="c2", opened=1)
+    assert found(**tables(others=LAST, connections=[connection(1, H1, opened=1), stays])) == []
+    (one,) = found(**tables(connections=[connection(1, H1, opened=1), stays]))
+    assert (one.kind, one.certainty) == ("client_unreachable", "guessed")
+    assert "fell silent (dead, frozen or cut off: the capture leaves it open) at " in one.headline
+
+
+def alone(**given: Any) -> Row:
+    return C2 | {"session_timeout_ms": 10_000} | given
+
+
+def test_nobody_is_left_in_a_group_whose_members_all_ended() -> None:
+    others = [alone(), C1 | {"session_timeout_ms": 10_000}]
+    closes: Row = {"opened": 1, "closed": LAST + 1, "how_closed": "fin"}
+    both = [connection(1, H1, **closes), connection(2, H2, client_id="c2", **closes)]
+    one = only(**tables(*others, others=LAST, connections=both))
+    assert (one.kind, one.severity) == ("client_died", "critical")
+    assert names(one) == ["c1", "c2", H1, H2, "shop"]
+    assert ", and nobody is left in group shop; nobody read orders 0-2 for " in one.headline
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, True),
+        ({"instance_id": "i-2"}, False),
+        ({"assignors": ["stream"]}, False),
+        ({"session_timeout_ms": None}, False),
+    ],
+)
+def test_who_does_not_leave_when_it_is_closed_may_have_been(given: Row, told: bool) -> None:
+    assert bool(found(**tables(alone(**given)))) == told
+
+
+def test_members_of_several_groups_on_one_host_are_one_incident() -> None:
+    other = C2 | {"assignment": ["pay-0"], "member_id": "x"}
+    stays = [C1 | {"assignment": ["pay-1"]}, other]
+    rows = [*tables()["rebalances"], rebalance("member_joined", 1, 10, "pay", members=stays)]
+    one = only(**tables(rebalances=rows))
+    assert names(one) == ["c2", H2, "pay", "shop"]
+    assert ", and groups pay, shop still waited for it as the capture ended (session timeout: 45.0 s); " in one.headline
+    assert one.headline.endswith("nobody read orders 1-2 · pay 0 for 29.0 s")
+
+
+def test_one_that_another_group_has_taken_out_is_told_there() -> None:
+    row = rebalance("session_timeout", 2, LASTS - 20, "pay", trigger_member="x", trigger_client_id="c2")
+    silence = group_event("silence_begun", LAST, "pay", member_id="x", client_id="c2", client=H2)
+    incidents = found(**tables(rebalances=[*tables()["rebalances"], row], group_events=[silence]))
+    assert [("taken out of group pay" in one.headline, one.kind) for one in incidents] == [(True, "client_died")]
+
+
+@pytest.mark.parametrize(("since", "kinds"), [(200, ["client_died"]), (150, ["client_died", "consumer_lagging"])])
+def test_a_group_that_falls_behind_since_then_is_told_with_it(since: int, kinds: list[str]) -> None:
+    """But not one that fell behind before."""
+    lags = [
+        row(
+            "lag",
+            group_id="shop",
+            topic="orders",
+            partition=1,
+            at=at(time),
+            lag=40 * max(0, time - since),
+            end_offset=100 * time,
+            commits=1,
+        )
+        for time in range(150, 300, 10)
+    ]
+    lives = [health(1, "client", [time], [time]) for time in range(155, 300, 10)]  # else the capture stood still
+    silent = health(2, "client", [200], [200], client=H2)
+    members = C1, C2 | {"session_timeout_ms": 120_000}
+    incidents = found(**tables(*members, last=200, lag=lags, tcp_health=[*lives, silent]))
+    assert sorted(one.kind for one in incidents) == kinds
