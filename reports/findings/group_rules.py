@@ -18,6 +18,7 @@ from kafkascope.reports.columns.words import in_milliseconds, in_seconds
 from kafkascope.reports.findings import join_rules, pause_rules, streams_rules
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group import Group, group_finding, observed
+from kafkascope.reports.groups.assignments import EAGER
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.leaving import FENCED
 from kafkascope.reports.groups.messages import Message
@@ -45,7 +46,6 @@ _CONSEQUENCES = frozenset(
     {Trigger.MEMBER_METADATA_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED, "returned"}
 )
 _GENERATIONS = frozenset({"classic", "connect"})  # protocols in which all members join again
-_EAGER = frozenset({"range", "roundrobin", "sticky"})
 _COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 _HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 
@@ -401,7 +401,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
 
 
 def _eager(group: Group) -> Iterator[Finding]:
-    eager = [r for r in group.rebalances if r.protocol == "classic" and r.assignor in _EAGER]
+    eager = [r for r in group.rebalances if r.protocol == "classic" and r.assignor in EAGER]
     stopped = [r for r in eager[1:] if (r.unowned_ms or 0) >= threshold("eager_unowned") and len(r.members) > 1]
     if len(stopped) < threshold("eager_rebalances"):
         return

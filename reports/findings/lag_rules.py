@@ -169,8 +169,9 @@ def _read_again(rereads: pa.Table, lag: pa.Table) -> Iterator[Finding]:
 
 def _forgotten(forgotten: pa.Table) -> Iterator[Finding]:
     """Commits that were gone when somebody asked for them."""
-    moved = pc.fill_null(pc.not_equal(forgotten["read_from"], forgotten["committed_offset"]), True)
-    for (topic, group, _), found in _by_reader(forgotten.filter(moved), by_client=False):
+    had = forgotten.filter(pc.is_valid(forgotten["committed_offset"]))
+    moved = pc.fill_null(pc.not_equal(had["read_from"], had["committed_offset"]), True)
+    for (topic, group, _), found in _by_reader(had.filter(moved), by_client=False):
         passed_over = sum(row["passed_over"] or 0 for row in found)
         where = in_words(f"{topic}-{row['partition']}" for row in found)
         yield Finding(

@@ -13,6 +13,9 @@ from kafkascope.reports.groups.body import Json, rows, text
 
 _CONNECTOR = -1  # in the tasks of a connector: the connector itself
 
+EAGER = frozenset({"range", "roundrobin", "sticky"})
+"""Assignors whose members give up all partitions as they join again."""
+
 
 def partitions_of(assignment: Any) -> list[str] | None:
     """What an assignment gives, sorted; None if it is not there or of an unknown kind."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -12,6 +12,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.groups.assignments import EAGER
 from kafkascope.reports.incidents.brokers import out_at, outages
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, in_words
 from kafkascope.reports.incidents.members import (
@@ -50,6 +51,8 @@ _MISSED = 2.5  # heartbeats: one may be late, and a second one lost
 
 _Who = tuple[str, str]
 """Address and client id."""
+_Member = tuple[str, str | None, str | None]
+"""Group, address and client id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,9 @@ class Awaited:
     loss: Loss  # by the latest rebalance
     fate: Fate
     members: list[Row]  # of that client, as the latest rebalance has them
-    was_last: bool  # its session is over as well, and nobody else is in the group
+    was_last: bool = False  # its session is over as well, and nobody else is in the group
+    open: Row | None = None  # the rebalance that goes on as the capture ends, for which it would have to join
+    came_anew: bool = False  # its process was started again, and comes as another member
 
     @property
     def since(self) -> int:
@@ -81,7 +86,11 @@ def awaited(signs: Signs) -> Iterator[Incident]:
 def found(signs: Signs) -> list[Awaited]:
     """Members of the latest generations that were not heard to the end, and did not leave."""
     present: dict[_Who, dict[str, Row]] = defaultdict(dict)  # by client, then by group: its latest rebalance
+    opened: dict[str, Row] = {}  # by group
     for row in signs.latest_rebalances:
+        if row["stable"] is None and not row["members"]:  # it goes on: who is to be in it shows the one before
+            opened[row["group_id"]] = row
+            row = next(reversed(signs.rebalances_of(row["group_id"], (row["started"] or 0) - 1)), row)
         for member in row["members"] or ():
             if member["host"] and member["client_id"] and member["assignment"]:
                 present[member["host"], member["client_id"]][row["group_id"]] = row
@@ -100,28 +109,37 @@ def found(signs: Signs) -> list[Awaited]:
         and not out_at(of_brokers, last, signs.end)
         for row in present[host, name].values()
     ]
-    gone = _gone(signs, silent)
-    missing = (
-        _missing(signs, loss, fate_of(signs, loss, of_brokers), heard)
-        for loss in silent
-        if (loss.rebalance["group_id"], loss.host, loss.client_id) not in gone and not may_have_spoken(signs, loss)
-    )
-    return [one for one in missing if one is not None]
+    went, came = _later(signs, silent)
+    missing = []
+    for loss in silent:
+        group = loss.rebalance["group_id"]
+        who = group, loss.host, loss.client_id
+        if who not in went and (who not in came or group in opened) and not may_have_spoken(signs, loss):
+            one = _missing(loss, fate_of(signs, loss, of_brokers), opened.get(group), came_anew=who in came)
+            missing += [one] if _is_sure(signs, one, heard) else []
+    return missing
 
 
-def _missing(signs: Signs, loss: Loss, fate: Fate, heard: Mapping[_Who, tuple[int, float]]) -> Awaited | None:
-    """A silent client, if its group counts on it, or if it was the last one; None if that is not sure."""
-    of_group = [(one, (one["host"], one["client_id"])) for one in loss.rebalance["members"]]
-    members = [one for one, who in of_group if who == (loss.host, loss.client_id)]
+def _missing(loss: Loss, fate: Fate, opened: Row | None, *, came_anew: bool) -> Awaited:
+    who = loss.host, loss.client_id
+    members = [one for one in loss.rebalance["members"] if (one["host"], one["client_id"]) == who]
     sessions = [one["session_timeout_ms"] for one in members]
     is_over = all(sessions) and loss.expelled - loss.since >= max(sessions) * MILLISECOND_NS
-    later = loss.since + threshold("awaited") * SECOND_NS
-    if any(heard.get(who, (0, 0.0))[0] >= later for _, who in of_group):
-        is_missing = not is_over  # else the group has gone on without it, and the capture lacks how
-    else:  # its coordinator may be another one now, unless its process ended
-        has_died = fate.settled and fate.kind == IncidentKind.CLIENT_DIED
-        is_missing = has_died and all(sessions) and not (is_over and _may_just_be_closed(signs, loss, members))
-    return Awaited(loss, fate, members, is_over) if is_missing else None
+    return Awaited(loss, fate, members, is_over and opened is None, opened, came_anew)
+
+
+def _is_sure(signs: Signs, one: Awaited, heard: Mapping[_Who, tuple[int, float]]) -> bool:
+    """Whether a silent client's group counts on it, or it was the last one, for all that the capture may lack."""
+    has_died = one.fate.settled and one.fate.kind == IncidentKind.CLIENT_DIED
+    if one.came_anew:
+        return has_died
+    later = one.loss.since + threshold("awaited") * SECOND_NS
+    others = {(other["host"], other["client_id"]) for other in one.loss.rebalance["members"]}
+    if any(heard.get(who, (0, 0.0))[0] >= later for who in others):
+        return not one.was_last  # else the group has gone on without it, and the capture lacks how
+    # Its coordinator may be another one now, unless its process ended.
+    known = all(member["session_timeout_ms"] for member in one.members)
+    return has_died and known and not (one.was_last and _may_just_be_closed(signs, one.loss, one.members))
 
 
 def _may_just_be_closed(signs: Signs, loss: Loss, members: Sequence[Row]) -> bool:
@@ -153,17 +171,19 @@ def _last_heard(signs: Signs, whose: Collection[_Who]) -> dict[_Who, tuple[int, 
     return found
 
 
-def _gone(signs: Signs, silent: Sequence[Loss]) -> set[tuple[str, str | None, str | None]]:
-    """Groups and members of them that left, were taken out, or came anew since they were heard last."""
-    since = {(loss.rebalance["group_id"], loss.host, loss.client_id): loss.since for loss in silent}
+def _later(signs: Signs, silent: Sequence[Loss]) -> tuple[set[_Member], set[_Member]]:
+    """Those that left or were taken out since they were heard last, and those that came anew."""
+    since: dict[_Member, int] = {(loss.rebalance["group_id"], loss.host, loss.client_id): loss.since for loss in silent}
     groups = sorted({group for group, *_ in since})
     where = pc.field("group_id").isin(groups) & pc.field("event").isin(sorted(_GOES | _COMES))
-    found = set()
+    went, came = set[_Member](), set[_Member]()
     for row in signs.rows("group_events", ["group_id", "client", "client_id", "event", "at"], where) if since else ():
         who = row["group_id"], row["client"], row["client_id"]
-        if who in since and (row["at"] > since[who] or (row["at"] == since[who] and row["event"] in _GOES)):
-            found.add(who)
-    return found
+        if who in since and row["event"] in _GOES and row["at"] >= since[who]:
+            went.add(who)
+        elif who in since and row["event"] in _COMES and row["at"] > since[who]:
+            came.add(who)
+    return went, came
 
 
 def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> Incident:
@@ -173,19 +193,24 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     since = min(one.since for one in together)
     lasted = (signs.end - since) / MILLISECOND_NS
     members = [member for one in together for member in one.members]
-    partitions = sorted({partition for member in members for partition in member["assignment"] or ()})
-    effects = (
-        Effect(
-            "partitions",
-            f"nobody read {partitions_in_words(partitions, 6)} for {duration(lasted)}",
-            len(partitions),
-            lasted,
-        ),
-    )
+    partitions = _assigned(members)
+    effects = [_unread(partitions, lasted)]
+    opened = {one.open["group_id"]: (one.open, one) for one in together if one.open is not None}
+    for row, waits in opened.values():
+        if others := [one for one in _held_up(waits) if one not in partitions]:
+            effects.append(_unread(others, (signs.end - row["started"]) / MILLISECOND_NS, ", as all wait"))
     sessions = sorted({member["session_timeout_ms"] for member in members if member["session_timeout_ms"]})
     session = f" (session timeout: {listed([duration(ms) for ms in sessions])})" if sessions else ""
     whose = f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
-    after = f"{whose} still waited for {'it' if len(names) == 1 else 'them'} as the capture ended{session}"
+    came_anew = all(one.came_anew for one in together)
+    whom = (
+        ("its old member" if len(names) == 1 else "their old members")
+        if came_anew
+        else "it"
+        if len(names) == 1
+        else "them"
+    )
+    after = f"{'came anew, and ' if came_anew else ''}{whose} still waited for {whom} as the capture ended{session}"
     if is_empty := all(one.was_last for one in together):
         after = f"nobody is left in {whose}"
     settled = all(one.fate.settled for one in together)
@@ -202,15 +227,39 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         ),
         started=since,
         ended=None,
-        headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, and {after}" + in_words(effects),
+        headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, {'' if came_anew else 'and '}{after}"
+        + in_words(effects),
         evidence=tuple(dict.fromkeys(seen for one in together for seen in one.fate.evidence)),
-        advice=(f"{_ADVICE_STATIC} " if static else "") + fate_advice(signs, kind, groups),
-        cost_ms=lasted * len(partitions),
-        effects=effects,
+        advice=fate_advice(signs, kind, groups)
+        if not static and not came_anew
+        else f"{_ADVICE_STATIC if static else _ADVICE_ANEW} {fate_advice(signs, kind, groups)}",
+        cost_ms=sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects),
+        effects=tuple(effects),
         findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=names),
+        rebalances=frozenset((group, row["to_generation"]) for group, (row, _) in opened.items()),
     )
 
 
+def _assigned(members: Iterable[Row]) -> list[str]:
+    return sorted({partition for member in members for partition in member["assignment"] or ()})
+
+
+def _held_up(one: Awaited) -> list[str]:
+    """Partitions that members of a group have given up to join again, while it waits for another one."""
+    members = one.loss.rebalance["members"]
+    eager = all(member["assignors"] and {*member["assignors"]} <= EAGER for member in members)
+    return _assigned(members) if eager else []
+
+
+def _unread(partitions: Sequence[str], ms: float, why: str = "") -> Effect:
+    text = f"nobody read {partitions_in_words(partitions, 6)} for {duration(ms)}{why}"
+    return Effect("partitions", text, len(partitions), ms)
+
+
+_ADVICE_ANEW = (
+    "A process that is started again is a new member: the group waits for the old one until its session or the "
+    "rebalance timeout ends. Static membership (group.instance.id) lets it take its own place at once."
+)
 _ADVICE_STATIC = (
     "A static member (group.instance.id) does not leave when it is closed: start it again before its session ends, or "
     "take it out (removeMembersFromConsumerGroup of the admin client)."

@@ -11,6 +11,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import in_words as in_effects
 from kafkascope.reports.incidents.planned import changes_made, named_in
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -29,14 +30,58 @@ _DELETIONS = ("OffsetDelete", "DeleteGroups", "DeleteTopics")  # with a topic go
 def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
     """Members that were told nothing is committed where something had been, and did not go on where they would have."""
     by_group: dict[str, list[Row]] = defaultdict(list)
+    never: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rows("forgotten_commits"):
-        if row["read_from"] != row["committed_offset"]:
+        if row["committed_offset"] is None:
+            never[row["group_id"]].append(row)
+        elif row["read_from"] != row["committed_offset"]:
             by_group[row["group_id"]].append(row)
-    for rows in by_group.values():
+    for rows in (*by_group.values(), *never.values()):
         rows.sort(key=lambda row: (row["at"], row["topic"], row["partition"]))
     packets = _packets(signs, [row for rows in by_group.values() for row in rows[:_WITH_PACKETS]])
     for group, rows in sorted(by_group.items()):
         yield _forgotten(signs, group, rows, packets)
+    for group, rows in sorted(never.items()):
+        yield _never_committed(signs, group, rows)
+
+
+def _never_committed(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
+    """A group that begins at the end each time that it is given partitions, for it has committed nothing."""
+    since, until = rows[0]["at"], rows[-1]["at"]
+    names = sorted({row["client_id"] for row in rows if row["client_id"]})
+    partitions = sorted({f"{row['topic']}-{row['partition']}" for row in rows})
+    count, times = sum(row["passed_over"] for row in rows), len({row["at"] for row in rows})
+    text = f"{counted(count, 'record')} written since it had read there last were passed over"
+    when = f"at {clock(since)}" if times == 1 else f"{times:,} times from {clock(since)} to {clock(until)}"
+    effects = (Effect("records", text, count),)
+    return Incident(
+        kind=IncidentKind.OFFSETS_LOST,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.CERTAIN,
+        subjects=(
+            Subject(Role.GROUP, group),
+            *(Subject(Role.TOPIC, topic) for topic in sorted({row["topic"] for row in rows})),
+            *signs.clients(names),
+        ),
+        started=since,
+        ended=until,
+        headline=f"group {group} had committed nothing of {in_words(partitions)}, and {listed(names or ['a member'])} "
+        f"went on behind where it had been, {when}" + in_effects(effects),
+        evidence=tuple(
+            Weighed(
+                f"{row['topic']}-{row['partition']}: {row['client_id'] or '?'} was told that nothing is committed, and "
+                f"read from {row['read_from']:,} on, {counted(row['passed_over'], 'record')} behind what it had read",
+                None,
+                row["at"],
+                0.95,
+            )
+            for row in rows[:_WITH_PACKETS]
+        ),
+        advice="Have the application commit what it has worked on (enable.auto.commit, or commitSync), or set "
+        "auto.offset.reset to earliest: with latest, what is written while nobody reads is never read.",
+        cost_ms=0,
+        effects=effects,
+    )
 
 
 def _packets(signs: Signs, rows: Sequence[Row]) -> dict[tuple[int, int], int | None]:

@@ -31,6 +31,7 @@ from kafkascope.reports.incidents import (
     members,
     names,
     network,
+    new_partitions,
     offsets,
     oversized,
     paths,
@@ -168,6 +169,11 @@ RULES: tuple[Rule, ...] = (
     _rule(
         requests.offsets_lost,
         "error_histogram partitions connections rebalances findings cluster_events",
+        IncidentKind.OFFSETS_LOST,
+    ),
+    _rule(
+        new_partitions.begun_late,
+        "rebalances exchanges partitions connections",
         IncidentKind.OFFSETS_LOST,
     ),
     _rule(

@@ -108,8 +108,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.RECORDS_LOST: "records that had been confirmed are gone: a broker gives their offsets to others",
     IncidentKind.RECORDS_GIVEN_UP: "a share group rejects records, or releases them until none of them is delivered "
     "again",
-    IncidentKind.OFFSETS_LOST: "a consumer's position is gone: records were deleted before it read them, or what its "
-    "group had committed is not there any more",
+    IncidentKind.OFFSETS_LOST: "a consumer does not read records: its position is gone, as they were deleted or what "
+    "its group had committed is not there any more, or it begins behind them",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
     IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and fence each other",
     IncidentKind.CONSUMER_STUCK: "a consumer does not get past a record: it is sent the same ones again and again, or "

@@ -814,7 +814,8 @@ REREADS = described(
 )
 
 FORGOTTEN_COMMITS = described(
-    "Offsets that a group had committed and that its coordinator did not have any more when a member asked for them",
+    "Offsets that a coordinator did not have when a member asked for them, though the group had committed them, or had "
+    "read on without and now passes records over",
     [
         ("group_id", pa.string(), "the group"),
         ("topic", pa.string(), "topic"),
@@ -824,7 +825,7 @@ FORGOTTEN_COMMITS = described(
         ("number", pa.int64(), "number of its exchange"),
         ("client_id", pa.string(), "who asked"),
         ("client", pa.string(), "address of the client"),
-        ("committed_at", TIME, "time of the last commit, or answer that told of one, before"),
+        ("committed_at", TIME, "time of the last commit, or answer that told of one, before; null: there was none"),
         ("committed_offset", pa.int64(), "the offset in it"),
         ("read_from", pa.int64(), "offset of the first fetch of the group's after; null: none was seen"),
         ("passed_over", pa.int64(), "records between, that the group was not sent before either; null: not known"),

@@ -32,6 +32,9 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "shared-group": set(),
     "two-deployments": set(),
     "no-offset-none": set(),
+    "partitions-added-latest": set(),
+    "never-commits-latest": set(),
+    "killed-restarted-short": set(),
     "monitoring": {("api_versions_storm", "adminclient-1"), ("connection_churn", "adminclient-1")},
     # One thing is wrong, and it is said.
     "commit-each": {("commit_storm", "c1")},

@@ -1,9 +1,11 @@
-"""Commits that are gone: a member asks what its group has committed, and there is nothing, though there was.
+"""Commits that are not there: a member asks what its group has committed, and there is nothing.
+
+It was there and is gone, or it never was, though the group had read the partition, and now begins behind that.
 
 Offsets are deleted by somebody (OffsetDelete, DeleteGroups), or expire when a group was without members for
 offsets.retention.minutes. No error is told: auto.offset.reset decides where the member goes on, and with `latest` what
-was written meanwhile is never read. What was committed before the capture is not known, so a group that is new and one
-whose offsets were gone by then look the same, and nothing is said of them.
+was written meanwhile is never read. What was committed and read before the capture is not known, so a group that is new
+and one whose offsets were gone by then look the same, and nothing is said of them.
 """
 
 from __future__ import annotations
@@ -27,21 +29,38 @@ def forgotten_commits(fetches: pa.Table, commits: pa.Table) -> pa.Table:
     asked = commits.filter(pc.equal(commits["kind"], NOTHING_COMMITTED))
     had = pc.and_(pc.is_in(commits["kind"], pa.array([COMMIT, COMMITTED])), pc.is_valid(commits["last_offset"]))
     had = commits.filter(had)
-    if not asked.num_rows or not had.num_rows:
+    if not asked.num_rows or not (had.num_rows or fetches.num_rows):
         return FORGOTTEN_COMMITS.empty_table()
     of_asked, of_had, of_fetch = _series(asked, had, fetches)
     at = integers(asked["first_at"])
     last = Timeline(of_had, integers(had["last_at"]), integers(had["last_number"])).last(of_asked, at - 1)
+    order = np.lexsort((integers(asked["first_number"]), at))
+    gone = order[last[order] >= 0]
     # Members ask in each rebalance until there is a commit again: what was gone is told once.
-    found = np.flatnonzero(last >= 0)
-    found = found[np.lexsort((integers(asked["first_number"])[found], at[found]))]
-    found = np.sort(found[np.unique(last[found], return_index=True)[1]])
-    asked, last, at = asked.take(pa.array(found)), last[found], at[found]
-    committed = integers(had["last_offset"])[last]
-    reached, read_from, end = _read(fetches, of_fetch, of_asked[found], at)
+    gone = np.sort(gone[np.unique(last[gone], return_index=True)[1]])
+    never = order[(last[order] < 0) & (of_asked[order] >= 0)]
+    reached, read_from, _ = _read(fetches, of_fetch, of_asked[never], at[never])
+    passed_over = (reached >= 0) & (read_from > reached)
+    never, read_from = never[passed_over], read_from[passed_over]
+    never = never[np.unique(np.stack([of_asked[never], read_from]), axis=1, return_index=True)[1]]
+    return pa.concat_tables(
+        [_rows(asked, had, fetches, found, last[found], of_fetch, of_asked[found]) for found in (gone, np.sort(never))]
+    )
+
+
+def _rows(
+    asked: pa.Table, had: pa.Table, fetches: pa.Table, found: I64, last: I64, of_fetch: I64, series: I64
+) -> pa.Table:
+    """Rows for some who asked, by what their groups had committed last (-1: nothing)."""
+    asked, at = asked.take(pa.array(found)), integers(asked["first_at"])[found]
+    had_any = last >= 0
+    reached, read_from, end = _read(fetches, of_fetch, series, at)
+    committed, committed_at = (
+        np.where(had_any, np.append(integers(had[name]), -1)[last], np.int64(-1)) for name in ("last_offset", "last_at")
+    )
     is_same_log = (read_from < 0) | (end < 0) | (end >= committed)
     passed_over = np.maximum(read_from - np.maximum(committed, reached), 0)
-    gone = pa.table(
+    rows = pa.table(
         {
             "group_id": asked["group_id"],
             "topic": asked["topic"],
@@ -51,14 +70,14 @@ def forgotten_commits(fetches: pa.Table, commits: pa.Table) -> pa.Table:
             "number": asked["first_number"],
             "client_id": asked["client_id"],
             "client": asked["client"],
-            "committed_at": pc.cast(pa.array(integers(had["last_at"])[last]), TIME),
-            "committed_offset": committed,
+            "committed_at": pc.cast(numbers(committed_at, pa.int64(), had_any), TIME),
+            "committed_offset": numbers(committed, pa.int64(), had_any),
             "read_from": numbers(read_from, pa.int64(), read_from >= 0),
             "passed_over": numbers(passed_over, pa.int64(), read_from >= 0),
         },
         schema=FORGOTTEN_COMMITS,
     )
-    return gone.filter(pa.array(is_same_log))
+    return rows.filter(pa.array(is_same_log))
 
 
 def _series(*tables: pa.Table) -> list[I64]:

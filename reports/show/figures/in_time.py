@@ -195,9 +195,8 @@ def forgotten_commits(frame: pd.DataFrame) -> go.Figure:
 
     def told(row: Mapping[str, Any]) -> str:
         read = "" if row["read_from"] is None else f", read from {row['read_from']:,} on"
-        return (
-            f"{row['client_id'] or row['client']}: nothing committed, where {row['committed_offset']:,} had been{read}"
-        )
+        had = "" if row["committed_offset"] is None else f", where {row['committed_offset']:,} had been"
+        return f"{row['client_id'] or row['client']}: nothing committed{had}{read}"
 
     return _by_reader(frame, "Commits that were gone", told)
 

@@ -231,6 +231,7 @@ def test_commits_that_are_gone_as_a_whole() -> None:
         row | {"read_from": 90, "passed_over": 70},
         row | {"read_from": None, "passed_over": None, "partition": 1},
         row | {"read_from": 20, "passed_over": 0, "partition": 2},  # nothing is lost by it
+        row | {"committed_offset": None, "committed_at": None, "read_from": 9, "partition": 3},  # nothing is gone
     ]
     told = "c was told that nothing is committed, where 20 had been, and read from"
     assert without_advice(findings([], [], rows)) == [

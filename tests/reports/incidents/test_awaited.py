@@ -197,3 +197,36 @@ def test_a_group_that_falls_behind_since_then_is_told_with_it(since: int, kinds:
     members = C1, C2 | {"session_timeout_ms": 120_000}
     incidents = found(**tables(*members, last=200, lag=lags, tcp_health=[*lives, silent]))
     assert sorted(one.kind for one in incidents) == kinds
+
+
+def test_one_that_was_started_again_while_its_group_waits_for_its_old_member() -> None:
+    again = group_event("joined", LAST + 4, client_id="c2", client=H2)
+    waits = rebalance("member_joined", 4, LAST + 4, stable=None)
+    rows = [*tables()["rebalances"], waits]
+    one = only(**tables(rebalances=rows, group_events=[again], others=LAST + 3))
+    assert (one.kind, one.severity, one.certainty) == ("client_died", "warning", "likely")
+    assert one.headline.endswith(
+        f" at {clock(at(LAST + 1))}, came anew, and group shop still waited for its old member as the capture ended "
+        "(session timeout: 45.0 s); nobody read orders 1-2 for 29.0 s; nobody read orders 0 for 26.0 s, as all wait"
+    )
+    assert one.advice.startswith("A process that is started again is a new member")
+    assert one.rebalances == {("shop", 4)}
+    assert one.cost_ms == 2 * 29_000 + 26_000
+
+
+@pytest.mark.parametrize(
+    ("changed", "closes", "told"),
+    [
+        ({}, True, 2),
+        ({"assignors": ["cooperative-sticky"]}, True, 1),  # others go on with what they have
+        ({"assignors": None}, True, 1),
+        ({}, False, 0),  # it joined on another connection
+    ],
+)
+def test_others_wait_as_well_where_all_give_up_their_partitions(changed: Row, closes: bool, told: int) -> None:
+    again = group_event("joined", LAST + 4, client_id="c2", client=H2)
+    generations = tables(C1 | changed, C2 | changed)["rebalances"]
+    rows = [*generations, rebalance("member_joined", 4, LAST + 4, stable=None)]
+    given: dict[str, Any] = {} if closes else {"connections": [connection(1), connection(2, H2, client_id="c2")]}
+    incidents = found(**tables(rebalances=rows, group_events=[again], others=LAST + 3, **given))
+    assert [len(one.effects) for one in incidents] == ([told] if told else [])

@@ -121,3 +121,29 @@ def test_of_a_name_that_very_many_hosts_have_some_are_subjects() -> None:
     connections = [connection(n, f"10.1.{n // 250}.{n % 250}") for n in range(300)]
     subjects = [*signs(connections=connections).clients(["c1"])]
     assert len(subjects) == 101
+
+
+def never(time: float, partition: int, passed_over: int) -> Row:
+    """A row of a group that has committed nothing."""
+    more: Row = {"at": at(time), "committed_at": None, "committed_offset": None}
+    return gone(partition, 90, passed_over) | more
+
+
+def test_a_group_that_never_commits_and_begins_at_the_end() -> None:
+    rows = [never(60, 0, 40), never(60, 1, 30), never(90, 0, 7)]
+    one = only(forgotten_commits=rows, connections=[CLIENT])
+    assert (one.kind, one.severity, one.certainty) == ("offsets_lost", "critical", "certain")
+    assert (names(one), seconds(one.started), seconds(one.ended)) == (["shop", "orders", "c1", H1], 60, 90)
+    assert one.headline.startswith(
+        "group shop had committed nothing of orders 0-1, and c1 went on behind where it had been, 2 times from "
+    )
+    assert one.headline.endswith("; 77 records written since it had read there last were passed over")
+    assert one.evidence[1].text == (
+        "orders-1: c1 was told that nothing is committed, and read from 90 on, 30 records behind what it had read"
+    )
+    assert " went on behind where it had been, at " in only(forgotten_commits=rows[:2]).headline
+
+
+def test_what_is_gone_and_what_never_was_are_told_each() -> None:
+    told = found(forgotten_commits=[gone(), never(60, 1, 30)], exchanges=[ASKED], connections=[CLIENT])
+    assert [one.kind for one in told] == ["offsets_lost", "offsets_lost"]

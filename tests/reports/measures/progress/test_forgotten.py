@@ -25,7 +25,11 @@ def forgotten(*given: dict[str, Any]) -> list[tuple[Any, ...]]:
     assert table.schema == FORGOTTEN_COMMITS
     columns = ("committed_offset", "read_from", "passed_over")
     return [
-        (row["at"] / SECOND, row["committed_at"] / SECOND, *(row[name] for name in columns))
+        (
+            row["at"] / SECOND,
+            None if row["committed_at"] is None else row["committed_at"] / SECOND,
+            *(row[name] for name in columns),
+        )
         for row in nanoseconds(table)
     ]
 
@@ -79,3 +83,29 @@ def test_of_whom_nothing_was_known_nothing_is_gone(before: list[dict[str, Any]])
 def test_a_topic_that_was_made_again_had_no_commits() -> None:
     assert forgotten(commit(3, 20), nothing(60), fetch(61, 0, 5, 19, **AGAIN)) == []
     assert len(forgotten(commit(3, 20), nothing(60), fetch(61, 0, 5, 20, **AGAIN))) == 1
+
+
+def test_who_never_commits_passes_over_what_is_written_while_it_is_away() -> None:
+    read = [fetch(1, 0, 10, 10), fetch(2, 10, 30, 40)]
+    begins = [
+        nothing(60),
+        fetch(61, 90, 95, 99, **AGAIN),
+        nothing(99, connection=3),
+        fetch(99.5, 120, 125, 130, connection=3),
+    ]
+    assert forgotten(*read, *begins) == [(60, None, None, 90, 60), (99, None, None, 120, 25)]
+    asked_again = nothing(60.5, connection=2)
+    assert forgotten(*read, begins[0], asked_again, begins[1]) == [(60, None, None, 90, 60)]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [fetch(61, 30, 95, 99, **AGAIN)],  # it goes on where it was
+        [fetch(61, 0, 95, 99, **AGAIN)],  # it reads again
+        [fetch(61, 90, 95, 99, partition=1, **AGAIN)],
+        [],
+    ],
+)
+def test_who_never_commits_and_passes_nothing_over_is_not_told(later: list[dict[str, Any]]) -> None:
+    assert forgotten(fetch(1, 0, 30, 30), nothing(60), *later) == []
