@@ -16,6 +16,7 @@ from kafkascope.reports.groups.assignments import EAGER
 from kafkascope.reports.incidents.brokers import out_at, outages
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, in_words
 from kafkascope.reports.incidents.members import (
+    ADVICE_OPEN,
     OPEN,
     Fate,
     Loss,
@@ -87,13 +88,14 @@ def found(signs: Signs) -> list[Awaited]:
     """Members of the latest generations that were not heard to the end, and did not leave."""
     present: dict[_Who, dict[str, Row]] = defaultdict(dict)  # by client, then by group: its latest rebalance
     opened: dict[str, Row] = {}  # by group
-    for row in signs.latest_rebalances:
-        if row["stable"] is None and not row["members"]:  # it goes on: who is to be in it shows the one before
-            opened[row["group_id"]] = row
-            row = next(reversed(signs.rebalances_of(row["group_id"], (row["started"] or 0) - 1)), row)
+    for latest in signs.latest_rebalances:
+        group, row = latest["group_id"], latest
+        if latest["stable"] is None and not latest["members"]:  # it goes on: who is to be in it shows the one before
+            opened[group] = latest
+            row = next(reversed(signs.rebalances_of(group, (latest["started"] or 0) - 1)), latest)
         for member in row["members"] or ():
             if member["host"] and member["client_id"] and member["assignment"]:
-                present[member["host"], member["client_id"]][row["group_id"]] = row
+                present[member["host"], member["client_id"]][group] = row
     if not present:
         return []
     told = {(loss.host, loss.client_id) for loss in signs.once(losses)}
@@ -196,26 +198,25 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     partitions = _assigned(members)
     effects = [_unread(partitions, lasted)]
     opened = {one.open["group_id"]: (one.open, one) for one in together if one.open is not None}
-    for row, waits in opened.values():
-        if others := [one for one in _held_up(waits) if one not in partitions]:
+    for row, one in opened.values():
+        if others := [name for name in _held_up(one) if name not in partitions]:
             effects.append(_unread(others, (signs.end - row["started"]) / MILLISECOND_NS, ", as all wait"))
     sessions = sorted({member["session_timeout_ms"] for member in members if member["session_timeout_ms"]})
     session = f" (session timeout: {listed([duration(ms) for ms in sessions])})" if sessions else ""
     whose = f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
     came_anew = all(one.came_anew for one in together)
-    whom = (
-        ("its old member" if len(names) == 1 else "their old members")
-        if came_anew
-        else "it"
-        if len(names) == 1
-        else "them"
-    )
-    after = f"{'came anew, and ' if came_anew else ''}{whose} still waited for {whom} as the capture ended{session}"
+    whom = "it" if len(names) == 1 else "them"
+    if came_anew:
+        whom = "its old member" if len(names) == 1 else "their old members"
+    waits = f"{whose} still {'waits' if len(groups) == 1 else 'wait'} for {whom} at the end{session}"
+    after = f"came anew, and {waits}" if came_anew else f"and {waits}"
     if is_empty := all(one.was_last for one in together):
-        after = f"nobody is left in {whose}"
+        after = f"and nobody is left in {whose}"
     settled = all(one.fate.settled for one in together)
     what = fate_words(kind, names) if settled else OPEN
     static = all(member["instance_id"] for member in members) and kind == IncidentKind.CLIENT_DIED
+    before = _ADVICE_STATIC if static else _ADVICE_ANEW if came_anew else ""
+    advice = fate_advice(signs, kind, groups) if settled else ADVICE_OPEN
     return Incident(
         kind=kind,
         severity=Severity.CRITICAL if is_empty else Severity.WARNING,
@@ -227,12 +228,9 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         ),
         started=since,
         ended=None,
-        headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, {'' if came_anew else 'and '}{after}"
-        + in_words(effects),
+        headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, {after}" + in_words(effects),
         evidence=tuple(dict.fromkeys(seen for one in together for seen in one.fate.evidence)),
-        advice=fate_advice(signs, kind, groups)
-        if not static and not came_anew
-        else f"{_ADVICE_STATIC if static else _ADVICE_ANEW} {fate_advice(signs, kind, groups)}",
+        advice=f"{before} {advice}".lstrip(),
         cost_ms=sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects),
         effects=tuple(effects),
         findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=names),

@@ -234,7 +234,7 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     latest_at = max(loss.since for loss in of_run)
     begun, latest = clock(first.since), clock(latest_at)
     when = f"at {begun}"
-    advice = fate_advice(signs, fate.kind, groups)
+    advice = fate_advice(signs, fate.kind, groups) if fate.settled else ADVICE_OPEN
     if times >= threshold("crashes"):
         when = f"{times} times, from {begun} to {latest}, each time started anew"
         again = silent = ""
@@ -344,6 +344,11 @@ ADVICE_BUSY = (
 )
 OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
 """What is said of members of whom it is not known which."""
+ADVICE_OPEN = (
+    "See whether its process still runs (its log; kill, out of memory, crash), stood still (garbage collection, "
+    "SIGSTOP, a host without processor time), or was cut off (link, switch port, firewall, routing)."
+)
+"""What to do about these."""
 _FATE_WORDS = {
     IncidentKind.CLIENT_DIED: "ended without leaving",
     IncidentKind.CLIENT_FROZEN: "froze",

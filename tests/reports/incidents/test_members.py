@@ -131,6 +131,7 @@ def test_packets_to_a_host_that_says_nothing_any_more_show_that_it_is_cut_off() 
 def test_where_nothing_was_sent_to_it_nobody_can_tell() -> None:
     (one,) = lost()
     assert (one.kind, one.certainty) == ("client_unreachable", "guessed")
+    assert one.advice.startswith("See whether its process still runs")
     assert "fell silent (dead, frozen or cut off: the capture leaves it open)" in one.headline
     elsewhere = health(2, "broker", [32], [32])  # a connection of another client
     assert lost(tcp_health=[SENT, elsewhere]) == lost()
