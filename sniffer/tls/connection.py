@@ -405,10 +405,17 @@ class TlsConnection:
         suite = SUITES.get(number)
         if suite is None or (number in SUITES_OF_1_3) != (self.answer.version == TLS_1_3):
             return self._give_up(stream, f"cipher suite 0x{number:04x} is not supported")
-        if self.hello is None or self._greeted > self._limit(stream, begin)[0]:
-            may_come = self._side(stream) == SERVER and self._waiting[1 - stream.direction]
-            return Step.WAITING if may_come else self._give_up(stream, NO_HELLO)
+        if self.hello is None:
+            may_come = self._side(stream) == SERVER and self._may_greet(self.streams[1 - stream.direction])
+            return self._wait(stream, begin, NO_HELLO) if may_come else self._give_up(stream, NO_HELLO)
+        if self._greeted > self._limit(stream, begin)[0]:  # as far as has come: what else comes may be behind it
+            return self._wait(stream, begin, NO_HELLO)
         return suite
+
+    @staticmethod
+    def _may_greet(client: Stream) -> bool:
+        """Whether the client's hello may still come: it waits, or nothing of its beginning was taken or is lost."""
+        return client.is_waiting or (client.offset == 0 and client.lost_from < 0 and client.given_up is None)
 
     def _keys12(self, stream: Stream, begin: int) -> Protection | Step:
         suite = self._suite(stream, begin)
