@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.groups.assignments import EAGER
 from kafkascope.reports.incidents.brokers import out_at, outages
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, in_words
+from kafkascope.reports.incidents.costs import assigned, held_up, unread
+from kafkascope.reports.incidents.incident import Incident, Subject, in_words
 from kafkascope.reports.incidents.members import (
     ADVICE_OPEN,
     OPEN,
@@ -195,12 +194,12 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     since = min(one.since for one in together)
     lasted = (signs.end - since) / MILLISECOND_NS
     members = [member for one in together for member in one.members]
-    partitions = _assigned(members)
-    effects = [_unread(partitions, lasted)]
+    partitions = assigned(members)
+    effects = [unread(partitions, lasted)]
     opened = {one.open["group_id"]: (one.open, one) for one in together if one.open is not None}
     for row, one in opened.values():
-        if others := [name for name in _held_up(one) if name not in partitions]:
-            effects.append(_unread(others, (signs.end - row["started"]) / MILLISECOND_NS, ", as all wait"))
+        if others := [name for name in held_up(one.loss.rebalance["members"]) if name not in partitions]:
+            effects.append(unread(others, (signs.end - row["started"]) / MILLISECOND_NS, ", as all wait"))
     sessions = sorted({member["session_timeout_ms"] for member in members if member["session_timeout_ms"]})
     session = f" (session timeout: {listed([duration(ms) for ms in sessions])})" if sessions else ""
     whose = f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
@@ -236,22 +235,6 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=names),
         rebalances=frozenset((group, row["to_generation"]) for group, (row, _) in opened.items()),
     )
-
-
-def _assigned(members: Iterable[Row]) -> list[str]:
-    return sorted({partition for member in members for partition in member["assignment"] or ()})
-
-
-def _held_up(one: Awaited) -> list[str]:
-    """Partitions that members of a group have given up to join again, while it waits for another one."""
-    members = one.loss.rebalance["members"]
-    eager = all(member["assignors"] and {*member["assignors"]} <= EAGER for member in members)
-    return _assigned(members) if eager else []
-
-
-def _unread(partitions: Sequence[str], ms: float, why: str = "") -> Effect:
-    text = f"nobody read {partitions_in_words(partitions, 6)} for {duration(ms)}{why}"
-    return Effect("partitions", text, len(partitions), ms)
 
 
 _ADVICE_ANEW = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
+from kafkascope.reports.groups.assignments import EAGER
 from kafkascope.reports.incidents.incident import Effect
 from kafkascope.reports.incidents.signs import Node, Row, Signs
 
@@ -29,6 +30,23 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
     whole = sum(row["cost_ms"] or 0 for row in distinct.values())
     known = frozenset((group, generation) for group, generation in distinct if generation is not None)
     return tuple(effects), float(max(total, whole)), known
+
+
+def assigned(members: Iterable[Row]) -> list[str]:
+    """The partitions of some members of a rebalance."""
+    return sorted({partition for member in members for partition in member["assignment"] or ()})
+
+
+def held_up(members: Sequence[Row]) -> list[str]:
+    """Partitions that members give up as they join again, if all of them do."""
+    eager = all(member["assignors"] and {*member["assignors"]} <= EAGER for member in members)
+    return assigned(members) if eager else []
+
+
+def unread(partitions: Collection[str], ms: float, why: str = "") -> Effect:
+    """That nobody read some partitions for a time."""
+    text = f"nobody read {in_words(partitions, 6)} for {duration(ms)}{why}"
+    return Effect("partitions", text, len(partitions), ms)
 
 
 def lost_by(signs: Signs, node: Node | None, since: int, until: int) -> tuple[int, set[str]]:

@@ -50,6 +50,7 @@ from kafkascope.reports.incidents import (
     transactions,
     turned_away,
     unconfirmed,
+    waited_for,
 )
 from kafkascope.reports.incidents.incident import Incident, incident_table
 from kafkascope.reports.incidents.signs import MOST_ROWS, Signs
@@ -125,6 +126,9 @@ RULES: tuple[Rule, ...] = (
     _rule(slow.slow, "rebalances findings connections", IncidentKind.SLOW_PROCESSING),
     _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
     _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
+    _rule(
+        waited_for.waited_for, "rebalances group_events exchanges findings connections", IncidentKind.SLOW_REVOCATION
+    ),
     _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
     _rule(joins.not_stored, "error_histogram rebalances findings connections", IncidentKind.JOIN_REFUSED),
     _rule(shared_groups.shared, "rebalances findings", IncidentKind.GROUP_SHARED),

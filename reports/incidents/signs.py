@@ -86,6 +86,8 @@ _REBALANCE = (
     "unowned_ms",
     "cost_ms",
     "reread_records",
+    "last_client_id",
+    "last_by_ms",
 )
 
 _SPAN_KEYS = ("client", "broker", "sender", "at")

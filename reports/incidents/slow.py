@@ -22,7 +22,7 @@ _ADVICE_REVOCATION = (
     "Look at onPartitionsRevoked, and at what is committed there: it must end well within max.poll.interval.ms, "
     "which is the rebalance timeout too."
 )
-_LATE: Mapping[str, tuple[str, str]] = {
+LATE: Mapping[str, tuple[str, str]] = {
     Trigger.REBALANCE_TIMEOUT: ("come back to the rebalance", _ADVICE_REVOCATION),
     Trigger.SYNC_TIMEOUT: (
         "ask for its assignment",
@@ -199,10 +199,10 @@ def revoking(signs: Signs) -> Iterator[Incident]:
     for row in signs.rebalances:
         if row["started"] is None:
             continue
-        if row["trigger"] in _LATE:
+        if row["trigger"] in LATE:
             late[row["group_id"]].append((row, row["trigger_client_id"], row["trigger"]))
         for one in row["contributing"] or ():
-            if one["trigger"] in _LATE:
+            if one["trigger"] in LATE:
                 late[row["group_id"]].append((row, one["client_id"], one["trigger"]))
     slow_too = {
         (row["group_id"], row["trigger_client_id"])
@@ -219,7 +219,7 @@ def revoking(signs: Signs) -> Iterator[Incident]:
         since = min(row["started"] for row, _ in rows)
         until = max(row["recovered"] or row["stable"] or row["started"] for row, _ in rows)
         told = {trigger for _, name, trigger in of_group if (group, name) not in slow_too}
-        what, advice = _LATE[told.pop() if len(told) == 1 else Trigger.REBALANCE_TIMEOUT]
+        what, advice = LATE[told.pop() if len(told) == 1 else Trigger.REBALANCE_TIMEOUT]
         yield Incident(
             kind=IncidentKind.SLOW_REVOCATION,
             severity=Severity.WARNING,

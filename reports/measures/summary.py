@@ -79,6 +79,8 @@ class Summary:
             self._count("error", names)
             for row in pc.value_counts(errors["api"]).to_pylist():
                 self._api(row["values"]).errors += row["counts"]
+        if "tcp_health" in tables and len(health := tables["tcp_health"]):
+            self._span(pc.min(health["first"]).value, pc.max(health["last"]).value)
         if "connections" in tables:
             connections = tables["connections"]
             self._count("protocol", connections["protocol"])

@@ -39,6 +39,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "uneven_factor": Threshold(2, "times", "one partition more is how numbers divide, twice as many is not"),
     "unowned_partition": Threshold(10, "s", "a rebalance that goes well is over by then"),
     "slow_member": Threshold(5, "s", "members that poll come back within a heartbeat interval, 3 s by default"),
+    "waited_for": Threshold(10, "s", "some seconds are a long batch; a group that stands still for longer is noticed"),
     "coordinator_moves": Threshold(4, "moves", "a rolling restart moves it once or twice for each broker"),
     "reread_records": Threshold(1000, "records", "partitions that change hands between commits cost some hundred"),
     "slow_answer": Threshold(

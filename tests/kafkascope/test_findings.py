@@ -56,6 +56,8 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "streams-shutdown": {("application_shut_down", "wordcount")},
     "killed-long-session": {("commits_stopped", "shop")},
     "killed-all": {("commits_stopped", "shop")},
+    "rebalance-waits": {("commits_stopped", "shop")},
+    "rebalance-waited": {("commits_stopped", "shop"), ("partition_unowned", "shop"), ("slow_to_join", "shop")},
     "clients-cut": {("member_lost", "shop"), ("commit_refused", "shop")},
     "broker-killed": {
         ("coordinator_moved", "shop"),

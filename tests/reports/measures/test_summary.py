@@ -8,7 +8,7 @@ from rich.console import Console
 
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.show import summary_terminal as terminal
-from kafkascope.reports.vocabulary.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES
+from kafkascope.reports.vocabulary.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES, TCP_HEALTH
 
 
 def table(schema: pa.Schema, rows: list[dict[str, object]]) -> pa.Table:
@@ -100,6 +100,15 @@ def test_the_terminal_shows_it_and_no_control_characters() -> None:
     assert "1 connection to a port of Kafka was not taken for Kafka: 1 to port 9092 (1 of HTTP)" in shown
     assert "Fetch NOT_LEADER_OR_FOLLOWER" in shown
     assert "\x1b" not in shown
+
+
+def test_a_capture_ends_with_its_last_packet_though_nobody_is_answered_any_more() -> None:
+    summary = Summary()
+    span: dict[str, object] = {"first": 1_000_000_000, "last": 90_000_000_000}
+    summary.observe(tables(4, 3) | {"tcp_health": table(TCP_HEALTH, [span, span | {"last": 60_000_000_000}])})
+    summary.observe({"tcp_health": TCP_HEALTH.empty_table()})
+    result = summary.result()
+    assert (result["first"], result["last"]) == ("1970-01-01T00:00:01.000000000Z", "1970-01-01T00:01:30.000000000Z")
 
 
 def test_an_empty_capture_has_a_summary() -> None:

@@ -1,0 +1,129 @@
+"""Members that keep a rebalance of their group waiting, though they live: their application does not poll."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.costs import held_up, of_rebalances, unread
+from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.slow import LATE
+from kafkascope.reports.vocabulary.events import EventKind
+from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_TOLD = frozenset({*LATE, Trigger.POLL_TIMEOUT})
+"""Triggers by which such a member is told as too slow anyway."""
+_FINDINGS = ("slow_to_join", "partition_unowned", "commits_stopped", "lag_growing")
+_ADVICE = (
+    "A member joins again when its application polls next: shorten what it does between polls (max.poll.records, "
+    "processing in another thread). max.poll.interval.ms bounds for how long the others wait. A cooperative assignor, "
+    "or group.protocol=consumer (KIP-848), lets them go on meanwhile."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A member for which all others of its group waited in a rebalance."""
+
+    rebalance: Row
+    client_id: str
+    ms: float
+    came: bool  # else they wait for it as the capture ends
+
+    @property
+    def seen(self) -> str:
+        """What shows it."""
+        if self.came:
+            return f"{self.client_id} came {duration(self.ms)} after all others"
+        return f"{self.client_id} is told of the rebalance at each heartbeat, and does not join for {duration(self.ms)}"
+
+
+def waited_for(signs: Signs) -> Iterator[Incident]:
+    """Members that take long to come back, but not too long for the rebalance timeout; one a group."""
+    too_slow = {(row["group_id"], row["trigger_client_id"]) for row in signs.rebalances if row["trigger"] in _TOLD}
+    least = 1000 * threshold("waited_for")
+    late: dict[str, list[Late]] = defaultdict(list)
+    for row in signs.rebalances:
+        name, ms = row["last_client_id"], row["last_by_ms"] or 0
+        if name and ms >= least and row["stable"] is not None and row["trigger"] not in _TOLD:
+            late[row["group_id"]].append(Late(row, name, ms, came=True))
+    for row in signs.latest_rebalances:
+        ms = (signs.end - (row["started"] or signs.end)) / MILLISECOND_NS
+        if row["stable"] is None and not row["members"] and ms >= least:
+            late[row["group_id"]] += [Late(row, name, ms, came=False) for name in _still_away(signs, row)]
+    for group, of_group in sorted(late.items()):
+        if found := [one for one in of_group if (group, one.client_id) not in too_slow]:
+            yield _waited_for(signs, group, found)
+
+
+def _still_away(signs: Signs, row: Row) -> list[str]:
+    """Who was in the generation before, has not joined again, and lives: its heartbeats are refused up to the end."""
+    moved = (
+        (pc.field("group_id") == row["group_id"])
+        & pc.field("event").isin([EventKind.JOINED, EventKind.LEFT])
+        & (pc.field("at") >= moment(row["started"]))
+    )
+    gone = {event["member_id"] for event in signs.rows("group_events", ["member_id"], moved)}
+    refused = (
+        (pc.field("group_id") == row["group_id"])
+        & (pc.field("api") == "Heartbeat")
+        & (pc.field("error") == Error.REBALANCE_IN_PROGRESS)
+        & (pc.field("requested") >= moment(int(signs.end - threshold("waited_for") * SECOND_NS)))
+    )
+    alive = {one["client_id"] for one in signs.rows("exchanges", ["client_id"], refused)}
+    members = _before(signs, row)
+    return sorted({one["client_id"] for one in members if one["client_id"] in alive and one["member_id"] not in gone})
+
+
+def _before(signs: Signs, row: Row) -> Sequence[Row]:
+    """The members of the generation before."""
+    rows = signs.rebalances_of(row["group_id"], row["started"] - 1)
+    return rows[-1]["members"] or () if rows else ()
+
+
+def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
+    names = sorted({one.client_id for one in found})
+    since, longest = min(one.rebalance["started"] for one in found), max(one.ms for one in found)
+    waiting = [one for one in found if not one.came]
+    effects, cost_ms, rebalances = of_rebalances([one.rebalance for one in found])
+    if waiting and (held := held_up(_before(signs, waiting[0].rebalance))):
+        effects, cost_ms = (*effects, unread(held, waiting[0].ms)), cost_ms + waiting[0].ms * len(held)
+    intervals = signs.poll_intervals(group)
+    most = max((intervals[name] for name in names if name in intervals), default=0)
+    times = f"{counted(len(found), 'rebalance')}, for up to" if len(found) > 1 else "a rebalance for"
+    did = f"kept all others waiting in {times} {duration(longest)} from {clock(since)} on"
+    if waiting:
+        begun = clock(waiting[0].rebalance["started"])
+        bound = f" (for max.poll.interval.ms, {duration(most)}, at most)" if most else ""
+        verb = "has" if len(names) == 1 else "have"
+        did = f"{verb} not come back to the rebalance of {begun}, and all others wait at the end{bound}"
+    until = None if waiting else max(one.rebalance["stable"] for one in found)
+    return Incident(
+        kind=IncidentKind.SLOW_REVOCATION,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        started=since,
+        ended=until,
+        headline=f"{listed(names)} of group {group} {did}: its heartbeats go on, but its application does not poll"
+        + in_words(effects),
+        evidence=tuple(Weighed(one.seen, None, one.rebalance["started"], 0.8) for one in found),
+        advice=_ADVICE,
+        cost_ms=cost_ms,
+        effects=effects,
+        findings=signs.explained(_FINDINGS, since, until or signs.end, groups=[group], clients=names),
+        rebalances=rebalances,
+    )

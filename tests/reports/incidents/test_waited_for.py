@@ -1,0 +1,126 @@
+"""Members that keep a rebalance of their group waiting, though they live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    H1,
+    H2,
+    LASTS,
+    Row,
+    at,
+    connection,
+    exchange,
+    finding,
+    found,
+    group_event,
+    member,
+    names,
+    only,
+    rebalance,
+    seconds,
+)
+
+LEAST = threshold("waited_for")
+EAGER = {"assignors": ["range"], "rebalance_timeout_ms": 300_000}
+C1 = member("c1", H1) | EAGER | {"assignment": ["orders-0"]}
+C2 = member("c2", H2) | EAGER | {"assignment": ["orders-1", "orders-2"]}
+BEFORE = rebalance("member_joined", 3, 10, members=[C1, C2])
+HOSTS = [connection(1, H1), connection(2, H2, client_id="c2")]
+
+
+def late(ms: float = 22_000, number: int = 4, started: float = 50, trigger: str = "member_joined", **given: Any) -> Row:
+    known: Row = {"last_client_id": "c2", "last_by_ms": ms, "stable": started + 25}
+    return rebalance(trigger, number, started, **known | given)
+
+
+def test_all_others_waited_for_one() -> None:
+    slow = finding("slow_to_join", "group shop", "t", 50, 75, client_ids=["c2"])
+    one = only(rebalances=[BEFORE, late()], findings=[slow], connections=HOSTS)
+    assert (one.kind, one.severity, one.certainty) == ("slow_revocation", "warning", "likely")
+    assert names(one) == ["shop", "c2", H2]
+    assert (seconds(one.started), seconds(one.ended)) == (50, 75)
+    assert one.headline.startswith(
+        f"c2 of group shop kept all others waiting in a rebalance for 22.0 s from {clock(at(50))} on: its "
+        "heartbeats go on, but its application does not poll; 1 rebalance"
+    )
+    assert [seen.text for seen in one.evidence] == ["c2 came 22.0 s after all others"]
+    assert one.findings == {slow["id"]}
+    assert one.rebalances == {("shop", 4)}
+
+
+def test_several_times_are_one_incident() -> None:
+    one = only(rebalances=[BEFORE, late(), late(30_000, 5, 90, last_client_id="c1")], connections=HOSTS)
+    assert " c1, c2 of group shop kept all others waiting in 2 rebalances, for up to 30.0 s from " in f" {one.headline}"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [late(1000 * LEAST - 1)],
+        [late(last_client_id=None)],
+        [late(trigger="rebalance_timeout")],
+        [late(trigger="poll_timeout")],
+        [late(), rebalance("poll_timeout", 5, 90, trigger_client_id="c2")],  # told with that
+        [late(stable=None)],
+    ],
+)
+def test_who_comes_soon_or_is_told_as_too_slow_is_not(rows: list[Row]) -> None:
+    assert not [one for one in found(rebalances=[BEFORE, *rows]) if " others wait" in one.headline]
+
+
+def open_at_end(began: float = LASTS - 28, refused: float = LASTS - 2, **given: Any) -> dict[str, Any]:
+    """A rebalance that c3 began, for which c1 has come, and c2 has not."""
+    known: Row = {"client_id": "c2", "connection": 2, "group_id": "shop", "error": "REBALANCE_IN_PROGRESS"}
+    return {
+        "rebalances": [BEFORE, rebalance("member_joined", 4, began, stable=None)],
+        "group_events": [group_event("joined", began + 1, member_id="c1-id", client_id="c1", client=H1)],
+        "exchanges": [
+            exchange(1, "Heartbeat", refused, refused + 0.1, **known),
+            exchange(2, "Heartbeat", refused, refused + 0.1, **known | {"client_id": "c1", "connection": 1}),
+        ],
+        "connections": HOSTS,
+    } | given
+
+
+def test_all_others_wait_as_the_capture_ends() -> None:
+    tables = open_at_end()
+    one = only(**tables)
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("slow_revocation", "warning", "likely", None)
+    assert names(one) == ["shop", "c2", H2]
+    begun = clock(at(LASTS - 28))
+    assert one.headline == (
+        f"c2 of group shop has not come back to the rebalance of {begun}, and all others wait at the end (for "
+        "max.poll.interval.ms, 5 min 0 s, at most): its heartbeats go on, but its application does not poll; 1 "
+        "rebalance; nobody read orders 0-2 for 28.0 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"began": LASTS - LEAST}, True),
+        ({"began": LASTS - LEAST + 1}, False),
+        ({"refused": LASTS - LEAST - 1}, False),  # it may not live
+        ({"exchanges": []}, False),
+        ({"rebalances": [rebalance("member_joined", 4, LASTS - 28, stable=None)]}, False),  # who was there before?
+        ({"rebalances": [BEFORE, rebalance("member_joined", 4, LASTS - 28)]}, False),
+        ({"group_events": [group_event("joined", LASTS - 27, member_id=f"c{n}-id") for n in (1, 2)]}, False),
+        (
+            {
+                "group_events": [
+                    group_event("joined", LASTS - 27, member_id="c1-id"),
+                    group_event("left", LASTS - 27, member_id="c2-id"),
+                ]
+            },
+            False,
+        ),
+    ],
+)
+def test_whom_nobody_waits_for_at_the_end(given: dict[str, Any], told: bool) -> None:
+    assert bool([one for one in found(**open_at_end(**given)) if " all others wait " in one.headline]) == told
