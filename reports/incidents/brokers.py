@@ -567,6 +567,10 @@ def _effects(
     )
     if rebalances:
         effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
+    if not effects and (failed := silence["refused"] + silence["unanswered"]):  # nobody else took its place
+        effects.append(
+            Effect("connects", f"{counted(failed, 'connect')} to it failed in {duration(waited)}", failed, waited)
+        )
     begin = outage.started - int(threshold("shutdown_takes") * SECOND_NS)
     about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
     findings = frozenset(row["id"] for row in signs.findings_in(_EXPLAINED, begin, end) if row["subject"] in about)

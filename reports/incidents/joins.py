@@ -11,6 +11,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.requests import answers
 from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -100,16 +101,7 @@ def _not_stored(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         headline=f"the coordinator cannot store group {group}, from {clock(since)} to {clock(until)}: {asked} of "
         f"{listed(names or ['its members'])} answered UNKNOWN_SERVER_ERROR {counted(count, 'time')}, as is what is "
         "larger than __consumer_offsets takes",
-        evidence=tuple(
-            Weighed(
-                f"{row['api']} of {row['client_id']} answered {row['error']} by {row['broker']}, "
-                f"{counted(row['count'], 'time')}",
-                row["first_packet"],
-                row["first"],
-                0.9,
-            )
-            for row in rows
-        ),
+        evidence=tuple(answers(rows)),
         advice=_ADVICE_STORED,
         cost_ms=max(lasted * len(names), cost_ms),
         effects=(Effect("time", "no assignment in all that time", len(names), lasted), *effects),

@@ -154,13 +154,13 @@ def _refusal(
     told = ", ".join(f"{api} {error} {counted(n, 'time')}" for (api, error), n in sorted(by_error.items()))
     severity = refusal.severity
     words = refusal.of_many if refusal.of_many and len(topics) > 1 else refusal.words
-    also, advice, evidence = "", refusal.advice, _answers(rows)
+    also, advice, evidence = "", refusal.advice, answers(rows)
     if refusal.kind == IncidentKind.UNKNOWN_TOPIC and (of_making := _not_made(signs, topics)):
         error = Error[of_making[0]["error"]]
         makers = listed(sorted({row["client_id"] for row in of_making if row["client_id"]}) or ["a client"])
         also = f", as {makers} could not create {'it' if len(topics) == 1 else 'them'}: {error}"
         advice = error.advice
-        evidence += [*_answers(of_making), *_reasons(signs, error, "CreateTopics", of_making[0]["first"])]
+        evidence += [*answers(of_making), *_reasons(signs, error, "CreateTopics", of_making[0]["first"])]
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
         also = (
@@ -195,7 +195,7 @@ def _of_streams(signs: Signs, topics: Sequence[str], names: Sequence[str]) -> fr
     )
 
 
-def _answers(rows: Sequence[Row]) -> list[Weighed]:
+def answers(rows: Sequence[Row]) -> list[Weighed]:
     """Rows of ``error_histogram`` as evidence."""
     return [
         Weighed(
@@ -227,7 +227,7 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
     topics = {row["topic"] for row in rows if row["topic"]}
     groups = sorted({row["group_id"] for row in rows if row["group_id"]})
     what = f"{api} to {listed(topics)}" if topics else api
-    evidence = [*_answers(rows), *_reasons(signs, error, api, since)]
+    evidence = [*answers(rows), *_reasons(signs, error, api, since)]
     return Incident(
         kind=IncidentKind.REQUEST_REFUSED,
         severity=Severity.WARNING,

@@ -15,6 +15,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.requests import answers
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -195,15 +196,7 @@ def _without_codec(signs: Signs, name: str, rows: Sequence[Row]) -> Incident:
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
         headline=f"{name} is too old to read {listed(topics or ['a topic'])}, from {clock(since)} on: there are "
         "records in zstd, which brokers give to Fetch v10 (Kafka 2.1) and later alone" + in_words(effects),
-        evidence=tuple(
-            Weighed(
-                f"Fetch of {name} answered {row['error']} by {row['broker']}, {counted(row['count'], 'time')}",
-                row["first_packet"],
-                row["first"],
-                0.95,
-            )
-            for row in rows[:_EVIDENCE]
-        ),
+        evidence=tuple(answers(rows[:_EVIDENCE])),
         advice="Upgrade the library of this client, or have the producers (compression.type), or the topic, use "
         "another codec. It does not get past the first record in zstd.",
         cost_ms=lasted,

@@ -58,6 +58,7 @@ def test_a_broker_whose_connections_end_and_that_refuses_connects_is_down() -> N
     assert names(one) == ["2", B2]
     assert (seconds(one.started), seconds(one.ended)) == (10, 40)
     assert one.headline.startswith("broker 2 (10.0.0.2) went away without notice at ")
+    assert one.headline.endswith("; 5 connects to it failed in 30.0 s")
     assert "was back after 30.0 s" in one.headline
     assert [(seen.packet, seconds(seen.at), seen.rejected) for seen in one.evidence] == [
         (None, 10, False),
@@ -504,7 +505,7 @@ def test_a_broker_of_another_cluster_answers_where_one_died() -> None:
     assert names(one) == ["2", B2]
     assert "broker 2 (10.0.0.2) went away without notice at " in one.headline
     assert ": broker 7 of another cluster answers at 10.0.0.2:9092 from " in one.headline
-    assert one.headline.endswith(" on; c1, c2 connected to the other one 2 times")
+    assert one.headline.endswith(" on; 5 connects to it failed in 30.0 s; c1, c2 connected to the other one 2 times")
     assert f"{PLACE} told c1: it is broker 7 of cluster other" in [seen.text for seen in one.evidence]
     assert "DNS" in one.advice
     assert (next_one.kind, names(next_one)) == ("broker_down", ["7", B2])
