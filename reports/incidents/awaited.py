@@ -47,6 +47,9 @@ _GOES = frozenset({EventKind.LEFT, EventKind.MEMBER_REMOVED, EventKind.FENCED})
 _COMES = frozenset({EventKind.JOINED, EventKind.MEMBER_ID_GIVEN, EventKind.EPOCH_SEEN})
 _FINDINGS = ("commits_stopped", "lag_growing", "partition_unowned")
 
+_MOST = (
+    200  # members whose fate is looked at, those with most partitions; of others findings tell that they do not commit
+)
 _MISSED = 2.5  # heartbeats: one may be late, and a second one lost
 
 _Who = tuple[str, str]
@@ -110,6 +113,7 @@ def found(signs: Signs) -> list[Awaited]:
         and not out_at(of_brokers, last, signs.end)
         for row in present[host, name].values()
     ]
+    silent = sorted(silent, key=lambda loss: (-_partitions(loss), loss.host, loss.client_id))[:_MOST]
     went, came = _later(signs, silent)
     missing = []
     for loss in silent:
@@ -121,9 +125,19 @@ def found(signs: Signs) -> list[Awaited]:
     return missing
 
 
-def _missing(loss: Loss, fate: Fate, opened: Row | None, *, came_anew: bool) -> Awaited:
+def _partitions(loss: Loss) -> int:
+    """How many partitions nobody may read."""
+    return len(assigned(_members(loss)))
+
+
+def _members(loss: Loss) -> list[Row]:
+    """Those of the client, as the latest rebalance has them."""
     who = loss.host, loss.client_id
-    members = [one for one in loss.rebalance["members"] if (one["host"], one["client_id"]) == who]
+    return [one for one in loss.rebalance["members"] if (one["host"], one["client_id"]) == who]
+
+
+def _missing(loss: Loss, fate: Fate, opened: Row | None, *, came_anew: bool) -> Awaited:
+    members = _members(loss)
     sessions = [one["session_timeout_ms"] for one in members]
     is_over = all(sessions) and loss.expelled - loss.since >= max(sessions) * MILLISECOND_NS
     return Awaited(loss, fate, members, is_over and opened is None, opened, came_anew)

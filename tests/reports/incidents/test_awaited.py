@@ -231,3 +231,12 @@ def test_others_wait_as_well_where_all_give_up_their_partitions(changed: Row, cl
     given: dict[str, Any] = {} if closes else {"connections": [connection(1), connection(2, H2, client_id="c2")]}
     incidents = found(**tables(rebalances=rows, group_events=[again], others=LAST + 3, **given))
     assert [len(one.effects) for one in incidents] == ([told] if told else [])
+
+
+def test_of_very_many_those_with_most_partitions_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    closes: Row = {"opened": 1, "closed": LAST + 1, "how_closed": "fin"}
+    both = [connection(1, H1, **closes), connection(2, H2, client_id="c2", **closes)]
+    told = tables(others=LAST, connections=both)
+    assert {names(one)[0] for one in found(**told)} == {"c1", "c2"}
+    monkeypatch.setattr("kafkascope.reports.incidents.awaited._MOST", 1)
+    assert names(only(**told)) == ["c2", H2, "shop"]
