@@ -30,6 +30,14 @@ def lag_findings(lag: pa.Table, rereads: pa.Table, forgotten: pa.Table) -> list[
     return [*_stuck(lag), *_growing(lag), *_read_again(rereads, lag), *_forgotten(forgotten)]
 
 
+_AWAY = (
+    "neither reads nor commits any more, and there is more",
+    "See whether it runs and is in the group (kafka-consumer-groups.sh --describe --members): one that was stopped "
+    "leaves these to nobody if it was the last; a processing that blocks stops reading and commits.",
+)
+"""What is said of a reader that stopped both, and what to do."""
+
+
 def _stuck(lag: pa.Table) -> Iterator[Finding]:
     """Members that ask for one offset again and again while there is more, or go on reading and commit nothing."""
     enough = threshold("lag_stuck") * 1000
@@ -59,6 +67,8 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             }
             if not worst:
                 continue
+            if kind == "commits_stopped" and not any(row["fetches"] for row in found):
+                does, advice = _AWAY
             longest = max(row[column] for row in worst.values())
             where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(

@@ -91,12 +91,12 @@ def seen(text: str, seconds: float) -> Observation:
 def test_stuck_readers_as_a_whole(column: str, kind: str, does: str, severity: Severity) -> None:
     offsets = {"fetch_offset": 7, "committed_offset": None, "end_offset": 1000}
     rows: list[dict[str, Any]] = [
-        {"at": 100 * SECOND, "width_ms": 10_000, column: 40_000},
-        {"at": 110 * SECOND, "width_ms": 10_000, column: 60_000} | offsets,
+        {"at": 100 * SECOND, "width_ms": 10_000, column: 40_000, "fetches": 1},
+        {"at": 110 * SECOND, "width_ms": 10_000, column: 60_000, "fetches": 1} | offsets,
         {"at": 120 * SECOND, "width_ms": 10_000, column: 50_000},
         {"at": 30 * SECOND, "width_ms": 10_000, column: 30_000, "partition": 2},
         {"at": 50 * SECOND, "width_ms": 10_000, column: 50_000, "partition": 2} | offsets,
-        {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "client_id": None},
+        {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "client_id": None, "fetches": 1},
         {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "group_id": None},
     ]
     at_offsets = "fetched up to 7, committed unknown, end 1000"
@@ -125,6 +125,17 @@ def test_stuck_readers_as_a_whole(column: str, kind: str, does: str, severity: S
             client_ids=["c"],
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fetches", "does"),
+    [(1, "does not commit"), (0, "neither reads nor commits any more"), (None, "neither reads nor commits any more")],
+)
+def test_a_reader_that_is_not_there_any_more_stops_reading_too(fetches: int | None, does: str) -> None:
+    row = {"at": 50 * SECOND, "width_ms": 10_000, "commit_stuck_ms": 30_000, "fetches": fetches}
+    (found,) = findings([{"at": 20 * SECOND, "width_ms": 10_000, "commit_stuck_ms": 10_000, "fetches": 5}, row], [])
+    assert found.title.startswith(f"c {does}, and there is more: t 0")
+    assert ("--members" in found.advice) == (not fetches)
 
 
 def lagging(*lags: int | None, **more: Any) -> list[dict[str, Any]]:
