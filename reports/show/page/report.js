@@ -676,6 +676,9 @@ class Timeline {
       }
     }
     for (const k of this.events) { low = Math.min(low, G.events.at[k]); high = Math.max(high, G.events.at[k]); }
+    const latest = this.last - 1;
+    this.isOpen = latest >= this.first && !known(G.rebalances.stable[latest]) && !G.rebalances.member_count[latest]; // at the end
+    if (this.isOpen) high = Math.max(high, data.end);
     if (low > high) { low = 0; high = data.end || 1; }
     const edge = Math.max((high - low) * 0.04, 200000);
     this.all = [low - edge, high + 2 * edge];
@@ -713,6 +716,7 @@ class Timeline {
     if (!this.made) {
       this.made = [];
       for (let i = this.first; i < this.last; i++) this.made.push(rebalance(i));
+      if (this.isOpen) this.made[this.made.length - 1].finish = data.end;
     }
     return this.made;
   }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 from pyarrow import dataset as ds
@@ -289,6 +290,18 @@ def test_the_timeline_zooms_and_moves(opened: Opened, small: Path) -> None:
     assert view.locator(".timeline svg").inner_html() != dragged
     view.get_by_title("show all").click()
     assert view.locator(".timeline .rebalance").count() == shown
+
+
+def test_a_rebalance_that_goes_on_reaches_to_the_end_of_the_capture(opened: Opened, tmp_path: Path) -> None:
+    """The last minutes of a group that waits for somebody are what one looks for."""
+    rebalances, events = group_tables(groups=1, rebalances=1, members=2, seed=7)
+    waits = rebalances.to_pylist()[0] | dict.fromkeys(("joined", "stable", "recovered")) | {"members": []}
+    tables = tables_of(rebalances=pa.Table.from_pylist([waits], rebalances.schema), group_events=events[:0])
+    view = drawn(opened(written(tmp_path, page(answers(tables, SUMMARY)))))
+    path, picture = view.locator(".timeline path.open").bounding_box(), view.locator(".timeline svg").bounding_box()
+    assert path is not None
+    assert picture is not None
+    assert path["x"] + path["width"] > picture["x"] + 0.8 * picture["width"]
 
 
 def test_by_partition_shows_who_owned_each_and_when_nobody_did(opened: Opened, small: Path) -> None:
