@@ -67,14 +67,14 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             }
             if not worst:
                 continue
-            if kind == "commits_stopped" and not any(row["fetches"] for row in found):
-                does, advice = _AWAY
+            is_away = kind == "commits_stopped" and not any(row["fetches"] for row in found)
+            what, to_do = _AWAY if is_away else (does, advice)
             longest = max(row[column] for row in worst.values())
             where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(
                 Severity.CRITICAL if kind == "consumer_stuck" else Severity.WARNING,
                 kind,
-                f"{client} {does}: {where}, for {in_seconds(longest, 0)}",
+                f"{client} {what}: {where}, for {in_seconds(longest, 0)}",
                 f"group {group}",
                 min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND_NS for row in worst.values()),
                 max(row["at"] + row["width_ms"] * MILLISECOND_NS for row in worst.values()),
@@ -88,7 +88,7 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
                     )
                     for partition, row in sorted(worst.items())
                 ],
-                advice,
+                to_do,
                 round(longest / (longest + 4 * enough), 3),
                 client_ids=_clients(found),
             )

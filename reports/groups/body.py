@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 Json = dict[str, Any]
+
+
+def body_of(text: str | None) -> Json:
+    """A body by its text; empty if that was cut."""
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
 
 
 def number(value: Any, otherwise: int = -1) -> int:

@@ -18,6 +18,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import distinct_numbers, integers, numbered, one_array
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
 from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, GROUP_ROWS
 from kafkascope.sniffer.columns import I64
@@ -122,12 +123,12 @@ class Message:
     @cached_property
     def request(self) -> Json:
         """The request's body; empty if the capture lacks it."""
-        return body(self.request_text)
+        return body_of(self.request_text)
 
     @cached_property
     def response(self) -> Json:
         """The response's body; empty if there is none."""
-        return body(self.response_text)
+        return body_of(self.response_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ def _as_far_as_known(texts: pa.ChunkedArray, is_cut: pa.ChunkedArray) -> pa.Chun
 
 
 def _without_end(text: str | None) -> str | None:
-    read = body(text)
+    read = body_of(text)
     last = next(reversed(read), None)
     if last is None or last == "status" or not isinstance(read[last], list | dict):  # one status tells what it tells
         return text
@@ -299,7 +300,7 @@ def _groups_named(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
     some = rows.select(["api", "request"]).filter(listed)
     texts = zip(some["api"].to_pylist(), some["request"].to_pylist(), strict=True)
     for row, (api, request) in zip(pc.indices_nonzero(listed).to_pylist(), texts, strict=True):
-        if named := LISTED_GROUPS[api](body(request)):
+        if named := LISTED_GROUPS[api](body_of(request)):
             lists[row] = dict.fromkeys(name for name in named if isinstance(name, str))
     alone = rows["group_id"].is_valid().to_numpy().copy()
     alone[list(lists)] = False
@@ -309,9 +310,3 @@ def _groups_named(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
     named = pa.chunked_array([*rows["group_id"].filter(pa.array(alone)).chunks, names], pa.string())
     order = np.argsort(place, kind="stable")
     return pa.array(place[order]), named.take(pa.array(order))
-
-
-def body(text: str | None) -> Json:
-    """A body as the exchanges table has it; empty if there is none."""
-    read = json.loads(text) if text else {}
-    return read if isinstance(read, dict) else {}

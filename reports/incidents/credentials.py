@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import duration
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -58,7 +58,7 @@ def _tries(signs: Signs, names: Collection[str], hosts: Collection[str]) -> Iter
     shown = _shown_before(signs, [row for row in rows if row["api"] == "SaslAuthenticate"], columns)
     for row in rows:
         if row["error"] == Error.UNSUPPORTED_SASL_MECHANISM:
-            wanted, there = _field(row["request"], "mechanism"), _field(row["response"], "mechanisms")
+            wanted, there = body_of(row["request"]).get("mechanism"), body_of(row["response"]).get("mechanisms")
             if _is_mechanism(wanted) and isinstance(there, list):
                 yield Refused(wanted, None, f"it has {', '.join(filter(_is_mechanism, there)) or 'none'}")
         elif row["api"] == "SaslAuthenticate":
@@ -137,15 +137,6 @@ def _expired(claims: dict[str, Any], shown: int) -> float | None:
     return (shown - ends * SECOND_NS) / MILLISECOND_NS
 
 
-def _token(body: str | None) -> dict[str, Any]:
-    token = _field(body, "authBytes")
+def _token(body: str | None) -> Row:
+    token = body_of(body).get("authBytes")
     return token if isinstance(token, dict) else {}
-
-
-def _field(body: str | None, name: str) -> Any:
-    """A field of a body; None if it was cut."""
-    try:
-        read = json.loads(body or "")
-    except ValueError:
-        return None
-    return read.get(name) if isinstance(read, dict) else None

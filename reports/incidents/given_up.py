@@ -7,7 +7,6 @@ tells either.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of, rows
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -104,8 +104,8 @@ def given_up(signs: Signs) -> Iterator[Incident]:
         return
     found: dict[tuple[str, str], _Acknowledged] = defaultdict(_Acknowledged)
     about: dict[str, tuple[int, int]] = {}  # by topic id: an exchange whose answer is about that topic alone
-    for rows in signs.batches("exchanges", _COLUMNS, of_share):
-        for row in rows.to_pylist():
+    for exchanges in signs.batches("exchanges", _COLUMNS, of_share):
+        for row in exchanges.to_pylist():
             for topic_id, partition, batch in _batches(row["request"], "topics", "acknowledgementBatches"):
                 found[row["group_id"] or "?", topic_id].add(row, partition, batch)
             told = {topic_id for topic_id, *_ in _batches(row["response"], "responses", "acquiredRecords")}
@@ -120,20 +120,11 @@ def given_up(signs: Signs) -> Iterator[Incident]:
 
 def _batches(text: str | None, topics: str, batches: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Ranges of offsets in a body, with topic id and partition; none of a body that was cut."""
-    try:
-        body = json.loads(text or "{}")
-    except ValueError:
-        return
-    for topic in _dicts(body, topics):
-        for partition in _dicts(topic, "partitions"):
-            for batch in _dicts(partition, batches):
+    for topic in rows(body_of(text).get(topics)):
+        for partition in rows(topic.get("partitions")):
+            for batch in rows(partition.get(batches)):
                 if isinstance(batch.get("firstOffset"), int) and isinstance(batch.get("lastOffset"), int):
                     yield str(topic.get("topicId")), int(partition.get("partitionIndex") or 0), batch
-
-
-def _dicts(body: Any, name: str) -> Iterator[dict[str, Any]]:
-    told = body.get(name) if isinstance(body, dict) else None
-    yield from (one for one in told or () if isinstance(one, dict))
 
 
 def _names(signs: Signs, about: Mapping[str, tuple[int, int]]) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow.compute as pc
 
@@ -12,6 +11,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of, rows
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -98,24 +98,32 @@ def _uncommitted(signs: Signs, numbers: Sequence[int], since: int, topic: str) -
         & pc.field("connection").isin(sorted(numbers))
         & (pc.field("requested") >= moment(since))
     )
-    rows = signs.rows("exchanges", ["requested", "connection", "response"], where) if numbers else []
+    answers = signs.rows("exchanges", ["requested", "connection", "response"], where) if numbers else []
+    names = {topic} | _ids(signs, numbers, topic) if answers else set()
     first: dict[int, int] = {}  # by partition, what the first answer says
-    for row in sorted(rows, key=lambda row: (row["requested"], row["connection"])):
-        for partition, offset in _committed(row["response"], topic):
+    for row in sorted(answers, key=lambda row: (row["requested"], row["connection"])):
+        for partition, offset in _committed(row["response"], names):
             first.setdefault(partition, offset)
     return {one for one, offset in first.items() if offset < 0} if max(first.values(), default=-1) >= 0 else set()
 
 
-def _committed(response: str | None, topic: str) -> Iterator[tuple[int, int]]:
+def _ids(signs: Signs, numbers: Sequence[int], topic: str) -> set[str]:
+    """Ids of a topic, which OffsetFetch has from version 10 on, by the metadata that some connections asked for."""
+    where = (pc.field("api") == "Metadata") & pc.field("connection").isin(sorted(numbers))
+    batches = signs.batches("exchanges", ["response"], where)
+    answers = {text for batch in batches for text in batch["response"].unique().to_pylist()}
+    told = (one for text in answers for one in rows(body_of(text).get("topics")) if one.get("name") == topic)
+    return {one["topicId"] for one in told if isinstance(one.get("topicId"), str)}
+
+
+def _committed(response: str | None, names: Collection[str]) -> Iterator[tuple[int, int]]:
     """Partitions of a topic and what is committed of them, as an answer tells; nothing of one that was cut."""
-    try:
-        body = json.loads(response or "{}")
-        for group in body.get("groups") or [body]:
-            for one in group["topics"] or ():
-                if one.get("name") == topic:
-                    yield from ((each["partitionIndex"], each["committedOffset"]) for each in one["partitions"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return
+    body = body_of(response)
+    for group in [*rows(body.get("groups"))] or [body]:
+        for one in rows(group.get("topics")):
+            for each in rows(one.get("partitions")) if one.get("name", one.get("topicId")) in names else ():
+                if isinstance(each.get("committedOffset"), int):
+                    yield each["partitionIndex"], each["committedOffset"]
 
 
 def _begins(signs: Signs, numbers: Sequence[int], since: int, topic: str, added: set[int]) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of, rows
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -113,11 +113,7 @@ def _skipped_and_read_again(moved: Sequence[int]) -> Iterator[Effect]:
 
 def committed_in(request: str | None) -> Iterator[tuple[str, int, int]]:
     """Topic, partition and offset of what an OffsetCommit commits."""
-    try:
-        topics = json.loads(request or "")["topics"] or ()
-        for topic in topics:
-            for one in topic["partitions"] or ():
-                if one["committedOffset"] >= 0:
-                    yield topic["name"], one["partitionIndex"], one["committedOffset"]
-    except (ValueError, KeyError, TypeError):
-        return  # it was cut, or has ids in the place of names
+    for topic in rows(body_of(request).get("topics")):
+        for one in rows(topic.get("partitions")) if "name" in topic else ():  # else it has an id in its place
+            if one.get("committedOffset", -1) >= 0:
+                yield topic["name"], one["partitionIndex"], one["committedOffset"]

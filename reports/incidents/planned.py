@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
@@ -13,6 +12,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
@@ -174,13 +174,10 @@ def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...],
 
 def named_in(request: str | None) -> Iterator[tuple[Role | None, str]]:
     """What a request names; of what may be a topic or something else the role is None."""
-    try:
-        body = json.loads(request or "")
-    except ValueError:
-        return  # of a request that was cut nobody knows
+    body = body_of(request)
     roles = {**dict.fromkeys(_GROUPS, Role.GROUP), **dict.fromkeys(_TOPICS, Role.TOPIC), **dict.fromkeys(_OTHERS)}
     for key, role in roles.items():
-        told = body.get(key) if isinstance(body, dict) else None
+        told = body.get(key)
         for one in told if isinstance(told, list) else [told]:
             names = (
                 [one] if isinstance(one, str) else [one.get(name) for name in _NAMES] if isinstance(one, dict) else []

@@ -32,7 +32,7 @@ from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.text import address, is_name, without_port
 from kafkascope.reports.columns.told_clusters import ToldClusters, client_key
 from kafkascope.reports.columns.views import Known
-from kafkascope.reports.groups.messages import body
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 from kafkascope.reports.vocabulary.tables import CLUSTER_EVENTS, CLUSTER_FACTS
 from kafkascope.sniffer.columns import I64
@@ -125,10 +125,10 @@ class ClustersView:
                 yield from self._of_answer(in_response, "topics", topics, metadata_topics, metadata_topic)
             return
         if row["api"] == "ApiVersions":
-            if facts := answer_to_a_name(body(row["request"].as_py()), row["error_code"]):
+            if facts := answer_to_a_name(body_of(row["request"].as_py()), row["error_code"]):
                 yield from self._of_facts(in_response, "ApiVersions", facts)
             return
-        for one in said(row["api"], body(row["request"].as_py()), body(row["response"].as_py())):
+        for one in said(row["api"], body_of(row["request"].as_py()), body_of(row["response"].as_py())):
             teller, part = (in_request, f"{row['api']} request") if one.in_request else (in_response, row["api"])
             yield from self._of_facts(teller, part, one.facts)
 

@@ -14,10 +14,11 @@ from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import Finding, finding_table
 from kafkascope.reports.findings.group_rules import group_findings
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.groups.by_cluster import analyze_groups
 from kafkascope.reports.groups.folding import folded
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, event_table, rebalance_table
-from kafkascope.reports.groups.messages import body, group_messages, group_rows
+from kafkascope.reports.groups.messages import group_messages, group_rows
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 from kafkascope.reports.vocabulary.tables import GROUP_CONNECTIONS, GROUP_ROWS
 
@@ -75,7 +76,7 @@ class GroupsView:
     def _introduce(self, exchanges: pa.Table) -> None:
         asked = exchanges.filter(pc.equal(exchanges["api"], "ApiVersions"))
         for connection, text in zip(asked["connection"].to_pylist(), asked["request"].to_pylist(), strict=True):
-            told = {column: body(text).get(field) for field, column in _INTRODUCTION.items()}
+            told = {column: body_of(text).get(field) for field, column in _INTRODUCTION.items()}
             if any(told.values()):
                 self._software.setdefault(connection, told)
 

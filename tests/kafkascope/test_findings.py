@@ -33,6 +33,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "two-deployments": set(),
     "no-offset-none": set(),
     "partitions-added-latest": set(),
+    "partitions-added-848": set(),
     "never-commits-latest": set(),
     "killed-restarted-short": set(),
     "monitoring": {("api_versions_storm", "adminclient-1"), ("connection_churn", "adminclient-1")},

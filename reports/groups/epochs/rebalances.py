@@ -32,6 +32,7 @@ class _Window:
 
     row: Row
     started: int
+    since: int  # until then members have what they had before
     until: int
     asked_until: int  # what was asked for later is of the next one
     lives: list[Life]
@@ -58,11 +59,12 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
     for place, row in enumerate(rows):
         # What was answered before the next one showed, is of this one, though its request came later.
         ends = max(started[place + 1], rows[place + 1].shown - 1) if place + 1 < len(rows) else walk.last
-        until = max(ends, started[place])
+        until = max(ends, started[place], _named_until(row))
+        since = max(started[place] - 1, _named_until(rows[place - 1]) if place else 0)
         asked_until = max(started[place], started[place + 1] - 1) if place + 1 < len(rows) else until
         previous = roster.members(row.number - 1)
         members = roster.members(row.number)
-        window = _window(row, started[place], until, asked_until, members, previous)
+        window = _window(row, started[place], since, until, asked_until, members, previous)
         rebalance = _rebalance(walk, window)
         rebalance.members = [_member(life, window, software[life.member_id]) for life in window.lives]
         _cost(rebalance, walk, window, gaps)
@@ -102,6 +104,11 @@ def _named_at_once(row: Row) -> bool:
     return row.cause is not None and seen is not None and seen.packet == row.cause.packet and bool(seen.given)
 
 
+def _named_until(row: Row) -> int:
+    """When who raised an epoch was answered with it: of two that join at once, it may be after the next one was."""
+    return row.seen.done if row.seen is not None and _named_at_once(row) else 0
+
+
 def _may_be_off_by_one(walk: Walk, row: Row, epochs: int) -> bool:
     """Whether members that the capture lacks may well have raised this epoch, as they did others.
 
@@ -125,17 +132,19 @@ def _contributing(cause: Cause) -> Contributing:
     return Contributing(cause.trigger, cause.life.client_id if cause.life else None, cause.at, cause.packet)
 
 
-def _window(row: Row, started: int, until: int, asked_until: int, members: list[Life], previous: list[Life]) -> _Window:
+def _window(
+    row: Row, started: int, since: int, until: int, asked_until: int, members: list[Life], previous: list[Life]
+) -> _Window:
     shown = row.found.done if row.found is not None else row.started
     lives = [life for life in members if life.first <= max(until, shown)]
     lives.sort(key=lambda life: (life.client_id or "", life.member_id))
     before: dict[str, Partitions | None] = {}
     for life in lives:
         new = life.begin is not None and life.begin >= row.number and not life.inherits
-        before[life.member_id] = frozenset() if new else life.had(started - 1)
+        before[life.member_id] = frozenset() if new else life.had(since)
     after = {life.member_id: life.had(until) for life in lives}
     settled = {life.member_id: life.settled(row.number, until) for life in lives if life.spoke}
-    return _Window(row, started, until, asked_until, lives, previous, before, after, settled)
+    return _Window(row, started, since, until, asked_until, lives, previous, before, after, settled)
 
 
 def _rebalance(walk: Walk, window: _Window) -> Rebalance:
@@ -195,8 +204,7 @@ def _cost(rebalance: Rebalance, walk: Walk, window: _Window, gaps: Gaps) -> None
     """What it cost: partitions that moved or had no owner, and when the last member worked again."""
     if walk.protocol != SHARE:  # there a partition has as many owners as are given it
         before = {
-            life.key: window.before.get(life.member_id) or life.had(window.started - 1) or ()
-            for life in window.previous
+            life.key: window.before.get(life.member_id) or life.had(window.since) or () for life in window.previous
         }
         after = {life.key: window.after[life.member_id] or () for life in window.lives}
         rebalance.moved = moved_partitions(before, after)

@@ -138,6 +138,17 @@ def test_a_reader_that_is_not_there_any_more_stops_reading_too(fetches: int | No
     assert ("--members" in found.advice) == (not fetches)
 
 
+def test_what_is_said_of_one_reader_is_not_said_of_the_next() -> None:
+    row = {"at": 50 * SECOND, "width_ms": 10_000, "commit_stuck_ms": 30_000}
+    rows = [row | {"client_id": name, "fetches": fetches} for name, fetches in (("a", 0), ("b", 5), ("c", 0))]
+    does = ["neither reads nor commits any more", "does not commit", "neither reads nor commits any more"]
+    found = findings(rows, [])
+    assert [one.title for one in found] == [
+        f"{name} {what}, and there is more: t 0, for 30 s" for name, what in zip("abc", does, strict=True)
+    ]
+    assert found[0].advice == found[2].advice != found[1].advice
+
+
 def lagging(*lags: int | None, **more: Any) -> list[dict[str, Any]]:
     """Spans of twenty seconds with a lag each."""
     return [{"at": place * 20 * SECOND, "width_ms": 20_000, "lag": lag} | more for place, lag in enumerate(lags)]

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkascope.reports.groups.messages import body, group_messages, group_rows, in_order, messages_of
+from kafkascope.reports.groups.body import body_of
+from kafkascope.reports.groups.messages import group_messages, group_rows, in_order, messages_of
 from kafkascope.reports.vocabulary.tables import EXCHANGES, GROUP_CONNECTIONS, GROUP_MESSAGES
 from tests.reports.ends import Ends
 from tests.reports.groups.group_logs import Conversation, changed
@@ -201,7 +202,15 @@ def test_of_what_else_is_said_of_offsets_all_is_kept(api: str, request_text: str
 
 
 @pytest.mark.parametrize(
-    ("text", "read"), [(None, {}), ("", {}), ("null", {}), ("[1]", {}), ('{"memberId": "a"}', {"memberId": "a"})]
+    ("text", "read"),
+    [
+        (None, {}),
+        ("", {}),
+        ("null", {}),
+        ("[1]", {}),
+        ('{"memberId": "a', {}),
+        ('{"memberId": "a"}', {"memberId": "a"}),
+    ],
 )
 def test_a_body_is_an_object_or_nothing(text: str | None, read: dict[str, Any]) -> None:
-    assert body(text) == read
+    assert body_of(text) == read

@@ -100,3 +100,41 @@ def test_commits_that_come_later_change_nothing() -> None:
 def test_answers_of_old_versions_have_no_groups() -> None:
     body = {"topics": json.loads(TOLD["response"])["groups"][0]["topics"]}
     assert only(**TABLES | {"exchanges": [TOLD | {"response": json.dumps(body)}]}).kind == "offsets_lost"
+
+
+def with_ids(response: str) -> str:
+    """The same answer as version 10 has it."""
+    body = json.loads(response)
+    for topic in body["groups"][0]["topics"]:
+        topic["topicId"] = f"id-of-{topic.pop('name')}"
+    return json.dumps(body)
+
+
+def metadata(time: float, *topics: Row, **given: Any) -> Row:
+    return exchange(int(time), "Metadata", time, time + 0.1, response=json.dumps({"topics": topics}), **given)
+
+
+ORDERS, OTHER = ({"name": name, "topicId": f"id-of-{name}"} for name in ("orders", "other"))
+
+
+def test_answers_with_ids_of_topics_are_read_by_what_metadata_tell_of_them() -> None:
+    by_id = TOLD | {"response": with_ids(TOLD["response"])}
+    one = only(**TABLES | {"exchanges": [metadata(1, OTHER, ORDERS), metadata(9, OTHER), by_id]})
+    assert one.headline.endswith("; 45 records that had been written there before are not read")
+
+
+@pytest.mark.parametrize(
+    ("topic", "metadatas"),
+    [
+        ("other", [metadata(1, OTHER, ORDERS)]),
+        ("orders", []),  # nobody asked in the capture
+        ("orders", [metadata(1, OTHER)]),
+        ("orders", [metadata(1, ORDERS, connection=2)]),  # of another cluster, it may be
+        ("orders", [metadata(1, ORDERS) | {"response": '{"topics": [{"name": "orders", "topicId": "id'}]),
+        ("orders", [metadata(1, {"name": "orders"})]),  # before version 10
+    ],
+)
+def test_ids_that_nothing_tells_of_or_of_others(topic: str, metadatas: list[Row]) -> None:
+    answer = told(51, {0: 90, 1: 80, 2: -1, 3: -1}, topic=topic)
+    by_id = answer | {"response": with_ids(answer["response"])}
+    assert found(**TABLES | {"exchanges": [*metadatas, by_id]}) == []

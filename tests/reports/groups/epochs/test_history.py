@@ -230,6 +230,23 @@ def test_of_two_that_join_at_once_who_asked_first_was_first(
     assert [found[number].trigger_client_id for number in (2, 3)] == [first, "ab".replace(first, "")]
 
 
+def test_what_the_first_of_two_is_given_is_of_its_epoch_though_the_other_is_answered_sooner() -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 2, given=[0, 1], took=106)
+    talk.beat(17, "b", 0, 2, given=[], took=86)
+    talk.beat(1000, "a", 2, given=[0])
+    talk.beat(1100, "a", 2, 3, owned=[0])
+    talk.beat(1200, "b", 2, 3, given=[1])
+    found = of(epochs(talk.log()))
+    had = {
+        number: {member.member_id: (member.assignment_before, member.assignment) for member in found[number].members}
+        for number in (2, 3)
+    }
+    assert had == {2: {"a": ([], ["t-0", "t-1"])}, 3: {"a": (["t-0", "t-1"], ["t-0"]), "b": ([], ["t-1"])}}
+    assert found[2].stable == START + 106 * MS
+    assert found[3].moved == ["t-1"]
+
+
 def test_the_last_member_that_leaves_raises_an_epoch_that_nobody_names() -> None:
     talk = Epochs()
     talk.beat(0, "a", 0, 1, given=[0])
