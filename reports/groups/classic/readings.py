@@ -282,7 +282,10 @@ class OpeningReader:
             )
         how = "with an instance id that nobody had" if join.instance_id else "that was not in the group"
         sure = Strength.SAID
-        if gap.before is not None and not gap.before.complete and not self._id_was_given(join) and not join.asked_id:
+        words = self._facts.words.get(join.member_id)
+        old = words is not None and gap.begin is not None and words.times[0] < gap.begin  # it has its id since then
+        new = not old and (join.asked_id or self._id_was_given(join))
+        if gap.before is not None and not new and (old or not gap.before.complete):
             sure = Strength.LEFT_OVER
         text = f"JoinGroup of {client}, a member {how}"
         if join.reason and not join.reason.startswith(_EVERY_NEW_MEMBERS_REASON):

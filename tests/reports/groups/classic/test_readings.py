@@ -257,6 +257,21 @@ def test_who_was_heard_before_a_generation_that_is_not_known_whole_was_a_member_
     assert (found[6].trigger, found[6].trigger_client_id) == (trigger, "b")
 
 
+def test_who_joins_with_an_id_that_it_had_before_is_not_for_certain_a_new_member() -> None:
+    """A coordinator refuses ids of those that it took out: the capture lacks something, whatever it seems to show."""
+    said = Conversation()
+    said.formed(0, 1, SHARES)
+    said.join(20_000, "a~1", generation=2, leader="a~1", members={"a~1": {}}, took=10)
+    said.synced(20_015, 2, {"a~1": {"t": [0, 1]}})
+    said.join(30_000, "b~1", generation=3, leader="a~1", took=100)
+    said.heartbeat(30_050, "a~1", 2, "REBALANCE_IN_PROGRESS")
+    said.join(30_060, "a~1", generation=3, leader="a~1", members={"a~1": {}, "b~1": {}}, took=40)
+    said.synced(30_105, 3, SHARES)
+    found = {each.to_generation: each for each in classic(said.log()).rebalances}
+    assert (found[3].trigger, found[3].trigger_client_id) == ("member_joined", "b")
+    assert found[3].certainty != Certainty.CERTAIN
+
+
 def both_joined() -> Conversation:
     """Two that had their ids before the capture began."""
     said = Conversation()
