@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 Json = dict[str, Any]
@@ -30,3 +31,12 @@ def text(value: Any) -> str:
 def rows(value: Any) -> list[Json]:
     """The objects of a list; empty if it is none."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def committed_offsets(answer: Json) -> Iterator[tuple[str, int, int]]:
+    """What an answer to OffsetFetch tells: topic (its id from version 10 on), partition and offset, -1 for none."""
+    for group in rows(answer.get("groups")) or [answer]:  # groups from version 8 on
+        for topic in rows(group.get("topics")):
+            for one in rows(topic.get("partitions")):
+                if isinstance(one.get("committedOffset"), int):
+                    yield text(topic.get("name", topic.get("topicId"))), one["partitionIndex"], one["committedOffset"]

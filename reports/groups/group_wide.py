@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address
-from kafkascope.reports.groups.body import rows, text
+from kafkascope.reports.groups.body import Json, rows, text
 from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog
 from kafkascope.reports.groups.leaving import NOT_HERE
-from kafkascope.reports.groups.messages import LEFT_OUT, Json, Message
+from kafkascope.reports.groups.messages import LEFT_OUT, Message
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS, settings_given
 

@@ -18,13 +18,10 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import distinct_numbers, integers, numbered, one_array
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
-from kafkascope.reports.groups.body import body_of
+from kafkascope.reports.groups.body import Json, body_of
 from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
 from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, GROUP_ROWS
 from kafkascope.sniffer.columns import I64
-
-Json = dict[str, Any]
-
 
 # Of large bodies of these no more is kept than the first elements, without what these list: commits come again and
 # again, and the analysis asks only who commits, and to which topics.

@@ -47,9 +47,7 @@ _GOES = frozenset({EventKind.LEFT, EventKind.MEMBER_REMOVED, EventKind.FENCED})
 _COMES = frozenset({EventKind.JOINED, EventKind.MEMBER_ID_GIVEN, EventKind.EPOCH_SEEN})
 _FINDINGS = ("commits_stopped", "lag_growing", "partition_unowned")
 
-_MOST = (
-    200  # members whose fate is looked at, those with most partitions; of others findings tell that they do not commit
-)
+_MOST = 200  # members that are looked at, those with most partitions; that others do not commit is a finding
 _MISSED = 2.5  # heartbeats: one may be late, and a second one lost
 
 _Who = tuple[str, str]

@@ -11,7 +11,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.incident import in_words as in_effects
+from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.planned import changes_made, named_in
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -66,7 +66,7 @@ def _never_committed(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         started=since,
         ended=until,
         headline=f"group {group} had committed nothing of {in_words(partitions)}, and {listed(names or ['a member'])} "
-        f"went on behind where it had been, {when}" + in_effects(effects),
+        f"went on behind where it had been, {when}" + outcome(effects),
         evidence=tuple(
             Weighed(
                 f"{row['topic']}-{row['partition']}: {row['client_id'] or '?'} was told that nothing is committed, and "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow.compute as pc
 
@@ -11,7 +11,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.groups.body import body_of, rows
+from kafkascope.reports.groups.body import body_of, committed_offsets, rows
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -102,8 +102,9 @@ def _uncommitted(signs: Signs, numbers: Sequence[int], since: int, topic: str) -
     names = {topic} | _ids(signs, numbers, topic) if answers else set()
     first: dict[int, int] = {}  # by partition, what the first answer says
     for row in sorted(answers, key=lambda row: (row["requested"], row["connection"])):
-        for partition, offset in _committed(row["response"], names):
-            first.setdefault(partition, offset)
+        for name, partition, offset in committed_offsets(body_of(row["response"])):
+            if name in names:
+                first.setdefault(partition, offset)
     return {one for one, offset in first.items() if offset < 0} if max(first.values(), default=-1) >= 0 else set()
 
 
@@ -114,16 +115,6 @@ def _ids(signs: Signs, numbers: Sequence[int], topic: str) -> set[str]:
     answers = {text for batch in batches for text in batch["response"].unique().to_pylist()}
     told = (one for text in answers for one in rows(body_of(text).get("topics")) if one.get("name") == topic)
     return {one["topicId"] for one in told if isinstance(one.get("topicId"), str)}
-
-
-def _committed(response: str | None, names: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Partitions of a topic and what is committed of them, as an answer tells; nothing of one that was cut."""
-    body = body_of(response)
-    for group in [*rows(body.get("groups"))] or [body]:
-        for one in rows(group.get("topics")):
-            for each in rows(one.get("partitions")) if one.get("name", one.get("topicId")) in names else ():
-                if isinstance(each.get("committedOffset"), int):
-                    yield each["partitionIndex"], each["committedOffset"]
 
 
 def _begins(signs: Signs, numbers: Sequence[int], since: int, topic: str, added: set[int]) -> list[Row]:

@@ -1,8 +1,7 @@
-"""Members that end in an orderly way and are started anew, again and again, while others are in their group."""
+"""Members that end in an orderly way and are started anew, again and again."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.groups.body import body_of, committed_offsets
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -26,7 +26,6 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _COMES = frozenset({EventKind.MEMBER_ID_GIVEN, EventKind.JOINED, EventKind.EPOCH_SEEN})
-_OFFSET = re.compile(r'"committedOffset": (-?\d+)')
 _EXPLAINED = (
     "rebalance_storm",
     "leaving_and_returning",
@@ -37,8 +36,6 @@ _EXPLAINED = (
     "partition_unowned",
     "read_again",
 )
-
-
 _NO_PLACE = (
     "; its group has no offset of what it is given, and it neither reads nor asks where the logs begin or end: "
     "auto.offset.reset is none"
@@ -58,7 +55,7 @@ class Loop:
     client_id: str
     client: str  # its host
     turns: list[tuple[Row, Row]]  # events: it left, it came
-    lost: bool  # its group has no offset of what it is given, and it does not look for any: it has no place to begin
+    has_no_place: bool  # to begin at: its group has no offset of what it is given, and it does not look for any
 
 
 _Who = tuple[str, str, str]
@@ -101,8 +98,8 @@ def _without_place(signs: Signs, whose: Collection[_Who]) -> set[_Who]:
     names = pc.field("client_id").isin(sorted({client_id for _, client_id, _ in whose}))
     told: dict[tuple[str, str | None], list[bool]] = defaultdict(list)  # by client: whether there was none
     for row in _of_clients(signs, ("response",), names & (pc.field("api") == "OffsetFetch")) if whose else ():
-        offsets = {*_OFFSET.findall(row["response"] or "")}
-        told[row["client_id"], row["client"]] += [offsets == {"-1"}] if offsets else []
+        offsets = {offset for *_, offset in committed_offsets(body_of(row["response"]))}
+        told[row["client_id"], row["client"]] += [offsets == {-1}] if offsets else []
     lost = {who for who, none in told.items() if all(none) and len(none) >= threshold("crashes")}
     for row in _of_clients(signs, (), names & pc.field("api").isin(["ListOffsets", "Fetch"])) if lost else ():
         lost.discard((row["client_id"], row["client"]))
@@ -154,7 +151,7 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
     whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
     who = f"{names[0]} ({alike[0].client})" if len(alike) == 1 else f"{len(alike):,} members alike ({listed(names)})"
     what = "a process that ends and is" if len(alike) == 1 else "processes that end and are"
-    lost = all(loop.lost for loop in alike)
+    no_place = all(loop.has_no_place for loop in alike)
     rows = [row for group in groups for row in signs.rebalances_of(group, until, since)]
     effects, cost_ms, rebalances = of_rebalances(rows)
     return Incident(
@@ -170,7 +167,7 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
         headline=f"{who} of {whose} left and came anew {counted(len(turns), 'time')} from {clock(since)} to "
         f"{clock(until)}, half of the times after {duration(lived[len(lived) // 2])}: {what} started again and again"
-        + (_NO_PLACE if lost else "")
+        + (_NO_PLACE if no_place else "")
         + in_words(effects),
         evidence=tuple(
             Weighed(
@@ -183,7 +180,7 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
             for left, came in turns
         ),
         advice=_ADVICE_NO_PLACE
-        if lost
+        if no_place
         else "Look at the log of this application for why it ends (an exception after which it closes its "
         "consumer, a failing health check, a job that is scheduled too often), and at who starts it again. Static "
         "membership (group.instance.id) lets restarts within session.timeout.ms pass without a rebalance.",

@@ -256,11 +256,10 @@ class OpeningReader:
         if gap.before is None:
             return set()
         known = gap.before.present()
-        if not gap.before.complete and gap.begin is not None:
+        if not gap.before.complete:
             for join in gap.joins:
-                words = self._facts.words.get(join.member_id)
                 new = join.asked_id or self._id_was_given(join) or _WITH_GIVEN_ID in join.reason
-                if words is not None and words.times[0] < gap.begin and not new:
+                if self._was_heard_before(gap, join) and not new:
                     known.add(join.member_id)
         return known
 
@@ -282,8 +281,7 @@ class OpeningReader:
             )
         how = "with an instance id that nobody had" if join.instance_id else "that was not in the group"
         sure = Strength.SAID
-        words = self._facts.words.get(join.member_id)
-        old = words is not None and gap.begin is not None and words.times[0] < gap.begin  # it has its id since then
+        old = self._was_heard_before(gap, join)
         new = not old and (join.asked_id or self._id_was_given(join))
         if gap.before is not None and not new and (old or not gap.before.complete):
             sure = Strength.LEFT_OVER
@@ -291,6 +289,11 @@ class OpeningReader:
         if join.reason and not join.reason.startswith(_EVERY_NEW_MEMBERS_REASON):
             text += f'; its reason: "{join.reason}"'
         return Reading(Trigger.MEMBER_JOINED, join.member_id, client, join.at, join.packet, text, sure)
+
+    def _was_heard_before(self, gap: Opening, join: Join) -> bool:
+        """Whether one of this member id was there when the gap began."""
+        words = self._facts.words.get(join.member_id)
+        return words is not None and gap.begin is not None and words.times[0] < gap.begin
 
     def _id_was_given(self, join: Join) -> bool:
         return any(each.id_given for each in self._index.by_member.get(join.member_id, ()))

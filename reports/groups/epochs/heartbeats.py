@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkascope.reports.groups.assignments import owned_of, partitions_of, topics_of
-from kafkascope.reports.groups.body import rows
+from kafkascope.reports.groups.body import Json, rows
 from kafkascope.reports.groups.messages import Message
 
 JOINS = 0  # the epoch with which a member begins
@@ -26,8 +26,6 @@ CLASSIC_APIS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"})
 # StreamsGroupHeartbeatResponse.json: what a status says of the group (KIP-1071; 5 since Kafka 4.3).
 MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED, MISSING_INTERNAL_TOPICS = 1, 2, 3
 SHUTDOWN_APPLICATION, ASSIGNMENT_DELAYED = 4, 5
-
-Json = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)

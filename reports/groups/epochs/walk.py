@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.groups.body import Json
 from kafkascope.reports.groups.epochs.heartbeats import (
     ASSIGNMENT_DELAYED,
     CLASSIC,
@@ -24,7 +25,6 @@ from kafkascope.reports.groups.epochs.heartbeats import (
     STREAMS,
     Beat,
     BeatReader,
-    Json,
     again,
 )
 from kafkascope.reports.groups.epochs.lives import Life

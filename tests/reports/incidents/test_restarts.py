@@ -116,7 +116,8 @@ def test_many_that_are_started_again_and_again_have_one_cause(members: int, inci
 
 
 def asks(number: int, api: str = "OffsetFetch", offset: int = -1, **given: Any) -> Row:
-    body = None if offset is None else f'{{"partitions": [{{"partitionIndex": 0, "committedOffset": {offset}}}]}}'
+    topic = f'{{"name": "t", "partitions": [{{"partitionIndex": 0, "committedOffset": {offset}}}]}}'
+    body = None if offset is None else f'{{"topics": [{topic}]}}'
     return exchange(number, api, 20 + number, 20.1 + number, connection=number, client_id="c2", response=body, **given)
 
 
