@@ -37,7 +37,8 @@ class FactKind(StrEnum):
     ADDRESS = "address"  # node_id, host: of one broker
     ITSELF = "itself"  # node_id: of the broker that says it
     ANOTHER = "another"  # name, node_id: the cluster and the broker that the one who says it is not
-    LEADER = "leader"  # topic, partition, node_id (-1: none), epoch (None: not told), nodes: in-sync replicas, if told
+    # topic, partition, node_id (-1: none), epoch (None: not told), nodes: in-sync replicas, and offline, if told
+    LEADER = "leader"
     LEADS = "leads"  # topic, partition: of the broker that answers, it has done what only the leader does
     COORDINATES = "coordinates"  # name: of the group for which it has done what only the coordinator does
     TOPIC_DELETED = "topic_deleted"  # topic: it is being deleted
@@ -66,6 +67,7 @@ class Fact:
     name: str | None = None
     epoch: int | None = None
     nodes: tuple[int, ...] | None = None
+    offline: tuple[int, ...] | None = None  # replicas whose broker, or its log directory, is not there
 
 
 FACT_COLUMNS = tuple(field.name for field in fields(Fact))
@@ -170,6 +172,7 @@ def _leader(name: str | None, topic_id: str | None, one: Json, leader: int, isr:
         partition=one["partitionIndex"] if "partitionIndex" in one else one["index"],
         epoch=epoch if epoch >= 0 else None,
         nodes=None if isr is None else tuple(sorted(isr)),
+        offline=tuple(sorted(one.get("offlineReplicas") or ())) or None,
     )
 
 

@@ -7,7 +7,7 @@ when a thing is heard of first is no change. When a topic is deleted, what was k
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,8 +111,9 @@ def _together(events: Iterable[ClusterEvent]) -> Iterator[ClusterEvent]:
 class _Partition:
     leader: Words = field(default_factory=Words)
     replicas: Words = field(default_factory=Words)  # in sync
+    offline: Words = field(default_factory=Words)  # replicas
     epoch: int | None = None
-    lost_by: str | None = None  # the last leader, while an event says that there is none
+    lost_by: str | None = None  # the last leader ("": not known), while an event says that there is none
 
 
 @dataclass(slots=True)
@@ -152,6 +153,7 @@ class _Cluster:
     def __init__(self, name: str, places: Places, known: Clusters) -> None:
         self._name, self._places, self._known = name, places, known
         self._listeners: dict[Listener, _Listener] = defaultdict(_Listener)
+        self._lists: dict[str, Set[int]] = {}  # the nodes that each teller listed last
         self._hosts: dict[int, str] = {}  # the first address that was told of each node
         self._mapped: set[tuple[int, str]] = set()  # nodes and addresses of which there is an event
         self._refused: set[tuple[int, str]] = set()  # nodes that were asked for, and addresses that are not theirs
@@ -237,6 +239,7 @@ class _Cluster:
 
     def _list(self, answer: Answer, brokers: list[Fact]) -> Iterator[ClusterEvent]:
         hosts = {fact.node_id: fact.host for fact in brokers if fact.node_id is not None and fact.host is not None}
+        self._lists[answer.told_by] = hosts.keys()
         listener = self._listeners[self._places.listener((self._name, *next(iter(hosts.items()))))]
         for node_id, host in hosts.items():
             before = listener.hosts.get(node_id)
@@ -350,12 +353,19 @@ class _Cluster:
         partition = topic.partitions[fact.partition or 0]
         if fact.epoch is not None and partition.epoch is not None and fact.epoch < partition.epoch:
             return
+        is_first = partition.leader.last is None
         newer = fact.epoch is not None and (partition.epoch is None or fact.epoch > partition.epoch)
         certain = newer and partition.epoch is not None
         partition.epoch = fact.epoch if newer else partition.epoch
         # Within an epoch no leader follows another; but a broker tells of none as long as it knows that one to be gone.
         if newer or fact.epoch is None or _NO_LEADER in (partition.leader.last, str(fact.node_id)):
             yield from self._led(answer, fact, partition, certain)
+        yield from self._offline(answer, fact, partition)
+        if is_first and fact.offline and partition.leader.last == _NO_LEADER:
+            # Who was the last in sync led, and stays in the set (without KIP-966, by which it is empty).
+            partition.lost_by = str(fact.nodes[0]) if fact.nodes is not None and len(fact.nodes) == 1 else ""
+            before = partition.lost_by or None
+            yield self._of_partition(answer, fact, ClusterEventKind.LEADER_MISSING, before, None, node_id=before)
         before = partition.replicas.last
         if fact.nodes or (fact.nodes is not None and before is not None):  # a partition that is being made has none
             after = ",".join(map(str, fact.nodes))
@@ -375,7 +385,24 @@ class _Cluster:
             yield self._of_partition(answer, fact, ClusterEventKind.LEADER_CHANGED, before, after, node_id=after)
         elif partition.lost_by is not None:
             lost_by, partition.lost_by = partition.lost_by, None
-            yield self._of_partition(answer, fact, ClusterEventKind.LEADER_ELECTED, lost_by, after, node_id=after)
+            yield self._of_partition(answer, fact, ClusterEventKind.LEADER_ELECTED, lost_by or None, after, after)
+
+    def _offline(self, answer: Answer, fact: Fact, partition: _Partition) -> Iterator[ClusterEvent]:
+        """Replicas that are found to be offline: on brokers that were never listed, or that are listed now.
+
+        Of brokers that were listed before, `broker_unlisted` tells.
+        """
+        before, after = partition.offline.last, ",".join(map(str, fact.offline or ()))
+        if not partition.offline.tell(answer.told_by, after, answer.at) and before is not None:
+            return
+        listed = self._lists.get(answer.told_by)
+        for node_id in fact.offline or ():
+            if listed is None or str(node_id) in (before or "").split(","):
+                continue
+            if node_id in listed:
+                yield self._of_partition(answer, fact, ClusterEventKind.REPLICA_OFFLINE, None, None, str(node_id))
+            elif node_id not in self._hosts:
+                yield self._of_partition(answer, fact, ClusterEventKind.BROKER_MISSING, None, None, str(node_id))
 
     def _of_partition(
         self,

@@ -39,8 +39,7 @@ def units_of(rows: pa.Table, topics: Mapping[str, str]) -> dict[int, list[Fact]]
         row["kind"] = FactKind(row["kind"])
         if row["topic"] is not None and row["topic"].startswith(ID_PREFIX):
             row["topic"] = topics.get(row["topic"].removeprefix(ID_PREFIX), row["topic"])
-        if row["nodes"] is not None:
-            row["nodes"] = tuple(row["nodes"])
+        row |= {name: tuple(row[name]) for name in ("nodes", "offline") if row[name] is not None}
         found[unit][place] = Fact(**row)
     return {unit: [facts[place] for place in sorted(facts)] for unit, facts in found.items()}
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.text import address, address_alone
-from kafkascope.reports.incidents.signs import Life, Node, Row, Signs
+from kafkascope.reports.incidents.signs import Life, Node, Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-LEADER_MOVES = frozenset({"leader_changed", "leader_lost", "leader_elected"})
+_LEADER_MOVES = frozenset({"leader_changed", "leader_lost", "leader_missing", "leader_elected"})
 
 
 def is_off(event: Row, node: Node) -> bool:
@@ -28,7 +28,8 @@ def missed(signs: Signs, where: str, since: int) -> bool:
         return False
     return any(
         is_off(row, node)
-        or (row["event"] in LEADER_MOVES and row["before"] == node.id)
+        or (row["event"] == "broker_missing" and str(row["node_id"]) == node.id)
+        or (row["event"] in _LEADER_MOVES and row["before"] == node.id)
         or (row["event"] == "isr_shrunk" and node.id in {*_ids(row["before"])} - {*_ids(row["after"])})
         for row in signs.events_of(node, since - 10 * SECOND_NS, since + 60 * SECOND_NS)
     )
@@ -39,12 +40,13 @@ def _ids(told: str | None) -> list[str]:
     return told.split(",") if told else []
 
 
-def gone_before(signs: Signs) -> Iterator[Row]:
+def gone_before(signs: Signs) -> list[Row]:
     """Silences, as the table has them, of brokers that clients could not connect to before any data came from them.
 
-    They begin with the first connect that failed. Only of brokers that their cluster listed, and then did without: else
-    it may be that they are listed where they are not.
+    They begin with the first connect that failed. Only of brokers that their cluster listed, and then did without, or
+    that other brokers could not reach either: else it may be that they are listed where they are not.
     """
+    found = []
     failed: dict[str, list[Row]] = defaultdict(list)
     for row in signs.failed_connects:
         if row["opened"] is not None:
@@ -52,13 +54,13 @@ def gone_before(signs: Signs) -> Iterator[Row]:
     for where, rows in sorted(failed.items()):
         rows.sort(key=lambda row: (row["opened"], row["connection"]))
         first = rows[0]
-        if len(rows) < threshold("failed_connects") or not missed(signs, where, first["opened"]):
-            continue
-        heard = _first_data(signs, where)
+        heard = _first_data(signs, where) if len(rows) >= threshold("failed_connects") else 0
         before = [row for row in rows if heard is None or row["opened"] < heard]
         if len(before) < threshold("failed_connects"):
             continue
-        yield dict.fromkeys(SILENCES.names, 0) | {
+        if not missed(signs, where, first["opened"]) and not _sought_by_brokers(signs, where, before):
+            continue
+        silence = dict.fromkeys(SILENCES.names, 0) | {
             "host": where,
             "since": first["opened"],
             "until": heard,
@@ -72,14 +74,27 @@ def gone_before(signs: Signs) -> Iterator[Row]:
             "back_connection": None,
             "back_by": None,
         }
+        found.append(silence)
+    return found
+
+
+def _sought_by_brokers(signs: Signs, where: str, failed: Sequence[Row]) -> bool:
+    """Whether a broker that a cluster tells of is where other brokers could not connect to it either."""
+    return signs.node(where, failed[0]["opened"]) is not None and any(
+        signs.is_broker(row["client"], None) and row["client"] != row["broker"] for row in failed
+    )
 
 
 def _first_data(signs: Signs, where: str) -> int | None:
-    """When a broker first sent data, to the tenth of a second; None if it sent none."""
+    """When a broker first sent data, also as a client of others, to the tenth of a second; None if it sent none."""
     host = address_alone(where)
-    mine = (pc.field("host") == host) & (pc.field("sender") == "broker") & pc.field("at").is_valid()
-    if where != host:
-        mine &= pc.field("broker") == where
+    of_broker = pc.field("sender") == "broker"
+    if where == host:
+        asks = [row["connection"] for row in signs.connections_from(host) if is_of_broker(row["client_id"])]
+        of_broker |= pc.field("connection").isin(asks)
+    else:
+        of_broker &= pc.field("broker") == where
+    mine = (pc.field("host") == host) & pc.field("at").is_valid() & of_broker
     rows = signs.batches("tcp_health", ("at", "payload_in"), mine)
     sent = (tenth for batch in rows for row in batch.to_pylist() for tenth in Life(row).tenths("payload_in"))
     return min(sent, default=None)

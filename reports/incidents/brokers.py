@@ -27,12 +27,14 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_IS_BACK = {
+BACK = {
     "broker_back": "it is listed again",
     "broker_registered": "a process of it has told the controller that it is there",
     "broker_unfenced": "the controller has put it into service",
     "broker_found": "it answers at another address",
 }
+"""Events by which a broker is there again, and what they say."""
+
 _LONGEST_PAUSE = 0.6  # of a time in which something is sent again, each time after twice as long as before
 _ANNOUNCED = 0.9  # weight of what says by itself that a broker was shut down on request
 _FOLLOWS_NS = 15 * SECOND_NS  # behind the end of another broker: until it is out of the sets of replicas in sync
@@ -126,7 +128,7 @@ def outages(signs: Signs) -> list[Outage]:
         back = _back(signs, silence) if gone and silence["until"] is None else None
         ended = silence["until"] if back is None else back["at"]
         found.append(Outage(silence, silence["since"], ended, gone, orderly, back))
-    for silence in gone_before(signs):
+    for silence in signs.once(gone_before):
         back = _back(signs, silence) if silence["until"] is None else None
         ended = silence["until"] if back is None else back["at"]
         found.append(Outage(silence, silence["since"], ended, True, [], back, before=True))
@@ -315,7 +317,7 @@ def _back(signs: Signs, silence: Row) -> Row | None:
         (
             row
             for row in signs.events_of(node, silence["since"], signs.end + 1)
-            if row["event"] in _IS_BACK and node is not None and str(row["node_id"]) == node.id
+            if row["event"] in BACK and node is not None and str(row["node_id"]) == node.id
         ),
         None,
     )
@@ -510,7 +512,7 @@ def _came_back(outage: Outage) -> list[Weighed]:
     """What came of a broker first when its silence was over."""
     by, connection = outage.silence["back_by"], outage.silence["back_connection"]
     if (row := outage.back) is not None:
-        return [Weighed(f"{_IS_BACK[row['event']]} (told by {row['told_by']})", row["packet"], row["at"], 0.6)]
+        return [Weighed(f"{BACK[row['event']]} (told by {row['told_by']})", row["packet"], row["at"], 0.6)]
     if by is None or outage.ended is None:
         return []
     text = f"what came of it first again: {_BACK_WORDS[by]} (connection {connection})"
@@ -539,8 +541,8 @@ def _effects(
         if after and not outage.orderly:
             text += f", which clients learned within {duration(after)}"
         effects.append(Effect("leaders", text, count, after))
-    if lost := [row for row in from_it if row["event"] == "leader_lost"]:
-        effects.append(_leaderless(signs, node, lost))
+    if lost := [row for row in from_it if row["event"] in ("leader_lost", "leader_missing")]:
+        effects.append(leaderless(signs, node, lost))
     groups = sorted(
         {
             row["group_id"]
@@ -584,7 +586,7 @@ def uncoordinated_by(signs: Signs, outage: Outage) -> list[Uncoordinated]:
     return [time for time in times if begin <= time.since <= end and time.is_of(signs, outage.host, outage.started)]
 
 
-def _leaderless(signs: Signs, node: Node | None, lost: Sequence[Row]) -> Effect:
+def leaderless(signs: Signs, node: Node | None, lost: Sequence[Row]) -> Effect:
     """Partitions that had no leader: which, and for how long at most."""
     since = {partition: row["at"] for row in reversed(lost) for partition in row["partitions"] or ()}
     found: dict[str, int] = {}

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.away import missed
+from kafkascope.reports.incidents.away import gone_before, missed
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -25,6 +25,7 @@ def listeners(signs: Signs) -> Iterator[Incident]:
     failed: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in signs.failed_connects:
         failed[row["broker"], row["broker_port"]].append(row)
+    gone = {silence["host"] for silence in signs.once(gone_before)}
     for (host, port), rows in sorted(failed.items()):
         place = address(host, port)
         listed_at = signs.listing(place)
@@ -33,7 +34,7 @@ def listeners(signs: Signs) -> Iterator[Incident]:
         rows.sort(key=lambda row: row["opened"] or 0)
         since, until = rows[0]["opened"], rows[-1]["opened"]
         broker = signs.where(place)
-        if missed(signs, broker, since):
+        if broker in gone or missed(signs, broker, since):
             continue  # it is gone, wherever it is listed
         hosts = sorted({row["client"] for row in rows})
         names = signs.names_at(hosts)

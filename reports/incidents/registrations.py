@@ -75,6 +75,12 @@ def refused(signs: Signs) -> Iterator[Incident]:
             yield _refused(signs, host, error, rows, whose)
 
 
+def wanted_ids(signs: Signs) -> set[str]:
+    """Node ids of brokers that other processes wanted as well, and were refused."""
+    asked = (row["client_id"] for row in signs.errors if row["error"] == Error.DUPLICATE_BROKER_REGISTRATION)
+    return {found[1] for client_id in asked if (found := _OF_ID.match(client_id or ""))}
+
+
 def _came_in(signs: Signs, host: str, since: int) -> bool:
     """Whether a broker of a host was let in after all: its own session from before a crash had to end first."""
     return any(

@@ -13,6 +13,7 @@ from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents import (
+    absent,
     awaited,
     brokers,
     clients,
@@ -85,6 +86,12 @@ RULES: tuple[Rule, ...] = (
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,
         IncidentKind.ADDRESS_TAKEN,
+    ),
+    _rule(
+        absent.absent,
+        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram issues "
+        "latency exchanges",
+        IncidentKind.BROKER_DOWN,
     ),
     _rule(
         registrations.refused,
@@ -236,7 +243,7 @@ RULES: tuple[Rule, ...] = (
         "lag findings rebalances connections exchanges group_events silences latency",
         IncidentKind.CONSUMER_LAGGING,
     ),
-    _rule(connects.listeners, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
+    _rule(connects.listeners, "connections cluster_events tcp_health", IncidentKind.UNREACHABLE_LISTENER),
     _rule(connects.nowhere, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
     _rule(
         same_address.incidents,

@@ -278,6 +278,10 @@ class Signs:
         where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("exchanges") > 2)
         return self._connections(where)
 
+    def connections_from(self, host: str) -> list[Row]:
+        """Connections that a host opened, by number."""
+        return self._connections(pc.field("client") == host)
+
     def connections_of(self, clients: Collection[tuple[str, str]]) -> list[Row]:
         """Connections of some clients, each a host and a client id, by number."""
         hosts, names = {host for host, _ in clients}, {name for _, name in clients}

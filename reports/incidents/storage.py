@@ -13,6 +13,7 @@ from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.registrations import wanted_ids
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
@@ -21,6 +22,11 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _EXPLAINED = ("leader_changed", "error_loop", "sent_again", "metadata_storm", "coordinator_moved", "commit_refused")
+# Events by which it is known, and what they say.
+_SAYS = {
+    "log_dirs_offline": "it told the controller that it cannot use log directory {detail}",
+    "replica_offline": "{told_by} tells that its replicas are offline, though it is there",
+}
 _ADVICE = (
     "Look at the broker's disks (df, dmesg) and at its log (LogDirFailureChannel): a file system that is full, "
     "read-only or broken. A log directory that has failed stays out of use until the broker is started again; until "
@@ -32,11 +38,12 @@ def failed(signs: Signs) -> Iterator[Incident]:
     """Brokers of which a log directory has failed."""
     errors: dict[str, list[Row]] = defaultdict(list)
     events: dict[str, list[Row]] = defaultdict(list)
+    twice = signs.once(wanted_ids)  # what is told of their replicas may be of either
     for row in signs.errors:
         if row["error"] == Error.KAFKA_STORAGE_ERROR and row["broker"]:
             errors[signs.where(row["broker"])].append(row)
     for row in signs.events:
-        if row["event"] == "log_dirs_offline" and row["host"]:
+        if row["event"] in _SAYS and row["host"] and str(row["node_id"]) not in twice:
             events[signs.where(row["host"])].append(row)
     for host in sorted(errors.keys() | events.keys()):
         yield _failed(signs, host, errors[host], events[host])
@@ -54,7 +61,7 @@ def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row
     }
     until = since + int(threshold("outage_after") * SECOND_NS)
     moved, out_of_sync = lost_by(signs, signs.node(host, since), since, until)
-    partitions |= out_of_sync
+    partitions |= out_of_sync.union(*(row["partitions"] or () for row in events))
     effects = []
     if count:
         text = f"{counted(count, 'request')} of {listed(names or ['clients'])} failed"
@@ -82,8 +89,7 @@ def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row
 
 def _evidence(errors: Sequence[Row], events: Sequence[Row]) -> Iterator[Weighed]:
     for row in events:
-        text = f"it told the controller that it cannot use log directory {row['detail']}"
-        yield Weighed(text, row["packet"], row["at"], 0.9)
+        yield Weighed(_SAYS[row["event"]].format(**row), row["packet"], row["at"], 0.9)
     for row in errors:
         text = f"{row['api']} of {row['client_id']} answered {row['error']}, {counted(row['count'], 'time')}"
         yield Weighed(text, row["first_packet"], row["first"], 0.9)

@@ -72,6 +72,7 @@ class ClusterEventKind(_Event):
     BROKER_LISTED = "broker_listed", "a broker is told of for the first time, at this address: no change, but the map"
     BROKER_UNLISTED = "broker_unlisted", "a list of all brokers is without one that was in it"
     BROKER_BACK = "broker_back", "a broker is listed again, or has its address again"
+    BROKER_MISSING = "broker_missing", "partitions have replicas on a broker that no list has had: it was gone before"
     BROKER_MOVED = "broker_moved", "a broker is listed at another address"
     BROKER_FOUND = "broker_found", "a broker answers at an address that nobody lists: by what it does, in detail"
     ADDRESS_TAKEN = "address_taken", "another broker answers at the address of a broker of this cluster"
@@ -86,7 +87,12 @@ class ClusterEventKind(_Event):
     # partitions
     LEADER_CHANGED = "leader_changed", "partitions are led by another broker"
     LEADER_LOST = "leader_lost", "partitions that were led have no leader"
+    LEADER_MISSING = "leader_missing", "partitions that are told of for the first time have no leader: replicas are offline"
     LEADER_ELECTED = "leader_elected", "partitions that had lost their leader have one"
+    REPLICA_OFFLINE = (
+        "replica_offline",
+        "a broker's replicas of partitions are offline, though it is listed: their log directory failed",
+    )
     ISR_SHRUNK = "isr_shrunk", "a broker is no in-sync replica of partitions any more"
     ISR_GROWN = "isr_grown", "a broker is an in-sync replica of partitions again"
     TOPIC_DELETED = "topic_deleted", "a topic is gone: it was deleted, or has another id and so was made anew"

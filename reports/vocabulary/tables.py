@@ -983,6 +983,7 @@ CLUSTER_FACTS = pa.schema(
         ("name", pa.string()),
         ("epoch", pa.int64()),
         ("nodes", pa.list_(pa.int32())),
+        ("offline", pa.list_(pa.int32())),
     ]
 )
 

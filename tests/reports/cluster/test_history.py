@@ -259,6 +259,35 @@ def test_a_partition_that_nobody_led_before_has_lost_no_leader() -> None:
     assert events(metadata(1, none), metadata(1, {"orders": [partition(0, 2, 0)]})) == []
 
 
+@pytest.mark.parametrize(("isr", "led"), [([2], "2"), ([], None)])  # none with KIP-966
+def test_a_broker_that_was_gone_before_is_missed_with_what_it_led(isr: list[int], led: str | None) -> None:
+    two = {1: "10.0.0.1", 3: "10.0.0.3"}
+    states = {"orders": [partition(0, -1, 4, isr, 5, [2]), partition(1, 1, 4, [1, 3], 0, [2])]}
+    back = {"orders": [partition(0, 2, 5, [2]), partition(1, 1, 4, [1, 3])]}
+    found = events(metadata(1, states, two), metadata(3, states, two), metadata(1, back))
+    assert told(found, "event", "node_id", "partitions", "before", "second") == [
+        ("broker_missing", 2, ["orders-0", "orders-1"], None, 0),
+        ("leader_missing", None if led is None else 2, ["orders-0"], led, 0),
+        ("leader_elected", 2, ["orders-0"], led, 2),
+    ]
+
+
+def test_who_was_listed_before_is_not_missed_but_taken_off_the_list() -> None:
+    two = {1: "10.0.0.1", 3: "10.0.0.3"}
+    states = {"orders": [partition(0, 1, 4, [1, 3], 0, [2])]}
+    found = events(metadata(1, {"orders": [partition(0, 1, 4, [1, 3])]}), metadata(1, states, two))
+    assert [row["event"] for row in found] == ["broker_unlisted"]
+
+
+def test_replicas_of_a_broker_that_is_there_are_offline_with_its_log_directory() -> None:
+    failed = {"orders": [partition(0, 1, 4, offline=[2]), partition(1, 1, 4, offline=[2])]}
+    well = {"orders": [partition(0, 1, 4), partition(1, 1, 4)]}
+    found = events(metadata(1, well), metadata(1, failed), metadata(3, well), metadata(3, failed), metadata(1, failed))
+    assert told(found, "event", "node_id", "host", "partitions", "second") == [
+        ("replica_offline", 2, "10.0.0.2:9092", ["orders-0", "orders-1"], 1)
+    ]
+
+
 def test_a_leader_without_an_address_for_this_client_is_not_lost() -> None:
     no_listener = {"orders": [partition(0, -1, 4, error=72)]}
     assert events(metadata(1, {"orders": [partition(0, 2, 4)]}), metadata(1, no_listener)) == []

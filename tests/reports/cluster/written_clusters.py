@@ -34,11 +34,16 @@ def ends(*brokers: str) -> dict[int, Ends]:
 
 
 def partition(
-    number: int, leader: int, epoch: int = 0, isr: Sequence[int] = (1, 2, 3), error: int = 0
+    number: int,
+    leader: int,
+    epoch: int = 0,
+    isr: Sequence[int] = (1, 2, 3),
+    error: int = 0,
+    offline: Sequence[int] = (),
 ) -> dict[str, Any]:
     """What Metadata says of a partition."""
     known = {"partitionIndex": number, "leaderId": leader, "leaderEpoch": epoch, "replicaNodes": [1, 2, 3]}
-    return known | {"isrNodes": list(isr), "errorCode": error}
+    return known | {"isrNodes": list(isr), "errorCode": error, "offlineReplicas": list(offline)}
 
 
 def metadata(

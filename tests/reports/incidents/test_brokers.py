@@ -458,6 +458,22 @@ def test_it_is_back_when_data_come_of_it_or_its_cluster_says_so() -> None:
     assert seconds(one.ended) == 30
 
 
+def test_who_other_brokers_cannot_connect_to_either_is_gone_and_not_listed_at_a_wrong_address() -> None:
+    of_broker = connection(4, B1, B2, None, opened=4, connect="refused", protocol=None)
+    follower = connection(5, B1, "10.0.0.3", "broker-1-fetcher-0", opened=0)
+    served = connection(6, H1, B1, opened=0)
+    known = {"connections": [*REFUSED, of_broker, follower, served], "cluster_events": BROKERS}
+    (one,) = found(**known)
+    assert (one.kind, names(one), one.ended) == ("broker_down", ["2", B2], None)
+    asks = connection(7, B2, B1, "2", opened=20)
+    beats = health(7, "client", [20.5], [20.5], client=B2)
+    (one,) = found(**known | {"connections": [*known["connections"], asks], "tcp_health": [beats]})
+    assert seconds(one.ended) == 20.5
+    runs_there = connection(7, B2, B1, "billing", opened=20)  # on its machine
+    (one,) = found(**known | {"connections": [*known["connections"], runs_there], "tcp_health": [beats]})
+    assert one.ended is None
+
+
 @pytest.mark.parametrize(
     ("tables", "kinds"),
     [

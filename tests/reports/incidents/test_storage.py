@@ -44,6 +44,20 @@ def test_a_broker_tells_the_controller_alone() -> None:
     assert one.effects == ()
 
 
+def test_others_tell_that_its_replicas_are_offline() -> None:
+    told = event("replica_offline", 7, node_id=2, host=f"{B2}:9092", partitions=["orders-3"], told_by=f"{B1}:9092")
+    one = only(cluster_events=[*BROKERS, told])
+    assert (one.kind, names(one), seconds(one.started)) == ("storage_failed", ["2", B2], 7)
+    assert one.what.endswith(": its replicas of orders 3 are offline")
+    assert one.evidence[0].text == f"{B1}:9092 tells that its replicas are offline, though it is there"
+
+
+def test_what_is_told_of_replicas_of_two_brokers_with_one_id_is_of_no_disk() -> None:
+    told = event("replica_offline", 7, node_id=2, host=f"{B2}:9092", partitions=["orders-3"])
+    wanted = error("DUPLICATE_BROKER_REGISTRATION", "BrokerRegistration", 6, 9, client_id="2")
+    assert found(cluster_events=[*BROKERS, told], error_histogram=[wanted]) == []
+
+
 def test_it_is_over_when_the_broker_goes_away() -> None:
     away = silence(B1, 20, 40, ended=3, ended_clients=3, refused=4)
     down, failed = sorted(found(error_histogram=[refused()], cluster_events=BROKERS, silences=[away]), key=kind_of)
