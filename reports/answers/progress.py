@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from kafkascope.reports.columns.arrow import changes, dictionary_codes, integers
+from kafkascope.reports.columns.views import by_key
+from kafkascope.sniffer.columns import I64
+
 GROUPS = 60  # that are drawn
 PARTITIONS = 60  # of a group, that are listed
 LINES = 7  # of a picture: more cannot be told apart
-_ROWS = 300_000  # of the groups that are drawn
+_ROWS = 3_000_000  # of the groups that are drawn, if these are more than one
 
 
 @dataclass(slots=True)
@@ -63,18 +68,18 @@ def lag(table: ds.Dataset | None) -> Lag | None:
     if table is None:
         return None
     highest: dict[str, int] = {}
+    count: Counter[str] = Counter()
     for rows in _batches(table, None):
-        for one in rows.group_by("name").aggregate([("behind", "max")]).to_pylist():
-            highest[one["name"]] = max(highest.get(one["name"], 0), one["behind_max"] or 0)
+        for one in rows.group_by("name").aggregate([("behind", "max"), ("behind", "count")]).to_pylist():
+            highest[one["name"]] = max(highest.get(one["name"], 0), one["behind_max"])
+            count[one["name"]] += one["behind_count"]
     chosen = heapq.nsmallest(GROUPS, highest, key=lambda name: (-highest[name], name))
-    by_group: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in chosen}
-    taken = 0
-    for rows in _batches(table, chosen):
-        for row in rows.to_pylist():
-            if taken < _ROWS:
-                by_group[row["name"]].setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
-                taken += 1
-    return Lag([_group(name, by_group[name]) for name in chosen], len(highest) - len(chosen))
+    while len(chosen) > 1 and sum(map(count.__getitem__, chosen)) > _ROWS:
+        chosen.pop()
+    found = {}
+    if parts := list(_batches(table, chosen)):
+        found = {name: _group(name, rows) for name, rows in by_key(pa.concat_tables(parts), "name")}
+    return Lag([found[name] for name in chosen], len(highest) - len(chosen))
 
 
 def _batches(table: ds.Dataset, names: list[str] | None) -> Iterator[pa.Table]:
@@ -92,44 +97,36 @@ def _batches(table: ds.Dataset, names: list[str] | None) -> Iterator[pa.Table]:
             yield rows
 
 
-def _group(name: str, rows: dict[str, list[dict[str, Any]]]) -> GroupLag:
+def _group(name: str, rows: pa.Table) -> GroupLag:
+    topic_partition = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
+    codes, distinct = dictionary_codes(topic_partition)
+    at, behind = integers(rows["at"]), integers(rows["behind"])
+    order = np.lexsort((at, codes))
+    codes, at, behind = codes[order], at[order], behind[order]
+    begins = np.flatnonzero(changes(codes[None]))
+    ends = np.append(begins[1:], len(codes))
+    highest = np.maximum.reduceat(behind, begins).tolist()
+    names = distinct.to_pylist()
+    furthest = sorted(range(len(begins)), key=lambda place: (-highest[place], names[place]))
+    committed = pc.coalesce(rows["committed_offset"], rows["fetch_offset"])
+    known = {"committed": integers(committed)[order], "end": integers(rows["end_offset"])[order]}
     partitions = []
-    changes: list[tuple[int, str, int]] = []
-    for partition, of_it in rows.items():
-        one = PartitionLag(partition)
-        for row in sorted(of_it, key=lambda row: row["at"]):
-            one.times.append(row["at"])
-            one.lags.append(row["behind"])
-            one.highest = max(one.highest, row["behind"])
-            committed = row["committed_offset"] if row["committed_offset"] is not None else row["fetch_offset"]
-            one.committed = committed if committed is not None else one.committed
-            one.end = row["end_offset"] if row["end_offset"] is not None else one.end
-            changes.append((row["at"], partition, row["behind"]))
+    for place in furthest[:PARTITIONS]:
+        of_it = slice(begins[place], ends[place])
+        last = {what: _last(offsets[of_it]) for what, offsets in known.items()}
+        one = PartitionLag(names[place], at[of_it].tolist(), behind[of_it].tolist(), highest=highest[place], **last)
         partitions.append(one)
-    partitions.sort(key=lambda one: (-one.highest, one.name))
-    times, sums = _summed(changes)
-    return GroupLag(
-        name,
-        partitions[0].highest if partitions else 0,
-        partitions[:PARTITIONS],
-        max(0, len(partitions) - PARTITIONS),
-        times,
-        sums,
-    )
+    # All partitions together: each keeps its last lag until the next is known.
+    grown = np.diff(behind, prepend=0)
+    grown[begins] = behind[begins]
+    times, of_time = np.unique(at, return_inverse=True)
+    sums = np.zeros(len(times), np.int64)
+    np.add.at(sums, of_time, grown)
+    left_out = max(0, len(begins) - PARTITIONS)
+    return GroupLag(name, partitions[0].highest, partitions, left_out, times.tolist(), np.cumsum(sums).tolist())
 
 
-def _summed(changes: list[tuple[int, str, int]]) -> tuple[list[int], list[int]]:
-    """Lag of all partitions together: each keeps its last one until the next is known."""
-    now: dict[str, int] = {}
-    total = 0
-    times: list[int] = []
-    sums: list[int] = []
-    for at, partition, behind in sorted(changes):
-        total += behind - now.get(partition, 0)
-        now[partition] = behind
-        if times and times[-1] == at:
-            sums[-1] = total
-        else:
-            times.append(at)
-            sums.append(total)
-    return times, sums
+def _last(offsets: I64) -> int | None:
+    """The last one that is known."""
+    known = offsets[offsets >= 0]
+    return int(known[-1]) if len(known) else None

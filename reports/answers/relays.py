@@ -14,6 +14,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.sniffer.units import SECOND_NS
 
 _SAID = ("client_id", "bytes_up", "bytes_down", "exchanges")
+_KEYS = (*_SAID, "time")
 _COLUMNS = (*_SAID, "client", "broker", "connection", "opened")
 _WITHIN_NS = SECOND_NS  # a relay opens its connection when it is asked to
 _NAMED, _MOST = 5, 500_000
@@ -30,12 +31,16 @@ def relayed(connections: ds.Dataset) -> str | None:
         return None
     rows = rows.set_column(rows.column_names.index("opened"), "opened", pc.cast(rows["opened"], pa.int64()))
     rows = rows.set_column(rows.column_names.index("client_id"), "client_id", pc.fill_null(rows["client_id"], ""))
-    there = rows.rename_columns([name if name in _SAID else f"{name}_there" for name in rows.column_names])
-    here = rows.append_column("host", rows["broker"])
-    pairs = here.join(there.append_column("host", there["client_there"]), [*_SAID, "host"], join_type="inner")
+    rows = rows.append_column("time", pc.divide(rows["opened"], _WITHIN_NS))
+    there = rows.rename_columns([name if name in _KEYS else f"{name}_there" for name in rows.column_names])
+    there = there.filter(pc.not_equal(there["broker_there"], there["client_there"]))
+    there = there.append_column("host", there["client_there"])
+    place = there.column_names.index("time")
+    moved = (pc.add(there["time"], by) for by in (-1, 0, 1))  # else all that said the same at any time were pairs
+    there = pa.concat_tables([there.set_column(place, "time", time) for time in moved])
+    pairs = rows.append_column("host", rows["broker"]).join(there, [*_KEYS, "host"], join_type="inner")
     later = pc.subtract(pairs["opened_there"], pairs["opened"])
     pairs = pairs.filter(pc.less_equal(pc.abs(later), _WITHIN_NS))
-    pairs = pairs.filter(pc.not_equal(pairs["broker_there"], pairs["host"]))
     if not (count := pc.count_distinct(pairs["connection_there"]).as_py()):
         return None
     hosts = sorted(pairs["host"].unique().to_pylist())

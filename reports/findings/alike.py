@@ -56,11 +56,10 @@ def _one(rows: list[Row]) -> Finding:
     subjects = sorted({row["subject"] for row in rows})
     names = listed(subject.removeprefix(OF_CLIENT) for subject in subjects)
     is_same = all(row["title"] == worst["title"] for row in rows)
-    title = f"{worst['title'][:1].lower()}{worst['title'][1:]}"
     return Finding(
         severity=Severity(worst["severity"]),
         kind=worst["kind"],
-        title=f"{len(subjects):,} clients alike{'' if is_same else ', the worst'}: {title}",
+        title=f"{len(subjects):,} clients alike{'' if is_same else ', the worst'}: {worst['title']}",
         subject=f"clients {names}",
         since=min((row["since"] for row in rows if row["since"] is not None), default=None),
         until=max((row["until"] for row in rows if row["until"] is not None), default=None),

@@ -16,7 +16,10 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import SECOND_NS
 
 SPANS_A_MINUTE = 6
-
+_KEPT_OPEN = 3  # connections to one broker, as of Java's consumer: to ask where brokers are, to fetch, to coordinate
+_POLLS = frozenset({"Fetch", "ShareFetch"})  # are answered when there are data
+_FAR = 1 << 30  # between sequence numbers
+_HELD = frozenset({"JoinGroup", "SyncGroup"})  # ... when all members have come, which may take minutes
 
 # Issues that mean something of the traffic is not in the results, and so weaken what is said.
 _DAMAGE = frozenset(
@@ -51,9 +54,7 @@ _AUTHORIZATION = frozenset(
         Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
-_STALE_LEADER = frozenset(
-    {Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH, Error.LEADER_NOT_AVAILABLE}
-)
+_STALE_LEADER = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH})
 # Those that have a finding of their own, or belong to groups, whose findings tell them better.
 _TOLD_ELSEWHERE = (
     _AUTHENTICATION
@@ -166,15 +167,19 @@ def _metadata_storm(facts: ClientFacts) -> Iterator[Finding]:
 
 
 def _connection_churn(facts: ClientFacts) -> Iterator[Finding]:
-    connections = facts.of("connection")
+    opened = facts.of("connection")
+    still_open = _by_broker(f for f in opened if f.what == "open")
+    kept = {id(fact) for of_broker in still_open.values() for fact in of_broker[:_KEPT_OPEN]}
+    connections = [fact for fact in opened if id(fact) not in kept]
     most, window = busiest(connections, SPANS_A_MINUTE)
     if most < (enough := threshold("connections_opened")) or facts.is_nobody:
         return
-    brief = sum(f.count for f in connections if (f.most or 0) < threshold("connections_short") * 1000)
+    closed = [f for f in connections if f.what != "open"]
+    brief = sum(f.count for f in closed if (f.most or 0) < threshold("connections_short") * 1000)
     yield _finding(
         Severity.WARNING,
         "connection_churn",
-        f"Connections are opened and closed all the time: {most} in a minute",
+        f"Connections are opened {'and closed ' if closed else ''}all the time: {most} in a minute",
         facts,
         connections,
         [
@@ -193,7 +198,7 @@ def _connection_churn(facts: ClientFacts) -> Iterator[Finding]:
 def _api_versions_storm(facts: ClientFacts) -> Iterator[Finding]:
     requests = facts.of("request", api="ApiVersions")
     most, window = busiest(requests, SPANS_A_MINUTE)
-    if most < (enough := threshold("api_versions_requests")):
+    if most < (enough := max(threshold("api_versions_requests"), _KEPT_OPEN * len({f.broker for f in requests}))):
         return
     yield _finding(
         Severity.WARNING,
@@ -264,7 +269,7 @@ def _unanswered(facts: ClientFacts) -> Iterator[Finding]:
     waiting = []
     for fact in facts.of("unanswered"):
         waited = (ended.get(fact.number, last_seen) - fact.first_at) / SECOND_NS
-        if waited >= threshold("unanswered_fetch" if fact.api == "Fetch" else "unanswered"):
+        if fact.api not in _HELD and waited >= threshold("unanswered_fetch" if fact.api in _POLLS else "unanswered"):
             waiting.append((fact, waited))
     if not waiting:
         return
@@ -298,6 +303,8 @@ def _sent_again(facts: ClientFacts) -> Iterator[Finding]:
         reached = -1
         for fact in of_partition:
             records, least, most = fact.total or 0, fact.least or 0, fact.most or 0
+            if least + _FAR < reached:
+                reached = -1  # behind 2^31 - 1 they begin anew
             # More records than numbers that had not been used before. Where batches are missing from the capture this
             # is less than there was, never more.
             repeated = max(records - max(most - max(least - 1, reached), 0), 0)
@@ -480,11 +487,21 @@ def _hanging_transaction(facts: ClientFacts) -> Iterator[Finding]:
         )
 
 
+def _by_broker(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
+    found: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        found[fact.broker or "?"].append(fact)
+    return found
+
+
 def _idle_polling(facts: ClientFacts) -> Iterator[Finding]:
-    requests = facts.of("request", api="Fetch")
-    most, window = busiest(requests, 1)
-    read = sum(f.count for f in facts.of("batch", api="fetch") if window and f.span == window[0].span)
-    empty = most - read
+    asked, brought = (_by_broker(of) for of in (facts.of("request", api="Fetch"), facts.of("batch", api="fetch")))
+    found = []
+    for broker, requests in sorted(asked.items()):
+        most, window = busiest(requests, 1)
+        read = sum(f.count for f in brought.get(broker, ()) if f.span == window[0].span)
+        found.append((most - read, read, window))
+    empty, read, window = max(found, key=lambda one: one[0], default=(0, 0, []))
     if empty < (enough := threshold("idle_fetches")):
         return
     yield _finding(

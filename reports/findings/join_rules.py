@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
-from kafkascope.reports.findings.finding import Finding
+from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group import MOST_SAID, Group, group_finding, observed
 from kafkascope.reports.groups.body import rows
 from kafkascope.reports.groups.messages import Message
@@ -93,7 +94,7 @@ _JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"
 
 
 def instance_ids(group: Group) -> Iterator[Finding]:
-    """Processes that use one instance id."""
+    """Instance ids that several processes use, or that one wants which the process before it has not given up."""
     refused = [m for m in group.log.messages if m.error in _INSTANCE_ERRORS]
     by_instance: dict[str, list[Message]] = defaultdict(list)
     for message in refused:
@@ -101,18 +102,52 @@ def instance_ids(group: Group) -> Iterator[Finding]:
         by_instance[instance].append(message)
     for instance, messages in sorted(by_instance.items()):
         used = [m for m in group.log.messages if _instance(m) == instance]
-        users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
-        yield group_finding(
-            group,
-            Severity.CRITICAL,
-            "instance_id_shared",
-            f"Instance id {instance} is used by more than one process: {', '.join(users)}",
-            [observed(m, f"{m.api} of {m.client_id or '?'} ({m.client}) answered {m.error}") for m in messages],
-            "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
-            "ends; in a KIP-848 group the newer one is refused until the older has gone.",
-            0.8,
-            clients=[m.client_id for m in used],
-        )
+        taken = [m for m in messages if m.error == Error.FENCED_INSTANCE_ID or _is_in_use(group, used, m)]
+        kept = [m for m in messages if m not in taken]
+        if taken:
+            users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
+            yield group_finding(
+                group,
+                Severity.CRITICAL,
+                "instance_id_shared",
+                f"Instance id {instance} is used by more than one process: {', '.join(users)}",
+                [_refusal(m) for m in taken],
+                "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
+                "ends; in a KIP-848 group the newer one is refused until the older has gone.",
+                0.8,
+                clients=[m.client_id for m in used],
+            )
+        if kept:
+            names = sorted({m.client_id or "?" for m in kept})
+            yield group_finding(
+                group,
+                Severity.WARNING,
+                "join_refused",
+                f"{listed(names)} may not join yet: instance id {instance} was not given up by the process that had it",
+                [_refusal(m) for m in kept],
+                "In a KIP-848 group the id of a process that was killed, or did not close its consumer, is free when "
+                "its session has timed out (group.consumer.session.timeout.ms): close consumers on SIGTERM, and have "
+                "who starts processes anew try for as long. If the one before lives, see whether two have one "
+                "group.instance.id.",
+                0.6,
+                clients=[m.client_id for m in kept],
+            )
+
+
+def _is_in_use(group: Group, used: Sequence[Message], refusal: Message) -> bool:
+    """Whether the member that had an instance id is heard of behind a refusal of another one with that id."""
+    mine = _member(refusal)
+    before = {_member(m) for m in used if m.at < refusal.at and m.error not in _INSTANCE_ERRORS} - {mine, None}
+    return any(m.over > (refusal.answered or refusal.at) and _member(m) in before for m in group.log.messages)
+
+
+def _member(message: Message) -> str | None:
+    member: str | None = message.request.get("memberId") or message.response.get("memberId")
+    return member
+
+
+def _refusal(message: Message) -> Observation:
+    return observed(message, f"{message.api} of {message.client_id or '?'} ({message.client}) answered {message.error}")
 
 
 def _instance(message: Message) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from kafkascope.reports.columns.name_lists import listed
@@ -42,9 +43,8 @@ def topics_unfit(group: Group) -> Iterator[Finding]:
     """Members of Streams applications that are told that they cannot work with the topics that there are."""
     told: dict[tuple[int, str | None], list[tuple[Message, str]]] = defaultdict(list)
     last: dict[str | None, Message] = {}
-    for message in group.log.messages:
-        if message.api != "StreamsGroupHeartbeat":
-            continue
+    beats = (message for message in group.log.messages if message.api == "StreamsGroupHeartbeat")
+    for message in chain.from_iterable(beat.each() for beat in beats):
         last[message.client_id] = message
         for status in rows(message.response.get("status")):
             if (code := status.get("statusCode")) in _UNFIT:

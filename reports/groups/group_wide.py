@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
+from kafkascope.decoders.errors import name_of
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.body import Json, rows, text
 from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog
 from kafkascope.reports.groups.leaving import NOT_HERE
-from kafkascope.reports.groups.messages import LEFT_OUT, Message
+from kafkascope.reports.groups.messages import LEFT_OUT, Message, settings_refused
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS, settings_given
 
@@ -34,7 +36,7 @@ class _Writer:
         self._members = {
             message.client_id for message in log.messages if message.api in MEMBER_APIS and message.client_id
         }
-        self._coordinator: str | None = None
+        self._coordinator: tuple[Any, str] | None = None  # node id, and where it was told to be
         self._told: dict[tuple[str | None, str], None] = {}
         self._of_nobody: dict[str | None, bool] = {}  # requests
         self._refused: dict[tuple[str | None, str], int] = {}
@@ -69,11 +71,12 @@ class _Writer:
                 said = answer.get("errorMessage") or message.error
                 yield self._event(EventKind.COORDINATOR_UNAVAILABLE, message, said)
                 continue
-            where = f"{address(answer.get('host'), answer.get('port'))} (node {answer.get('nodeId')})"
-            if self._coordinator not in (None, where):
+            node_id = answer.get("nodeId")
+            where = f"{address(answer.get('host'), answer.get('port'))} (node {node_id})"
+            if self._coordinator is not None and self._coordinator[0] != node_id:
                 self._told.clear()
-                yield self._event(EventKind.COORDINATOR_MOVED, message, f"from {self._coordinator} to {where}")
-            self._coordinator = where
+                yield self._event(EventKind.COORDINATOR_MOVED, message, f"from {self._coordinator[1]} to {where}")
+            self._coordinator = node_id, where
             if (message.client_id, where) not in self._told:
                 self._told[message.client_id, where] = None
                 yield self._event(EventKind.COORDINATOR_FOUND, message, where)
@@ -100,11 +103,12 @@ class _Writer:
         for group in rows(message.response.get("groups")):
             if group.get("groupId") == self._group:
                 members = len(group.get("members") or [])
-                state = message.error if group.get("errorCode") else group.get("groupState")
+                state = name_of(code) if (code := group.get("errorCode")) else group.get("groupState")
                 yield self._event(EventKind.DESCRIBED, message, f"{state}, {members} members")
 
     def configure(self, message: Message) -> Iterator[Event]:
-        refused = f" refused: {message.error}" if message.error else ""
+        error = settings_refused(message, self._group)
+        refused = f" refused: {error}" if error else ""
         given = settings_given(message.request, self._group)
         detail = ", ".join(
             f"{name}={value}" if value is not None else f"{name} by default" for name, value in given.items()
@@ -115,7 +119,7 @@ class _Writer:
         for result in rows(message.response.get("results")):
             if result.get("groupId") == self._group:
                 code = result.get("errorCode")
-                said = result.get("errorMessage") or message.error or code
+                said = result.get("errorMessage") or (name_of(code) if code else None)
                 yield self._event(EventKind.DELETED, message, f"refused: {said}" if code else None)
 
     def delete_offsets(self, message: Message) -> Iterator[Event]:

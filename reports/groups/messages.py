@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.decoders.errors import Error
+from kafkascope.decoders.errors import Error, name_of
 from kafkascope.reports.columns.arrow import distinct_numbers, integers, numbered, one_array
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.groups.body import Json, body_of
-from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS
+from kafkascope.reports.vocabulary.group_apis import GROUP_APIS, LISTED_GROUPS, settings_answered
 from kafkascope.reports.vocabulary.tables import GROUP_MESSAGES, GROUP_ROWS
 from kafkascope.sniffer.columns import I64
 
@@ -126,6 +126,12 @@ class Message:
     def response(self) -> Json:
         """The response's body; empty if there is none."""
         return body_of(self.response_text)
+
+
+def settings_refused(message: Message, group: str) -> str | None:
+    """The error with which settings of a group were refused; one answer may be about many resources."""
+    code = settings_answered(message.response, group)
+    return message.error if code is None else name_of(code) if code else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,6 @@ def _sought(signs: Signs) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = defaultdict(list)
     for row in signs.failed_connects:
         place = address(row["broker"], row["broker_port"])
-        if (
-            str(row["broker_port"]) in ports
-            and address_alone(place) not in signs.brokers
-            and row["opened"] is not None
-        ):
+        if str(row["broker_port"]) in ports and address_alone(place) not in signs.brokers and row["opened"] is not None:
             found[place].append(row)
     return {place: rows for place, rows in found.items() if len(rows) >= threshold("failed_connects")}

@@ -43,7 +43,7 @@ def refused(signs: Signs) -> Iterator[Incident]:
         since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
         yield Incident(
             kind=IncidentKind.JOIN_REFUSED,
-            severity=Severity.CRITICAL,
+            severity=min((Severity(row["severity"]) for row in found), key=list(Severity).index),
             certainty=Certainty.CERTAIN,
             subjects=(*signs.clients(names), Subject(Role.GROUP, group)),
             started=since,

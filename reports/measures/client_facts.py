@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.answered import Answered
-from kafkascope.reports.columns.arrow import integers, one_array
+from kafkascope.reports.columns.arrow import dictionary_codes, equal_columns, integers, one_array, one_of_each
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address
@@ -164,6 +165,9 @@ def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges, answered: Answer
 
 
 def _of_errors(errors: pa.Table, exchanges: _Exchanges, ends: Mapping[int, Ends]) -> pa.Table:
+    """An error of each answer that has it, for however many partitions."""
+    codes = [dictionary_codes(errors["error"])[0], *(integers(errors[name]) for name in ("connection", "number"))]
+    errors = errors.take(pa.array(one_of_each(equal_columns(np.stack(codes)))))
     base = {
         "client": _clients(errors, ends),
         "api": errors["api"],

@@ -21,7 +21,9 @@ from kafkascope.reports.vocabulary.tables import SCHEMA_VERSION, of_whole
 from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.places import split_settings, told
 
-_KEPT = 1000  # keys of one kind that are counted by name; what exceeds them is counted as one
+_KEPT = 1000  # keys of one kind that are told by name, the largest; what exceeds them is told as one
+_HELD = 100_000  # that are counted by name until then; the first ones that come, so beyond it the rest hangs on order
+_OTHERS = "(others)"
 
 
 @dataclass(slots=True)
@@ -166,16 +168,23 @@ class Summary:
                 }
                 for name, api in sorted(self._apis.items(), key=lambda item: (-item[1].exchanges, item[0]))
             ],
-            "errors": dict(sorted(self._counts["error"].items(), key=lambda item: (-item[1], item[0]))),
-            "clients": dict(sorted(self._counts["client_id"].items(), key=lambda item: (-item[1], item[0]))),
+            "errors": _most_first(self._counts["error"]),
+            "clients": _most_first(self._counts["client_id"]),
             "topics": [
                 {"topic": topic, "direction": direction, "records": records, "bytes": size, "batches": batches}
-                for (topic, direction), (records, size, batches) in sorted(
-                    self._topics.items(), key=lambda item: (-item[1][1], item[0])
-                )
+                for (topic, direction), (records, size, batches) in self._largest_topics()
             ],
-            "issues": dict(sorted(self._counts["issue"].items(), key=lambda item: (-item[1], item[0]))),
+            "issues": _most_first(self._counts["issue"]),
         }
+
+    def _largest_topics(self) -> list[tuple[tuple[str, str], list[int]]]:
+        """Topics and directions with their sums, most bytes first; the smallest as one."""
+        largest = sorted(self._topics.items(), key=lambda item: (item[0][0] == _OTHERS, -item[1][1], item[0]))
+        others: dict[tuple[str, str], list[int]] = {}
+        for (_, direction), sums in largest[_KEPT:]:
+            held = others.setdefault((_OTHERS, direction), [0, 0, 0])
+            held[:] = map(sum, zip(held, sums, strict=True))
+        return [*largest[:_KEPT], *sorted(others.items())]
 
     def _observe_exchanges(self, exchanges: pa.Table) -> None:
         if not len(exchanges):
@@ -213,12 +222,12 @@ class Summary:
         counter = self._counts[name]
         for row in pc.value_counts(values).to_pylist():
             key = "(none)" if row["values"] is None else row["values"]
-            counter[key if key in counter or len(counter) < _KEPT else "(others)"] += row["counts"]
+            counter[key if key in counter or len(counter) < _HELD else _OTHERS] += row["counts"]
 
     def _topic(self, topic: str | None, direction: str, records: int | None, size: int | None, batches: int) -> None:
         key = (topic or "(unknown)", direction)
-        if key not in self._topics and len(self._topics) >= _KEPT:
-            key = ("(others)", direction)
+        if key not in self._topics and len(self._topics) >= _HELD:
+            key = (_OTHERS, direction)
         sums = self._topics.setdefault(key, [0, 0, 0])
         for i, value in enumerate((records, size, batches)):
             sums[i] += value or 0
@@ -244,5 +253,10 @@ def not_taken_note(result: Mapping[str, Any]) -> str:
 
 
 def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by name, those that are equal in order of their names: however they were put together."""
-    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    """Counts by name, those that are equal in order of their names: however they were put together.
+
+    Those of the least are told as one, at the end.
+    """
+    ordered = sorted(counts.items(), key=lambda one: (one[0] == _OTHERS, -one[1], one[0]))
+    rest = sum(count for _, count in ordered[_KEPT:])
+    return dict(ordered[:_KEPT]) | ({_OTHERS: rest} if rest else {})

@@ -87,7 +87,10 @@ class ClusterEventKind(_Event):
     # partitions
     LEADER_CHANGED = "leader_changed", "partitions are led by another broker"
     LEADER_LOST = "leader_lost", "partitions that were led have no leader"
-    LEADER_MISSING = "leader_missing", "partitions that are told of for the first time have no leader: replicas are offline"
+    LEADER_MISSING = (
+        "leader_missing",
+        "partitions that are new to the capture have no leader: replicas are offline",
+    )
     LEADER_ELECTED = "leader_elected", "partitions that had lost their leader have one"
     REPLICA_OFFLINE = (
         "replica_offline",

@@ -8,8 +8,8 @@ from typing import Any
 _GROUP = 32  # ConfigResource.Type
 
 
-def _configured(request: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one for one in request.get("resources") or [] if one.get("resourceType") == _GROUP]
+def _configured(request: dict[str, Any], name: str = "resources") -> list[dict[str, Any]]:
+    return [one for one in request.get(name) or [] if one.get("resourceType") == _GROUP]
 
 
 # APIs whose messages name one group, or several: where the ids of the groups are in the request.
@@ -53,6 +53,12 @@ def settings_given(request: dict[str, Any], group: str) -> dict[str, Any]:
     """Settings of a group that a request of IncrementalAlterConfigs changes, with their values; None: the default."""
     mine = [one for one in _configured(request) if one.get("resourceName") == group]
     return {config.get("name"): config.get("value") for one in mine for config in one.get("configs") or []}
+
+
+def settings_answered(response: dict[str, Any], group: str) -> int | None:
+    """The error code of an answer of IncrementalAlterConfigs for the settings of a group; None if it has none."""
+    mine = (one for one in _configured(response, "responses") if one.get("resourceName") == group)
+    return next((one.get("errorCode") for one in mine), None)
 
 
 MEMBER_APIS = frozenset(

@@ -16,10 +16,12 @@ from kafkascope.reports.groups.body import text
 from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, Sync
 from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
-from kafkascope.reports.groups.leaving import FENCED, by_session, heard_later, refused_as
+from kafkascope.reports.groups.leaving import NOT_A_MEMBER, by_session, heard_later, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
+
+_OUT = NOT_A_MEMBER | {Error.FENCED_INSTANCE_ID}  # with others a member stays one, whatever it has missed
 
 
 def events_of(log: GroupLog, facts: GroupFacts, profiles: Profiles, lives: list[int]) -> list[Event]:
@@ -168,7 +170,7 @@ class _Writer:
         refused: dict[str, list[int]] = defaultdict(list)  # when it spoke, and had no place in the group any more
         said: list[Refusal | Leave] = [*self._facts.refusals, *self._facts.leaves]
         for each in said:
-            if each.error in FENCED:
+            if each.error in _OUT:
                 refused[each.member_id].append(each.at)
         sessions, waits = {}, {}
         static: dict[str, list[Join]] = defaultdict(list)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -158,14 +158,18 @@ class GroupFacts:
     described: list[Message] = field(default_factory=list)
     instances: dict[str, str] = field(default_factory=dict)  # instance id by member id
     spoke: dict[str, Message] = field(default_factory=dict)  # the first message of a member, by its id
+    in_vain: dict[str, list[int]] = field(  # when members were told that the coordinator is away, by their ids
+        default_factory=lambda: defaultdict(list)
+    )
 
     def asked_in_vain(self, member: str, until: int) -> bool:
         """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session?"""
         words = self.words.get(member)
         place = bisect_right(words.heard, until) if words is not None else 0
         last = words.heard[place - 1] if words is not None and place else 0
-        told = (each for each in self.refusals if each.member_id == member and each.error in NOT_HERE)
-        return any(last <= (each.message.answered or each.at) <= until for each in told)
+        told = self.in_vain.get(member, [])
+        place = bisect_left(told, last)
+        return place < len(told) and told[place] <= until
 
     def last_content(self, generation: int, low: int, high: int) -> int | None:
         """When a heartbeat of a generation was good for the last time later than one moment and not after another."""
@@ -324,7 +328,9 @@ class _FactReader:
     def commit(self, message: Message, at: int) -> None:
         member, generation, instance = self._who(message)
         if member and generation >= 0:
-            self._spoke(message, at, member, generation, instance)
+            # Refused so it names the generation that is just being formed, and no session begins anew by it.
+            forming = message.error == Error.REBALANCE_IN_PROGRESS
+            self._spoke(message, at, member, generation, instance, prolongs=not forming)
 
     def _who(self, message: Message) -> tuple[str, int, str]:
         """Member, generation and instance id that a heartbeat or commit names."""
@@ -344,7 +350,8 @@ class _FactReader:
         answers = rows(response.get("members"))
         for place, member in enumerate(members):
             code = number(answers[place].get("errorCode"), 0) if place < len(answers) else 0
-            error = message.error if len(members) == 1 else name_of(code) if code else None
+            whole = len(members) == 1 or not answers  # refused as a whole it has no answers of members
+            error = message.error if whole else name_of(code) if code else None
             self.facts.leaves.append(
                 Leave(
                     message=message,
@@ -371,6 +378,8 @@ class _FactReader:
             self._said(member, message, at, may_wait=message.api == "SyncGroup", prolongs=prolongs)
         if message.error:
             self.facts.refusals.append(Refusal(at, member, generation, message.error, message.api, message))
+        if message.error in NOT_HERE:
+            insort(self.facts.in_vain[member], message.answered or at)
         if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
             self._named.add((member, generation))
             self.facts.named.append(Seen(at, generation, member, message.api, message))

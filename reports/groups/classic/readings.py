@@ -144,8 +144,8 @@ def opening(
         at = message.answered or refusal.at
         if unwritten is not None and refusal.api == "SyncGroup" and refusal.error == unwritten.error:
             at = max(at, unwritten.answered or unwritten.at)  # it may have waited for longer
-        elif refusal.error != Error.REBALANCE_IN_PROGRESS:
-            continue
+        elif refusal.error != Error.REBALANCE_IN_PROGRESS or refusal.api == "OffsetCommit":
+            continue  # a commit is refused so while its generation is being formed, not as it ends
         told.append(Told(min(at, end), refusal.member_id, message.packet, refusal.error))
     told.sort(key=lambda each: each.at)
     content_until = facts.last_content(before.number, low, end) if before is not None else None
@@ -169,6 +169,7 @@ class Index:
     leaves: list[int]
     refusals: list[int]
     by_member: dict[str, list[Join]]
+    given: set[str]  # ids of members that the broker gave them
     refused: dict[str, list[Expelled]]
 
     @classmethod
@@ -191,6 +192,7 @@ class Index:
             [leave.at for leave in facts.leaves],
             [refusal.at for refusal in facts.refusals],
             by_member,
+            {join.member_id for join in facts.joins if join.id_given},
             refused,
         )
 
@@ -258,7 +260,7 @@ class OpeningReader:
         known = gap.before.present()
         if not gap.before.complete:
             for join in gap.joins:
-                new = join.asked_id or self._id_was_given(join) or _WITH_GIVEN_ID in join.reason
+                new = join.asked_id or join.member_id in self._index.given or _WITH_GIVEN_ID in join.reason
                 if self._was_heard_before(gap, join) and not new:
                     known.add(join.member_id)
         return known
@@ -274,7 +276,12 @@ class OpeningReader:
             return Reading(
                 Trigger.STATIC_MEMBER_REPLACED, join.member_id, client, join.at, join.packet, text, Strength.CHANGED
             )
-        if gap.before is None and gap.after.number > 1 and not join.asked_id and not self._id_was_given(join):
+        if (
+            gap.before is None
+            and gap.after.number > 1
+            and not join.asked_id
+            and join.member_id not in self._index.given
+        ):
             text = f"JoinGroup of {client}; whether it was a member before, the capture does not show"
             return Reading(
                 Trigger.MEMBER_REJOINED, join.member_id, client, join.at, join.packet, text, Strength.UNCHANGED
@@ -282,7 +289,7 @@ class OpeningReader:
         how = "with an instance id that nobody had" if join.instance_id else "that was not in the group"
         sure = Strength.SAID
         old = self._was_heard_before(gap, join)
-        new = not old and (join.asked_id or self._id_was_given(join))
+        new = not old and (join.asked_id or join.member_id in self._index.given)
         if gap.before is not None and not new and (old or not gap.before.complete):
             sure = Strength.LEFT_OVER
         text = f"JoinGroup of {client}, a member {how}"
@@ -294,9 +301,6 @@ class OpeningReader:
         """Whether one of this member id was there when the gap began."""
         words = self._facts.words.get(join.member_id)
         return words is not None and gap.begin is not None and words.times[0] < gap.begin
-
-    def _id_was_given(self, join: Join) -> bool:
-        return any(each.id_given for each in self._index.by_member.get(join.member_id, ()))
 
     def _replaced(self, gap: Opening, join: Join) -> str | None:
         if gap.before is None or not join.instance_id or not join.asked_id:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkascope.decoders.errors import name_of
 from kafkascope.reports.groups.assignments import owned_of, partitions_of, topics_of
 from kafkascope.reports.groups.body import Json, rows
 from kafkascope.reports.groups.messages import Message
@@ -217,11 +218,9 @@ class BeatReader:
             beat = _beat(message, CLASSIC, member.get("memberId") or "", LEAVES, None)
             beat.instance_id = member.get("groupInstanceId")
             beat.reason = member.get("reason") or None
-            code = answers[place].get("errorCode", 0) if place < len(answers) else 0
-            if code and beat.error is None:
-                beat.error = str(code)
-            elif not code and len(members) > 1 and answers:
-                beat.error = None
+            if len(members) > 1 and answers:
+                code = answers[place].get("errorCode", 0) if place < len(answers) else 0
+                beat.error = name_of(code) if code else None
             yield beat
 
 

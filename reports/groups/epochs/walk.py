@@ -37,7 +37,7 @@ from kafkascope.reports.groups.leaving import (
     refused_as,
     trigger_by_reason,
 )
-from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.groups.messages import Message, settings_refused
 from kafkascope.reports.groups.strengths import Strength
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.group_apis import settings_given
@@ -565,7 +565,8 @@ class Walk:
     def configure(self, message: Message) -> None:
         """An administrator changed settings of the group."""
         given = settings_given(message.request, self.group_id).keys() & _FOR_ASSIGNMENTS
-        if message.answered is not None and message.error is None and given and not self.observing:
+        taken = settings_refused(message, self.group_id) is None
+        if message.answered is not None and taken and given and not self.observing:
             text = f"{message.client_id or 'somebody'} ({message.client}) changed {', '.join(sorted(given))}"
             cause = Cause.weighed(Trigger.GROUP_CONFIG_CHANGED, message.answered, message.packet, text, Strength.FITS)
             self.configured.append(cause)

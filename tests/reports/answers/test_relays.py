@@ -54,3 +54,22 @@ def test_clients_without_a_name_are_carried_on_as_well() -> None:
 def test_who_said_nothing_carries_nothing() -> None:
     assert told(leg(1, H1, PROXY, 1, exchanges=0), leg(2, PROXY, B1, 1.01, exchanges=0)) is None
     assert told() is None
+
+
+def test_a_second_that_begins_between_them_makes_no_difference() -> None:
+    for opened in (1.0, 1.4, 1.9999):
+        assert told(leg(1, H1, PROXY, opened), leg(2, PROXY, B1, opened + 0.5)) is not None
+        assert told(leg(1, H1, PROXY, opened), leg(2, PROXY, B1, opened - 0.5)) is not None
+
+
+def test_very_many_probes_that_say_the_same_are_no_pairs() -> None:
+    within = [leg(n, B1, B1, n / 10) for n in range(20_000)]
+    assert told(*within) is None
+    both = [
+        leg(2 * n + place, *ends, n / 10)
+        for n in range(20_000)
+        for place, ends in enumerate(((H1, PROXY), (PROXY, B1)))
+    ]
+    text = told(*both)
+    assert text is not None
+    assert text.startswith("20,000 connections")

@@ -46,7 +46,7 @@ def test_as_many_clients_alike_as_the_threshold_says_are_one_finding(count: int,
         assert found == Together(findings, {})
         return
     (one,) = rows(found)
-    assert one["title"] == f"{count} clients alike: metadata is asked for again and again"
+    assert one["title"] == f"{count} clients alike: Metadata is asked for again and again"
     assert one["subject"].startswith("clients c000 (10.0.0.1), c001 (10.0.0.1)")
     assert one["subjects"] == [f"client c{number:03} (10.0.0.1)" for number in range(count)]
     assert one["client_ids"] == [f"c{number:03}" for number in range(count)]
@@ -58,7 +58,7 @@ def test_the_worst_speaks_for_all_and_each_is_evidence() -> None:
     worst = of("x", title="Worse: 9", weight=0.9, since=5, until=12, advice="at once", evidence=[])
     found = together(finding_table([*clients(MANY), worst]))
     (one,) = rows(found)
-    assert one["title"] == f"{MANY + 1} clients alike, the worst: worse: 9"
+    assert one["title"] == f"{MANY + 1} clients alike, the worst: Worse: 9"
     assert (one["since"], one["until"], one["weight"], one["advice"]) == (5, 20, 0.9, "at once")
     first, second = one["evidence"][:2]
     assert first == {"text": "x (10.0.0.1): Worse: 9", "packet": None, "at": 5}

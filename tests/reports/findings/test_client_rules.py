@@ -292,7 +292,8 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
     ),
     "connection_churn": (
         [
-            fact("connection", 0, what="open", count=5),
+            *(fact("connection", 0, what="open", first_packet=4 + n) for n in range(3)),
+            *(fact("connection", 0, what="open", broker=OTHER_BROKER, first_packet=4 + n) for n in range(4)),
             fact("connection", 100, what="fin", most=4_999, count=10, first_packet=8),
             fact("connection", 150, what="rst", most=5_000, count=20),
         ],
@@ -300,7 +301,7 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
         "Connections are opened and closed all the time: 30 in a minute",
         [
             seen("the first of 30 connections opened in this minute", 100, 8),
-            Observation("15 of 35 lasted less than 5 s"),
+            Observation("10 of 31 lasted less than 5 s"),
         ],
         0.6,
         (0, 150),
@@ -500,18 +501,16 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
     "idle_polling": (
         [
             fact("request", 0, api="Fetch", count=49),
-            fact("request", 10, api="Fetch", count=79),
-            fact("request", 10, api="Fetch", count=1, broker=OTHER_BROKER),
+            fact("request", 10, api="Fetch", count=80),
+            fact("request", 10, api="Fetch", count=60, broker=OTHER_BROKER),
+            fact("batch", 10, api="fetch", count=7, broker=OTHER_BROKER),
             fact("batch", 0, api="fetch", count=40),
             fact("batch", 10, api="fetch", count=5),
             fact("batch", 10, api="produce", count=40),
         ],
         Severity.INFO,
         "Fetches that bring nothing: 75 in 10 s",
-        [
-            seen("79 Fetch requests to 10.0.0.1:9092, 5 batches in their answers", 10),
-            seen("1 Fetch request to 10.0.0.2:9092, 5 batches in their answers", 10),
-        ],
+        [seen("80 Fetch requests to 10.0.0.1:9092, 5 batches in their answers", 10)],
         0.3,
         (10, 10),
     ),
@@ -575,13 +574,43 @@ def test_leaders_that_change_as_often_as_a_loop_are_a_warning(count: int, severi
     [
         ("SASL_AUTHENTICATION_FAILED", ["authentication_failed"]),
         ("GROUP_AUTHORIZATION_FAILED", ["authorization_failed"]),
-        ("LEADER_NOT_AVAILABLE", ["leader_changed"]),
+        ("LEADER_NOT_AVAILABLE", ["error_loop"]),  # by any broker, of a topic that is new, or whose brokers are gone
         ("ILLEGAL_GENERATION", []),  # groups tell it
         ("INVALID_RECORD", ["error_loop"]),
     ],
 )
 def test_a_loop_of_errors_is_told_once(error: str, found: list[str]) -> None:
     assert kinds(fact("error", api="Fetch", what=error, count=30)) == found
+
+
+def test_connections_that_stay_open_are_many_where_they_go_to_one_broker() -> None:
+    spread = [fact("connection", what="open", broker=f"10.0.0.{n}:9092") for n in range(40)]
+    assert kinds(*spread) == []
+    (found,) = client_findings("c", [fact("connection", what="open", first_packet=n) for n in range(30)])
+    assert found.title == "Connections are opened all the time: 27 in a minute"
+
+
+def test_who_asks_each_broker_for_its_versions_asks_once_a_connection() -> None:
+    asked = [fact("request", api="ApiVersions", broker=f"10.0.0.{n}:9092", count=2) for n in range(20)]
+    assert kinds(*asked) == []
+
+
+def test_each_of_many_brokers_lets_an_idle_consumer_wait() -> None:
+    assert kinds(*(fact("request", api="Fetch", count=20, broker=f"10.0.0.{n}:9092") for n in range(9))) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "seconds", "told"), [("ShareFetch", 4, False), ("ShareFetch", 5, True), ("JoinGroup", 90, False)]
+)
+def test_what_a_broker_may_hold_is_unanswered_later_than_other_requests(api: str, seconds: int, told: bool) -> None:
+    assert ("unanswered" in kinds(*unanswered_for(api, seconds * 1_000_000_000))) == told
+
+
+def test_sequence_numbers_begin_anew_behind_the_last() -> None:
+    last = 2**31 - 1
+    spans = [sequence(0, total=10, least=last - 9, most=last)]
+    spans += [sequence(10 * n, total=10, least=10 * n - 10, most=10 * n - 1) for n in range(1, 4)]
+    assert "sent_again" not in kinds(*spans)
 
 
 def test_a_transaction_may_hang_at_the_first_offset() -> None:

@@ -19,7 +19,10 @@ def test_an_instance_id_of_two_processes_as_a_whole() -> None:
     said.join(1_000, "b~1", instance="i", error="FENCED_INSTANCE_ID")
     said.say(2_000, "SyncGroup", "c", {"groupInstanceId": "i"}, {})
     said.say(2_500, "OffsetCommit", "d", {"groupInstanceId": "i"}, {})  # says nothing of who is the process
-    said.say(3_000, "ConsumerGroupHeartbeat", "e", {"instanceId": "i"}, {}, error="UNRELEASED_INSTANCE_ID")
+    said.say(2_800, "ConsumerGroupHeartbeat", "b", {"instanceId": "i", "memberId": "b1"}, {"memberId": "b1"})
+    wanted = {"instanceId": "i", "memberId": "e1"}
+    said.say(3_000, "ConsumerGroupHeartbeat", "e", wanted, {}, error="UNRELEASED_INSTANCE_ID")
+    said.say(3_500, "ConsumerGroupHeartbeat", "b", {"memberId": "b1"}, {"memberId": "b1"})
     said.join(4_000, "f~1", generation=1, instance="of another")
     (found,) = of_kind("instance_id_shared", GroupHistory(), said)
     whole(
@@ -28,11 +31,27 @@ def test_an_instance_id_of_two_processes_as_a_whole() -> None:
         "Instance id i is used by more than one process: a (host-of-a), b (host-of-b), c (host-of-c), e (host-of-e)",
         [
             Observation("JoinGroup of b (host-of-b) answered FENCED_INSTANCE_ID", 4, at(1)),
-            Observation("ConsumerGroupHeartbeat of e (host-of-e) answered UNRELEASED_INSTANCE_ID", 10, at(3)),
+            Observation("ConsumerGroupHeartbeat of e (host-of-e) answered UNRELEASED_INSTANCE_ID", 12, at(3)),
         ],
         0.8,
         ["a", "b", "c", "e"],
     )
+
+
+def test_who_comes_back_before_its_session_has_ended_shares_no_instance_id() -> None:
+    said = Conversation()
+    before = {"instanceId": "i", "memberId": "a1"}
+    said.say(0, "ConsumerGroupHeartbeat", "a", before, {"memberId": "a1"})
+    said.say(8_000, "ConsumerGroupHeartbeat", "a", {"memberId": "a1"}, {"memberId": "a1"})
+    again = {"instanceId": "i", "memberId": "a2"}
+    said.say(15_000, "ConsumerGroupHeartbeat", "a", again, {}, error="UNRELEASED_INSTANCE_ID")
+    said.say(20_000, "ConsumerGroupHeartbeat", "a", again, {}, error="UNRELEASED_INSTANCE_ID")
+    said.say(54_000, "ConsumerGroupHeartbeat", "a", again, {"memberId": "a2"})
+    assert of_kind("instance_id_shared", GroupHistory(), said) == []
+    (found,) = of_kind("join_refused", GroupHistory(), said)
+    assert (found.severity, found.client_ids) == (Severity.WARNING, ["a"])
+    assert found.title == "a may not join yet: instance id i was not given up by the process that had it"
+    assert [one.at for one in found.evidence] == [at(15), at(20)]
 
 
 def test_joins_that_are_refused_as_a_whole() -> None:

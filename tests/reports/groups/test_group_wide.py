@@ -88,6 +88,44 @@ def test_a_coordinator_is_told_to_each_client_and_anew_when_it_has_moved() -> No
     ]
 
 
+def test_a_broker_with_two_listeners_is_one_coordinator() -> None:
+    said = Conversation()
+    for at, host in ((0, "inside"), (10, "outside"), (20, "inside")):
+        answer = {"coordinators": [coordinator(1, host=host)]}
+        said.say(at, "FindCoordinator", host, {"coordinatorKeys": ["g"]}, answer)
+    assert [kind for _, kind, *_ in told(said)] == ["coordinator_found"] * 2
+
+
+@pytest.mark.parametrize(
+    ("api", "answer", "detail"),
+    [
+        ("DeleteGroups", {"results": [{"groupId": "h", "errorCode": 68}, {"groupId": "g", "errorCode": 69}]}, "GROUP"),
+        (
+            "ConsumerGroupDescribe",
+            {"groups": [{"groupId": "h", "errorCode": 69}, {"groupId": "g", "errorCode": 30}]},
+            "GROUP_AUTHORIZATION_FAILED, 0 members",
+        ),
+        (
+            "IncrementalAlterConfigs",
+            {
+                "responses": [
+                    {"errorCode": 29, "resourceType": 2, "resourceName": "g"},
+                    {"errorCode": 0, "resourceType": 32, "resourceName": "g"},
+                ]
+            },
+            "x=1",
+        ),
+    ],
+)
+def test_of_an_answer_about_several_each_has_its_own_error(api: str, answer: dict[str, Any], detail: str) -> None:
+    said = Conversation()
+    named = [{"name": "x", "value": "1"}]
+    request = {"resources": [{"resourceType": 32, "resourceName": "g", "configs": named}]}
+    said.say(0, api, "x", request, answer, error="NON_EMPTY_GROUP")
+    ((*_, found),) = told(said)
+    assert found == ("refused: GROUP_ID_NOT_FOUND" if detail == "GROUP" else detail)
+
+
 def test_a_coordinator_that_is_not_available() -> None:
     said = Conversation()
     request = {"coordinatorKeys": ["g"]}
@@ -183,7 +221,7 @@ def test_administration_says_what_it_was_about_and_whether_it_was_refused() -> N
         (31, "offsets_deleted", "x", "nothing refused: NON_EMPTY_GROUP"),
         (41, "deleted", "x", None),
         (51, "deleted", "x", "refused: NON_EMPTY_GROUP"),
-        (61, "deleted", "x", "refused: 68"),
+        (61, "deleted", "x", "refused: NON_EMPTY_GROUP"),
         (66, "deleted", "x", "refused: the plugin is away"),
         (71, "configured", "x", "streams.num.standby.replicas=1, share.auto.offset.reset by default"),
         (

@@ -25,7 +25,7 @@ from tests.reports.incidents.tables_of import (
 @pytest.mark.parametrize("kind", ["join_refused", "no_common_assignor", "instance_id_shared"])
 def test_joins_that_trying_again_does_not_mend(kind: str) -> None:
     rows = [
-        finding(kind, "group shop", "c1 is refused 4 times", 20, 30, client_ids=["c1"]),
+        finding(kind, "group shop", "c1 is refused 4 times", 20, 30, client_ids=["c1"], severity="critical"),
         finding(kind, "group b", "so are others", 9, 9, client_ids=["c2", "c1"]),
     ]
     incidents = found(findings=rows, connections=[CLIENT, connection(2, H2, client_id="c2")])
@@ -35,7 +35,7 @@ def test_joins_that_trying_again_does_not_mend(kind: str) -> None:
     assert of_shop.headline.endswith(" on: c1 is refused 4 times")
     assert of_shop.findings == {f"{kind} group shop"}
     of_b = next(one for one in incidents if one is not of_shop)
-    assert names(of_b) == ["c1", H1, "c2", H2, "b"]
+    assert (of_b.severity, names(of_b)) == ("warning", ["c1", H1, "c2", H2, "b"])
 
 
 def test_a_group_that_refuses_somebody_of_whom_no_name_is_known() -> None:

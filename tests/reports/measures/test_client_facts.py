@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,8 @@ def test_sums_count_every_exchange_error_and_connection_once() -> None:
         return pc.sum(rows.filter(pc.equal(rows["kind"], kind))["count"]).as_py() or 0
 
     assert count("request") == whole["exchanges"].num_rows
-    assert count("error") == whole["errors"].num_rows
+    errors = whole["errors"].select(["connection", "number", "error"])
+    assert count("error") == len({tuple(row.values()) for row in errors.to_pylist()})
     kafka = pc.equal(whole["connections"]["protocol"], "kafka")
     opened = pc.is_valid(whole["connections"]["opened"])
     assert count("connection") == pc.sum(pc.and_(kafka, opened)).as_py()
@@ -124,6 +126,18 @@ def test_an_error_counts_when_it_was_answered() -> None:
     assert facts("error", exchanges=EXCHANGE, errors=error) == [counted]
     del counted["first_packet"]
     assert facts("error", exchanges=EXCHANGE | {"number": 2}, errors=error) == [counted]
+
+
+def test_an_answer_that_refuses_many_partitions_is_one_error() -> None:
+    error = IN_IT | {"api": "Fetch", "broker": BROKER, "client_id": "c"}
+    errors = [error | {"error": name, "partition": n} for n in range(30) for name in ("UNKNOWN_TOPIC_ID", "NONE_YET")]
+    errors += [row | {"number": 2} for row in errors[:2]]
+    made = {
+        "exchanges": pa.Table.from_pylist([EXCHANGE], schema=EXCHANGES),
+        "errors": pa.Table.from_pylist(errors, schema=ALL_SCHEMAS["errors"]),
+    }
+    rows = [row for part in facts_of(made, {1: Ends()}, Answered()) for row in part.to_pylist()]
+    assert Counter(row["what"] for row in rows if row["kind"] == "error") == {"UNKNOWN_TOPIC_ID": 2, "NONE_YET": 2}
 
 
 PRODUCED = IN_IT | {"direction": "produce", "topic": "t", "partition": 3, "codec": "none", "magic": 2, "records": 5}

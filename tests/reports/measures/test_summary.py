@@ -125,3 +125,28 @@ def test_a_capture_is_called_with_its_directory() -> None:
     assert capture_name("capture.pcap") == "capture.pcap"
     assert capture_name("/capture.pcap") == "/capture.pcap"
     assert capture_name("-") == "standard input"
+
+
+def test_the_largest_are_named_however_many_and_whoever_counted_them() -> None:
+    counts = {f"c{n}": 1 + n % 7 for n in range(1_600)}
+    rows = [{"client_id": name, "outcome": "answered"} for name, count in counts.items() for _ in range(count)]
+    sums = [{"topic": name, "direction": "produce", "records": n, "bytes": n} for name, n in counts.items()]
+
+    def summed(*parts: slice) -> dict[str, object]:
+        whole = Summary()
+        for part in parts:
+            one = Summary()
+            one.observe({"exchanges": table(EXCHANGES, rows[part])})
+            one.observe({"batches": table(BATCHES, sums[part])})
+            whole.merge(one)
+        return whole.result()
+
+    found = summed(slice(None))
+    assert found == summed(slice(800, None), slice(0, 800)) == summed(slice(0, None, 2), slice(1, None, 2))
+    clients, topics = found["clients"], found["topics"]
+    assert isinstance(clients, dict)
+    assert isinstance(topics, list)
+    assert (len(clients), list(clients)[-1]) == (1_001, "(others)")
+    assert sum(clients.values()) == sum(counts.values())
+    assert min(count for name, count in clients.items() if name != "(others)") == 3
+    assert (len(topics), topics[-1]["topic"], topics[-1]["batches"]) == (1_001, "(others)", 600)

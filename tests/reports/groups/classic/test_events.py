@@ -204,6 +204,15 @@ def test_a_silence_ends_when_the_member_is_heard_again(error: str | None, at: fl
     assert ends_of_a(said) == expected
 
 
+@pytest.mark.parametrize(("error", "silent"), [("ILLEGAL_GENERATION", 1), ("FENCED_INSTANCE_ID", 0)])
+def test_a_commit_of_a_generation_that_is_over_puts_nobody_out(error: str, silent: int) -> None:
+    said = lonely()
+    said.say(3_000, "OffsetCommit", "a", {"memberId": "a~1", "generationId": 0}, {}, error=error)
+    said.heartbeat(5_000, "a~1", 1)
+    expected = [("silence_begun", 5_000, "a~1", "at least 55.000 s; its session timeout is 10000 ms")]
+    assert ends_of_a(said) == expected[:silent]
+
+
 def test_who_waits_for_its_answer_is_not_silent() -> None:
     said = lonely()
     said.join(5_000, "a~1", broker="10.0.0.2:9092")

@@ -224,6 +224,7 @@ def test_a_generation_is_named_by_the_first_word_of_each_member_that_is_in_it() 
         (2, [{"errorCode": 25}, {"errorCode": 0}], "UNKNOWN_MEMBER_ID", ["UNKNOWN_MEMBER_ID", None]),
         (2, [{"errorCode": 25}], "UNKNOWN_MEMBER_ID", ["UNKNOWN_MEMBER_ID", None]),
         (2, [{}, {"errorCode": 25}], "UNKNOWN_MEMBER_ID", [None, "UNKNOWN_MEMBER_ID"]),
+        (2, [], "NOT_COORDINATOR", ["NOT_COORDINATOR", "NOT_COORDINATOR"]),  # refused as a whole
     ],
 )
 def test_each_member_of_a_leave_group_has_an_answer_of_its_own(
@@ -239,6 +240,25 @@ def test_each_member_of_a_leave_group_has_an_answer_of_its_own(
     assert [each.error for each in found.leaves] == errors
     assert len(found.leaves_between(START - 1, START)) == errors.count(None)
     assert found.leaves_between(START, START + 1) == found.leaves_between(START - 2, START - 1) == []
+
+
+def test_a_commit_while_its_generation_is_being_formed_prolongs_no_session() -> None:
+    said = Conversation()
+    said.heartbeat(0, "a~1", 1)
+    commit = {"memberId": "a~1", "generationIdOrMemberEpoch": 1}
+    said.say(10, "OffsetCommit", "a", commit, {}, error="REBALANCE_IN_PROGRESS")
+    words = facts(said).words["a~1"]
+    assert (after_start(words.times), after_start(words.heard)) == ([0, 10], [0])
+
+
+@pytest.mark.parametrize(("until", "told"), [(30, False), (31, True), (50, True)])
+def test_who_asked_a_broker_that_was_no_coordinator_asked_in_vain(until: float, told: bool) -> None:
+    said = Conversation()
+    said.heartbeat(0, "a~1", 1, "NOT_COORDINATOR")
+    said.heartbeat(10, "a~1", 1)
+    said.heartbeat(30, "a~1", 1, "NOT_COORDINATOR")  # answered a millisecond later
+    assert facts(said).asked_in_vain("a~1", START + int(until * MS)) is told
+    assert facts(said).asked_in_vain("b~1", START + int(until * MS)) is False
 
 
 def test_the_one_member_of_an_old_leave_group() -> None:

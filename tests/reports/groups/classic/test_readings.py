@@ -32,6 +32,21 @@ def second_generation(said: Conversation) -> Rebalance:
     return found
 
 
+def test_a_commit_that_is_refused_as_its_generation_is_formed_is_no_word_of_the_next() -> None:
+    said = Conversation()
+    said.formed(0, 1, SHARES)
+    early = {"memberId": "a~1", "generationIdOrMemberEpoch": 1}
+    said.say(3_050, "OffsetCommit", "a", early, {}, error="REBALANCE_IN_PROGRESS")
+    for at in range(6_000, 60_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+        said.heartbeat(at, "b~1", 1)
+    said.leave(60_000, "b~1", "the consumer is being closed")
+    said.again(60_500, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    found = second_generation(said)
+    assert (found.trigger, found.certainty) == ("member_left", Certainty.CERTAIN)
+    assert found.started == START + 60_000 * MS
+
+
 @pytest.mark.parametrize(("later", "trigger"), [(50, "member_left"), (50.5, "unknown")])
 def test_what_is_said_too_long_before_a_heartbeat_that_is_still_good_began_nothing(later: float, trigger: str) -> None:
     said = two_members()

@@ -215,13 +215,25 @@ def test_a_classic_heartbeat_repeats_the_generation() -> None:
             {"members": [{"memberId": "a~1", "reason": "why"}, {"groupInstanceId": "i"}]},
             {"members": [{"memberId": "a~1", "errorCode": 0}, {"errorCode": 25}]},
             None,
-            [("a~1", None, "why", None), ("", "i", None, "25")],
+            [("a~1", None, "why", None), ("", "i", None, "UNKNOWN_MEMBER_ID")],
         ),
         (
             {"members": [{"memberId": "a~1"}, {"memberId": "b~1"}]},
             {"members": [{"memberId": "a~1", "errorCode": 0}, {"errorCode": 25}]},
             "UNKNOWN_MEMBER_ID",
             [("a~1", None, None, None), ("b~1", None, None, "UNKNOWN_MEMBER_ID")],
+        ),
+        (
+            {"members": [{"memberId": "a~1"}, {"memberId": "b~1"}]},
+            {"members": [{"memberId": "a~1", "errorCode": 82}, {"errorCode": 25}]},
+            "FENCED_INSTANCE_ID",
+            [("a~1", None, None, "FENCED_INSTANCE_ID"), ("b~1", None, None, "UNKNOWN_MEMBER_ID")],
+        ),
+        (
+            {"members": [{"memberId": "a~1"}, {"memberId": "b~1"}]},
+            {"members": []},
+            "NOT_COORDINATOR",
+            [("a~1", None, None, "NOT_COORDINATOR"), ("b~1", None, None, "NOT_COORDINATOR")],
         ),
         (
             {"members": [{"memberId": "a~1"}]},
