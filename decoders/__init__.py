@@ -1,4 +1,4 @@
-"""Bytes of Kafka messages to values: every API and version of Kafka 3.9 and 4.3, record batches, nested payloads.
+"""Bytes of Kafka messages to values: every API and version of Kafka from 3.9 to 4.4, record batches, nested payloads.
 
     decode_request(api_key, api_version, body)     -> dict, field names as Kafka prints them
     decode_response(api_key, api_version, body)    -> dict

@@ -1,7 +1,7 @@
 """Bodies on a tape as JSON text, a batch of frames at a time, by a compiled writer that walks programs beside rows.
 
-The text of a body is that of `decoders.to_json` of its dict, but for three things: a `records` field is written as its
-size (`recordsSizeInBytes`, as in Kafka's own request log), tagged fields stand in the order of their definition
+The text of a body is that of `decoders.to_json` of its dict, but for two things: a `records` field is written as its
+size (`recordsSizeInBytes`, as in Kafka's own request log), and tagged fields stand in the order of their definition
 whatever their order on the wire.
 """
 

@@ -260,16 +260,24 @@ def _of_member(content: bytes, replace: Callable[[bytes], bytes]) -> bytes:
     read = _read(content)
     if read is None:
         return bytes(len(content))
-    made = content
-    for found in sorted(set(_strings(read)), key=len, reverse=True):
-        if isinstance(found, bytes):
-            made = made.replace(found, bytes(len(found)))
+    found = set(_strings(read))
+    texts = {one.encode("utf-8", "surrogateescape") for one in found if isinstance(one, str)}
+    lengths = {len(text) for text in texts}
+    made = bytearray(content)
+    place = 0
+    while place < len(content):
+        for begin in (place + 2, place + 4):  # behind its length
+            length = int.from_bytes(content[place:begin], "big")
+            if length in lengths and (text := content[begin : begin + length]) in texts:
+                made[begin : begin + length] = replace(text)
+                place = begin + length
+                break
         else:
-            text = found.encode("utf-8", "surrogateescape")
-            for size in (2, 4):
-                prefix = len(text).to_bytes(size, "big")
-                made = made.replace(prefix + text, prefix + replace(text))
-    return made
+            place += 1
+    for unknown in (one for one in found if isinstance(one, bytes)):
+        for at in re.finditer(re.escape(unknown), content):
+            made[at.start() : at.end()] = bytes(len(unknown))
+    return bytes(made)
 
 
 _PROTOCOLS = (("consumer", "stream"), ("consumer", "sticky"), ("consumer", "cooperative-sticky"), ("connect", ""))

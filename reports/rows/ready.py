@@ -1,7 +1,8 @@
 """What lay ready for a fetch when it was made, so that time spent waiting for data can be told from a slow answer.
 
-A broker says in each answer how far a partition can be read (high watermark; last stable offset, if transactions are
-open). What a later fetch on the connection asks for below that was there already: it had nothing to wait for.
+A broker says in each answer how far a partition can be read (high watermark; last stable offset, for those who ask for
+committed records alone). What a later fetch on the connection asks for below that was there already: it had nothing to
+wait for.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class ReadyData:
         """
         connection = bodies.exchanges.connection
         high, stable = told.number(SLOT_HIGH_WATERMARK, -1), told.number(SLOT_LAST_STABLE_OFFSET, -1)
-        readable = np.where(stable >= 0, np.minimum(high, stable), high)
+        frames = np.arange(len(connection))
+        level = bodies.requests.top(frames, bodies.programs.field_id(apis.FETCH, False, "isolationLevel"))
+        waits_for_transactions = bodies.requests.numbers(level, 1)[told.exchange] != 0
+        readable = np.where((stable >= 0) & waits_for_transactions, np.minimum(high, stable), high)
         told_rows = np.flatnonzero((bodies.exchanges.api_key[told.exchange] == apis.FETCH) & (readable >= 0))
         if not len(told_rows):
             return None

@@ -79,9 +79,11 @@ def batch_table(
     produced, told = fields.produced[field], fields.base_offset[field]
     first = np.where(produced, told + running, batches.base_offset)
     # A batch that lost records to compaction has offsets that no record of it has: the header tells the last one.
-    last = np.where(produced, first + batches.records - 1, batches.last_offset)
+    # What a producer sends has none but those of its records; where these could not be read, it tells them as well.
     there = ~produced | (told >= 0)
     is_two = batches.magic == 2
+    span = np.where(is_two, batches.last_offset - batches.base_offset, batches.records - 1)
+    last = np.where(produced, first + np.maximum(span, -1), batches.last_offset)
     first_timestamp = _first_timestamp(batches)
     far = _far(batches)
     _count(issues, exchanges, fields, field[far], "batch_time_out_of_range", "times that no table can hold")

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 _SETTINGS = re.compile(r"\?\w+=.*")
-_CREDENTIALS = re.compile(r"(?<=://)[^/?@:\s]*(?::[^?@\s]*)?@")
+_CREDENTIALS = re.compile(r"(?<=://)([^/?@:\s]*)(?::[^?@\s]*(?:@[^/?@\s]*)*)?@")  # a secret may have / or @ in it
+_SECRET_SETTING = re.compile(r"([?&][^=&]*(?:secret|key|token|password|credential|sas)[^=&]*=)[^&]*", re.IGNORECASE)
+_CONTAINERS = ("abfs://", "abfss://")  # of which the container stands before the @
 _HADOOP_S3 = re.compile(r"^s3[an]://")
 _HADOOP_NEEDS = (
     "hdfs:// needs a Java runtime (JAVA_HOME), Hadoop's native library libhdfs (HADOOP_HOME, or ARROW_LIBHDFS_DIR) and "
@@ -33,7 +35,10 @@ def is_uri(place: str) -> bool:
 
 def told(place: str) -> str:
     """A place as it may be shown and written down: without user and password, or keys, in its URI."""
-    return _CREDENTIALS.sub("", place, count=1) if is_uri(place) else place
+    if not is_uri(place):
+        return place
+    kept = r"\1@" if place.startswith(_CONTAINERS) else ""
+    return _SECRET_SETTING.sub(r"\1***", _CREDENTIALS.sub(kept, place, count=1))
 
 
 def split_settings(place: str) -> tuple[str, str]:

@@ -35,7 +35,14 @@ def read_certificate(data: bytes) -> Certificate | None:
         except x509.ExtensionNotFound:
             pass
         begins, ends = (int(at.timestamp()) for at in (read.not_valid_before_utc, read.not_valid_after_utc))
-    except (ValueError, TypeError, OverflowError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        x509.DuplicateExtension,
+        x509.InvalidVersion,
+        x509.UnsupportedGeneralNameType,
+    ):
         return None
     if max(abs(begins), abs(ends)) > 1 << 33:  # beyond what nanoseconds can hold
         return None

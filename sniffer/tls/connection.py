@@ -13,7 +13,7 @@ which is right, and how many records are missing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -222,7 +222,7 @@ class TlsConnection:
         return self._taken()
 
     def _taken(self) -> list[list[Plain]]:
-        if not self.may_open:
+        if not self.may_open or self.turns.is_full:
             self._settle()
         taken = [stream.plain for stream in self.streams]
         for stream in self.streams:
@@ -635,8 +635,7 @@ class TlsConnection:
             return
         row = self._row(stream, begin + HEADER + size)
         moment = max(int(row[NUMBER]), stream.latest[0])
-        if self.turns.hear(Sent(moment, stream.direction, int(row[AT]), size)):
-            self._settle()
+        self.turns.hear(Sent(moment, stream.direction, int(row[AT]), size))
 
     def _settle(self) -> None:
         self.turns.settle(self.client, self.answer is None or self.answer.version == TLS_1_3)
@@ -725,18 +724,8 @@ class TlsConnection:
 
     def _find_record(self, stream: Stream) -> bool:
         """Look for the first record behind lost bytes; False if it is not there yet. The data begins with it then."""
-        data, known = stream.data, stream.searched
-        place = max(known - stream.offset - HEADER + 1, 0) if known > stream.offset else 0
-        candidates = [at - stream.offset for at in stream.places if at >= stream.offset]
-        begin = data.find(b"\x03", place + 1)
-        while begin >= 0:
-            is_whole = begin + HEADER - 1 <= len(data)
-            if is_whole and _is_header(data, begin - 1) and begin - 1 not in candidates:
-                candidates.append(begin - 1)
-            begin = data.find(b"\x03", begin + 1)
-        stream.searched = stream.offset + len(data)
-        stream.places = []
-        for at in candidates:
+        data = stream.data
+        for at in _possible_begins(stream):
             end = at + HEADER + (data[at + 3] << 8 | data[at + 4])
             if end > len(data):
                 stream.places.append(stream.offset + at)
@@ -831,6 +820,20 @@ class TlsConnection:
             if of_record[NUMBER] > row[NUMBER]:
                 row[NUMBER], row[AT] = of_record[NUMBER], of_record[AT]
             stream.plain.append(Plain(b"", max(lost, 1), begin, row))
+
+
+def _possible_begins(stream: Stream) -> Iterator[int]:
+    """Where in a stream's data a record may begin: what was possible before, and then what came since."""
+    held = [at - stream.offset for at in stream.places if at >= stream.offset]
+    begin = max(stream.searched - stream.offset - HEADER + 1, 0)
+    stream.places, stream.searched = [], stream.offset + len(stream.data)
+    yield from held
+    known = set(held)
+    begin = stream.data.find(b"\x03", begin + 1)
+    while 0 <= begin <= len(stream.data) - HEADER + 1:
+        if _is_header(stream.data, begin - 1) and begin - 1 not in known:
+            yield begin - 1
+        begin = stream.data.find(b"\x03", begin + 1)
 
 
 def _is_plain(stream: Stream, kind: int, size: int) -> bool:

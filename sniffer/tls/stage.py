@@ -25,6 +25,8 @@ from kafkascope.sniffer.tls import connection as tls
 from kafkascope.sniffer.tls.connection import Bytes, Loss, Plain, TlsConnection
 from kafkascope.sniffer.tls.keys import Keys
 
+PART_BYTES = 65_536
+"""Bytes that a connection gets at once, or one row: behind lost bytes it copies what is left, record by record."""
 TELLING = 3  # bytes by which a stream shows that it is TLS: the type of a record, and its version
 
 
@@ -206,7 +208,9 @@ def _parts(runs: Runs, direction: int) -> Sequence[Bytes | Loss]:
     begin = 0
     for gap in [*gaps, count]:
         if gap > begin:
-            parts.append(Bytes(_bytes(_rows(runs, slice(begin, gap))), rows[begin:gap]))
+            cuts = begin + 1 + np.flatnonzero(np.diff(rows[begin:gap, tls.END] // PART_BYTES))
+            for low, high in pairwise([begin, *cuts.tolist(), gap]):
+                parts.append(Bytes(_bytes(_rows(runs, slice(low, high))), rows[low:high]))
         if gap < count:
             parts.append(Loss(int(runs.length[gap]), int(runs.number[gap]), int(runs.at[gap])))
         begin = gap + 1

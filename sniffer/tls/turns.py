@@ -44,9 +44,13 @@ class Turns:
     _asked: int | None = None  # time of the turn's last record
     _began: int = NO_TIME
 
-    def hear(self, sent: Sent) -> bool:
-        """Take in a record; those of both sides are put in order by `settle`. Returns whether it is time for that."""
+    def hear(self, sent: Sent) -> None:
+        """Take in a record; those of both sides are put in order by `settle`."""
         self._waiting.append(sent)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too many wait for `settle`, which is for when both sides were heard up to the same packet."""
         return len(self._waiting) >= MOST_WAITING
 
     def settle(self, client: int, is_1_3: bool) -> None:

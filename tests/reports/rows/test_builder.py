@@ -24,6 +24,7 @@ from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Kind
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.origins import Origins
+from tests.decoders import written_batches as w
 from tests.decoders.written_messages import log_record
 from tests.joined import joined
 from tests.reports.ends import Ends
@@ -327,6 +328,16 @@ def test_offsets_go_on_from_batch_to_batch_of_a_partition() -> None:
     tables = tables_of(exchanges(Written(apis.PRODUCE, 7, request, PRODUCE.response)))
     assert tables["records"].column("offset").to_pylist() == [40, 41, 42]
     assert rows(tables["batches"], "base_offset", "last_offset") == [(40, 41), (42, 42)]
+
+
+def test_a_produced_batch_that_was_not_read_ends_where_it_says() -> None:
+    packed = w.batch(b"".join(w.record(n, n, b"k", b"v" * 1000) for n in range(50)), 50, codec=w.ZSTD)
+    request = {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": packed}]}]}
+    written = exchanges(Written(apis.PRODUCE, 7, request, PRODUCE.response))
+    for limits, records in ((Limits(), 50), (Limits(decompressed_bytes=10_000), 0)):
+        builder = TableBuilder(frozenset({"batches"}), limits=limits)
+        tables = joined(builder.observe(written, {}))
+        assert rows(tables["batches"], "base_offset", "last_offset", "records") == [(40, 89, records)]
 
 
 def test_a_fetch_lists_what_is_on_the_wire() -> None:

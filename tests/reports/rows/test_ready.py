@@ -24,6 +24,7 @@ def fetch(
     high_watermark: int,
     *,
     stable: int | None = None,
+    committed: bool = True,
     partition: int = 0,
     connection: int = 1,
 ) -> Written:
@@ -38,7 +39,12 @@ def fetch(
     return Written(
         apis.FETCH,
         VERSION,
-        {"maxWaitMs": 500, "minBytes": 1, "topics": [{"topic": "t", "partitions": [asked]}]},
+        {
+            "maxWaitMs": 500,
+            "minBytes": 1,
+            "isolationLevel": int(committed),
+            "topics": [{"topic": "t", "partitions": [asked]}],
+        },
         {"responses": [{"topic": "t", "partitions": [told]}]},
         connection=connection,
     )
@@ -71,6 +77,11 @@ def test_the_first_fetch_that_gets_all_there_is_may_have_waited() -> None:
 
 def test_open_transactions_end_what_can_be_read() -> None:
     assert ready(fetch(4, 0, 9, stable=4), fetch(4, 5, 9)) == [(1, 2, 0, False)]
+
+
+def test_who_does_not_wait_for_transactions_reads_beyond_them() -> None:
+    fetches = fetch(4, 2, 9, stable=4, committed=False), fetch(6, 3, 9, stable=4, committed=False)
+    assert ready(*fetches) == [(1, 1, 0, True), (1, 2, 3, False)]
 
 
 def test_other_partitions_and_connections_tell_nothing() -> None:

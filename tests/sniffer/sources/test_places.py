@@ -51,6 +51,12 @@ def test_settings_stay_behind_whatever_is_below() -> None:
         ("hdfs://alice@name:8020/a@b.pcap", "hdfs://name:8020/a@b.pcap"),
         ("s3://bucket/10:00/a@b.pcap", "s3://bucket/10:00/a@b.pcap"),
         ("a@b.pcap", "a@b.pcap"),
+        ("s3://key:se@cret@bucket/a@b.pcap", "s3://bucket/a@b.pcap"),
+        (
+            "abfss://box@acc.example/a.pcap?client_secret=x&client_id=i",
+            "abfss://box@acc.example/a.pcap?client_secret=***&client_id=i",
+        ),
+        ("abfss://box:pass@acc.example/a.pcap", "abfss://box@acc.example/a.pcap"),
     ],
 )
 def test_keys_in_a_uri_are_told_to_nobody(place: str, shown: str) -> None:

@@ -45,9 +45,10 @@ def test_lines_of_no_known_form_are_counted(line: bytes) -> None:
     assert [(issue.kind, issue.count) for issue in keys.issues()] == [("key_log_damaged", 1)]
 
 
-def test_labels_that_are_of_no_use_are_none_of_these() -> None:
+@pytest.mark.parametrize("label", [b"EXPORTER_SECRET", b"SERVER_TRAFFIC_SECRET_N"])
+def test_labels_that_are_of_no_use_are_none_of_these(label: bytes) -> None:
     keys = Keys()
-    keys.add(LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"))
+    keys.add(LINE.replace(b"CLIENT_RANDOM", label))
     assert not len(keys)
     assert not keys.issues()
 

@@ -18,6 +18,7 @@ from kafkascope.sniffer.columns import Runs
 from kafkascope.sniffer.tls import connection as tls
 from kafkascope.sniffer.tls.keys import Keys
 from kafkascope.sniffer.tls.stage import TlsStage
+from kafkascope.sniffer.tls.turns import MOST_WAITING
 from tests.paths import DATA
 from tests.sniffer.tls.tls_conversation import UNTIL, Talk, TlsConversation
 from tests.sniffer.written_runs import Run, runs
@@ -389,6 +390,34 @@ def test_requests_are_counted_without_keys(version: ssl.TLSVersion, batch: int) 
     assert said_in_clear == (("kafka", named) if version == V12 else (None, None))
     if version == V12:
         assert facts["tls_certificate_until"] == int(UNTIL.timestamp()) * 10**9
+
+
+@pytest.mark.parametrize("batch", [500, 1_000_000])
+def test_very_many_requests_are_counted_however_batches_are_cut(batch: int) -> None:
+    """More of one side than wait for those of the other."""
+    asked, told = (bytes([tls.APPLICATION_DATA, 3, 3, 0, size]) + bytes(size) for size in (80, 60))
+    hello = TlsConversation(V13).talk().wire[0][1]
+    rows = [Run(1, 0, 0, hello, 1)]
+    ends = [len(hello), 0]
+    for number in range(2 * MOST_WAITING):
+        side = number % 2
+        rows.append(Run(1, side, ends[side], (asked, told)[side], 2 + number))
+        ends[side] += len(rows[-1].part)
+    stage, _ = fed(None, [rows[at : at + batch] for at in range(0, len(rows), batch)])
+    one = stage.of(1)
+    assert one is not None
+    assert (one.facts()["tls_requests"], one.facts()["tls_answer_ms"]) == (MOST_WAITING - 1, 0.001)  # but for Finished
+
+
+def test_looking_for_a_record_takes_time_by_the_byte() -> None:
+    """What looks like headers everywhere took a minute for 30 kB."""
+    begins = b"\x16\x03\x01\x00\x01\x00" + b"garbage"
+    data = begins + b"\x17\x03\x03\x00\x01x\x17\x03\x03\x00\x01xg" * 40_000
+    rows = [Run(1, 0, at, data[at : at + 1400], 1 + at) for at in range(0, len(data), 1400)]
+    stage, _ = fed(None, [rows])
+    one = stage.of(1)
+    assert one is not None
+    assert not one.is_opened
 
 
 def test_the_certificate_of_tls_1_3_is_read_with_keys() -> None:
