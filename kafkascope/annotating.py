@@ -31,6 +31,9 @@ from kafkascope.sniffer.sources.capture_writer import names_blocks, secrets_bloc
 from kafkascope.sniffer.sources.files import CaptureFile, open_capture, running_maximum
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.sources.pcapng import NOTES
+from kafkascope.sniffer.units import SECOND_NS
+
+_NEAR_NS = 5 * SECOND_NS  # from a moment to the packet where it is told, of those that are chosen to be written
 
 
 @dataclass(slots=True)
@@ -77,15 +80,16 @@ def annotate(paths: Sequence[str], out: str, options: EngineOptions, wanted: Wan
         described = reading.capture.files
         secrets = [one for file in described for one in file.secrets]
         writer.begin_with(names_blocks(names) + b"".join(map(secrets_block, secrets)))
-        placed, matching = Placed(comments, described), _matching(read, wanted)
+        matching = _matching(read, wanted)
+        placed = Placed(comments, described, None if matching is None else _NEAR_NS)
         contents = reading.capture.contents
         with open_capture(list(contents), expected=contents) as again, ProgressBar("write packets") as progress:
             for packets in ahead(again):
                 progress.update("write packets", again.bytes_read, again.size)
-                mine = placed.of(packets)
                 done.of += len(packets.number)
                 packets = options.window.bounds(again.first_time).cut(packets)
                 packets = packets if matching is None else matching.of(packets)
+                mine = placed.of(packets)
                 writer.write(packets, mine)
                 done.packets += len(packets.number)
                 done.comments += sum(len(mine.get(number, ())) for number in packets.number.tolist())
@@ -110,8 +114,8 @@ def signs_of(read: Capture) -> Signs:
 class Placed:
     """Comments by the packets that they go to, as packets come by."""
 
-    def __init__(self, comments: PacketComments, files: Iterable[CaptureFile]) -> None:
-        """files: whose own comments come first."""
+    def __init__(self, comments: PacketComments, files: Iterable[CaptureFile], within: int | None = None) -> None:
+        """files: whose own comments come first. within: nanoseconds up to the packet to which a moment goes, if any."""
         self._of_packets: defaultdict[int, list[str]] = defaultdict(list)
         for file in files:
             for note in file.notes:
@@ -121,19 +125,24 @@ class Placed:
             self._of_packets[number] += texts
         self._numbers = np.fromiter(self._of_packets, np.int64)
         self._moments = comments.of_times
-        self._left_out = comments.left_out
+        self._left_out, self._far, self._within = comments.left_out, 0, within
         self._place = 0  # of the moment that comes next
         self._latest = NO_TIME
 
     def of(self, packets: Packets) -> Mapping[int, Sequence[str]]:
-        """The comments of packets, which are those behind the packets given before."""
+        """The comments of packets that are written, which are those behind the packets given before."""
+        if not len(packets.number):
+            return {}
         key = running_maximum(packets.at, self._latest)
         self._latest = int(key[-1])
         found: defaultdict[int, list[str]] = defaultdict(list)
         while self._place < len(self._moments) and self._moments[self._place][0] <= self._latest:
             at, text = self._moments[self._place]
-            mine = found[int(packets.number[np.searchsorted(key, at)])]
-            if len(mine) < MOST_AT_ONE:
+            place = np.searchsorted(key, at)
+            mine = found[int(packets.number[place])]
+            if self._within is not None and key[place] - at > self._within:
+                self._far += 1
+            elif len(mine) < MOST_AT_ONE:
                 mine.append(text)
             else:
                 self._left_out += 1
@@ -146,6 +155,8 @@ class Placed:
         """What of the comments went to no packet."""
         if self._left_out:
             yield f"{counted(self._left_out, 'comment')} left out: there are too many, or their packet is not known"
+        if self._far:
+            yield f"{counted(self._far, 'comment')} left out: of what is written no packet is near their moment"
         if behind := len(self._moments) - self._place:
             yield f"{counted(behind, 'comment')} left out: the moment is behind the last packet"
 

@@ -372,8 +372,10 @@ def sniff(
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
     json_asked, fields_asked = parameters.form(form, column)
+    if as_json and fields:
+        raise typer.BadParameter("--json and --fields are two forms of the same lines: give one of them")
     as_json, fields = as_json or json_asked, fields or fields_asked
-    whole = tree or (packet is not None and not verbose and write is None)
+    whole = tree or (packet is not None and not verbose and not quiet and write is None)
     # These show no exchange anyway; nor does -w of files.
     quiet = quiet and not (groups or incidents or stats or top or tables or (write and not iface))
     if quiet and (as_json or fields or whole or as_hex or verbose or records):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,10 +189,10 @@ class Told:
         """What is new: incidents that the look before had too, or that are over; and told ones that are over now."""
         news = []
         seen = list(found)
-        for one in seen:
-            known = next((place for place, (told, _) in enumerate(self._told) if is_same(told, one)), None)
-            if known is None:
-                if is_end or one.ended is not None or any(is_same(before, one) for before in self._seen):
+        told, before = _known([one for one, _ in self._told], seen), _known(self._seen, seen)
+        for number, one in enumerate(seen):
+            if (known := told.get(number)) is None:
+                if is_end or one.ended is not None or number in before:
                     self._told.append((one, one.ended is not None))
                     news.append(News(one, False))
             else:
@@ -202,6 +202,23 @@ class Told:
                     news.append(News(one, True))
         self._seen = seen
         return news
+
+
+def _known(before: Sequence[Incident], seen: Sequence[Incident]) -> dict[int, int]:
+    """By the place of each that is seen that of the one before which it is: pairs, those nearest in time first."""
+    pairs = sorted(
+        (abs(one.started - other.started), place, number)
+        for number, one in enumerate(seen)
+        for place, other in enumerate(before)
+        if is_same(other, one)
+    )
+    places: dict[int, int] = {}
+    taken = set[int]()
+    for _, place, number in pairs:
+        if number not in places and place not in taken:
+            places[number] = place
+            taken.add(place)
+    return places
 
 
 def is_same(one: Incident, other: Incident) -> bool:

@@ -62,7 +62,7 @@ EXCHANGES = Described(
     "kafkascope_exchanges", ("api", "broker", "outcome"), "Requests with what became of them: answered, one_way, ..."
 )
 SECONDS = Described(
-    "kafkascope_exchange_seconds", ("api", "broker"), "From a request's first byte to its response's last, in seconds"
+    "kafkascope_exchange_seconds", ("api", "broker"), "From a request's last byte to its response's first, in seconds"
 )
 REQUEST_BYTES = Described("kafkascope_request_bytes", ("api", "broker"), "Bytes of requests")
 RESPONSE_BYTES = Described("kafkascope_response_bytes", ("api", "broker"), "Bytes of responses")

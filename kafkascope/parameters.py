@@ -160,6 +160,7 @@ def ports(values: list[str] | None) -> frozenset[int]:
     return frozenset(ports)
 
 
+_LEAST_S = 0.001
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -168,9 +169,9 @@ def seconds(value: str | None, option: str) -> float | None:
     if value is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
-    if found is None or not float(found[1]):
+    if found is None or (time := float(found[1]) * _UNITS_S[found[2]]) < _LEAST_S:
         raise typer.BadParameter(f"{option} {value}: give a time such as 30s, 10m or 2h")
-    return float(found[1]) * _UNITS_S[found[2]]
+    return time
 
 
 def metrics_place(text: str | None) -> Place | None:

@@ -75,6 +75,6 @@ def written_anew(out: str, rotation: Rotation) -> Iterator[CaptureWriter]:
         try:
             yield writer
         except BaseException:
-            if os.path.isfile(out):  # no device
+            if not rotation.is_wanted and os.path.isfile(out):  # no device
                 os.unlink(out)
             raise

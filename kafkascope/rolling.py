@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions, Tables
@@ -69,6 +69,7 @@ class Rolling:
         self._renewed: list[Analysis] = []
         self._tells = source.incidents is None  # of incidents: nobody else does
         self._before = 0  # packets of runs that are closed
+        self._issues_before: dict[tuple[str, int | None], int] = {}  # of these: how often each was met
         Output(out, append=True)
         self._begun = clock()
         self._due = self._begun + every_s
@@ -141,13 +142,17 @@ class Rolling:
         run.end_part(source.packets - self._before)
         if is_over:
             self._before, self._run = source.packets, Run(source.options)
+        met, before = source.issues(), self._issues_before
+        if is_over:
+            self._issues_before = {(issue.kind, issue.connection): issue.count for issue in met}
+        since = (replace(one, count=one.count - before.get((one.kind, one.connection), 0)) for one in met)
         return State(
             run,
             is_over,
             parts=tuple(run.parts),
             summary=copy.deepcopy(run.summary),
             still_open=iter(()) if is_over else source.so_far(),
-            issues=source.issues(),
+            issues=[issue for issue in since if issue.count],
             names=dict(source.topic_names.learned()),
         )
 

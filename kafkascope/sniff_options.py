@@ -12,6 +12,7 @@ from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions, all_views
 from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
 from kafkascope.filters.fields import COLUMNS, Kind
+from kafkascope.reports.columns.text import address, without_port
 from kafkascope.reports.rows.frames import FRAMES
 from kafkascope.reports.show.lines import SHOWN, SHOWN_BEHIND
 from kafkascope.reports.vocabulary.tables import EXCHANGES
@@ -117,8 +118,8 @@ class Filters:
             return frozenset(map(pseudonyms.name, names))
 
         def of_end(connection: str) -> str:
-            host, colon, port = connection.rpartition(":")
-            return f"{pseudonyms.name(host)}{colon}{port}" if host else connection
+            port = connection.rpartition(":")[2]
+            return address(pseudonyms.name(without_port(connection)), int(port)) if port.isdigit() else connection
 
         return replace(
             self,

@@ -27,6 +27,8 @@ from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.reports.vocabulary.tables import EXCHANGES
 from kafkascope.sniffer.columns import I64
 
+_ADDRESS = r"^\[?(.*?)\]?:\d+$"  # address:port; of IPv6 the address stands in brackets
+
 
 class Kind(Enum):
     """What values are, as people are told."""
@@ -83,7 +85,7 @@ class Field:
             return self._in_bodies(exchanges, kind)
         if self.columns == ENDS:
             ends = pa.concat_arrays([_plain(exchanges[end]) for end in ENDS])
-            texts = pc.replace_substring_regex(ends, r":\d+$", "") if self.is_host else ends
+            texts = pc.replace_substring_regex(ends, _ADDRESS, r"\1") if self.is_host else ends
             return Values(texts, np.tile(np.arange(len(exchanges)), len(ENDS)))
         column = _plain(exchanges[self.columns[0]])
         if pa.types.is_list(column.type):

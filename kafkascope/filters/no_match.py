@@ -58,7 +58,8 @@ class NoMatch:
         for one, seen in self._there:
             there = {topics.get(value, value) if isinstance(value, str) else value for value in seen}
             for value in one.values:
-                if not any(str(value).lower() == str(other).lower() for other in there):
+                fold = str.lower if one.field.is_word else str
+                if not any(fold(str(value)) == fold(str(other)) for other in there):
                     said.append(f"{one.asked} {shown_text(str(value))}: {_instead(value, there)}")
         return "; ".join([*said, self._also] if self._also else said)
 

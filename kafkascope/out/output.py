@@ -291,7 +291,7 @@ class Output:
             more = f", and so are {len(again) - 1} more" if len(again) > 1 else ""
             raise OutputError(
                 f"{file} is in {self.place} already, as {name} of run {run}{more}; give captures that "
-                "are not, or --force"
+                "are not (`analyze --append --force` takes them all the same)"
             )
 
     def begin(self, tables: Iterable[str]) -> str:

@@ -135,9 +135,10 @@ def _version(versions: Any) -> Any:
 
 def _decimals(values: Any, digits: int) -> Any:
     scaled = pc.round(pc.multiply(values, 10.0**digits)).cast(pa.int64())
-    whole = pc.divide(scaled, 10**digits)
-    rest = pc.abs(pc.subtract(scaled, pc.multiply(whole, 10**digits)))
-    return pc.binary_join_element_wise(whole.cast(pa.string()), pc.utf8_lpad(rest.cast(pa.string()), digits, "0"), ".")
+    sign, size = pc.if_else(pc.less(scaled, 0), "-", ""), pc.abs(scaled)
+    whole = pc.divide(size, 10**digits)
+    rest = pc.utf8_lpad(pc.subtract(size, pc.multiply(whole, 10**digits)).cast(pa.string()), digits, "0")
+    return pc.binary_join_element_wise(sign, pc.binary_join_element_wise(whole.cast(pa.string()), rest, "."), "")
 
 
 def _size(values: Any) -> Any:

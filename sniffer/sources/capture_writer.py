@@ -47,6 +47,8 @@ class CaptureWriter:
         """The first file is made with the first packets; but whether there may be one is found out now."""
         if is_uri(path):
             raise SourceError(path, None, "packets are written to local files only", "Give a path on this machine")
+        if path == "-":
+            raise SourceError(path, None, "packets are written to files only", "Give a name, which may be a FIFO's")
         self._path = Path(path)
         self._rotation = rotation
         self._file: int | None = None

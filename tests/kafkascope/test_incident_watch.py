@@ -195,7 +195,19 @@ def test_the_same_trouble_later_is_another_incident(later_s: int, same: bool) ->
     assert incident_watch.is_same(over, again) == same
     told = Told()
     told.news([over])
-    assert told.news([over, again]) == ([] if same else [News(again, False)])
+    assert told.news([again]) == ([] if same else [News(again, False)])
+
+
+def test_two_that_are_seen_at_once_are_two_however_near_they_are() -> None:
+    over = replace(DOWN, ended=1010 * SECOND_NS)
+    again = replace(DOWN, started=1050 * SECOND_NS)
+    told = Told()
+    told.news([over])
+    assert told.news([over, again]) == []  # is not sure yet
+    assert told.news([over, again]) == [News(again, False)]
+    ended = replace(again, ended=1090 * SECOND_NS)
+    assert told.news([ended]) == [News(ended, True)]
+    assert Told().news([over, ended], is_end=True) == [News(over, False), News(ended, False)]
 
 
 def test_others_are_other_incidents() -> None:

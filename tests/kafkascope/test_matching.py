@@ -11,7 +11,9 @@ import pytest
 
 import kafkascope
 from kafkascope.matching import CARRIED, Matching
+from kafkascope.rewriting import written_anew
 from kafkascope.sniffer.sources.files import open_capture
+from kafkascope.sniffer.sources.live_options import Rotation
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_annotating import notes, packets, tshark
 from tests.needs import needs
@@ -70,13 +72,43 @@ def test_what_matched_is_found_in_what_was_written(
 def test_exchanges_alone_are_no_more_than_their_packets(command: Command, tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     done = command("sniff", "-r", str(STORY), "--api", "LeaveGroup", "--write-only", "-w", str(out))
-    assert done.stdout == f"{out}: 6 of 2,986 packets, 4 comments, names of 5 hosts\n"
+    assert done.stdout == f"{out}: 6 of 2,986 packets, 6 comments, names of 5 hosts\n"
+    assert "7 comments left out: of what is written no packet is near their moment" in done.stderr
     assert [text.partition(", generation")[2] for _, text in notes(out)] == [
+        " 3, ends after 1.5 s",
         " 4, begins: member_left of c2 (certain)",
         ' 4: LeaveGroup of c2 with the reason "the consumer is being closed"',
+        " 4, ends after 1.2 s",
         " 5, begins and ends: member_left of c3 (certain)",
         ' 5: LeaveGroup of c3 with the reason "the consumer is being closed"',
     ]
+
+
+def test_begins_and_ends_are_told_at_the_next_packet_that_is_written(command: Command, tmp_path: Path) -> None:
+    whole, some = tmp_path / "whole.pcapng", tmp_path / "some.pcapng"
+    killed = str(PCAPS / "broker-killed" / "capture.pcap.gz")
+    assert command("kafkascope", "annotate", killed, "-o", str(whole)).returncode == 0
+    assert command("sniff", "-r", killed, "--api", "Produce", "-w", str(some)).returncode == 0
+    of_incidents = [text for _, text in notes(whole) if text.startswith("kafkascope: incident")]
+    assert of_incidents
+    assert [text for _, text in notes(some) if text.startswith("kafkascope: incident")] == of_incidents
+
+
+def test_what_was_there_before_stays_where_files_are_cut(tmp_path: Path) -> None:
+    out = tmp_path / "o.pcapng"
+    out.write_text("not ours")
+    with pytest.raises(KeyboardInterrupt), written_anew(str(out), Rotation(most_bytes=100_000)):
+        raise KeyboardInterrupt
+    assert out.read_text() == "not ours"
+    with pytest.raises(KeyboardInterrupt), written_anew(str(out), Rotation()):
+        raise KeyboardInterrupt
+    assert not out.exists()
+
+
+def test_packets_go_to_no_pipe(command: Command) -> None:
+    done = command("sniff", "-r", str(STORY), "-w", "-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "packets are written to files only" in done.stderr
 
 
 def test_without_filters_it_is_everything_in_files_of_the_wanted_size(command: Command, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from kafkascope.out.output import OutputError
 from kafkascope.reading import Listening
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.rolling import Rolling, renewals
+from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.origins import Origins
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_incident_watch import Replayed
@@ -34,12 +35,24 @@ class OfInterface(Replayed):
     origins = Origins(["eth0"])
 
 
+class Dropping(OfInterface):
+    """The kernel had no room for some packets before."""
+
+    def __init__(self, path: str, batch_bytes: int) -> None:
+        super().__init__(path, batch_bytes)
+        self.issues = IssueLog([Issue("kernel_drops", "no room", count=5)])
+
+
 def rolled(
-    out: Path, clock: Callable[[], float], capture: Path = SMALL, look: Callable[[], None] = lambda: None
+    out: Path,
+    clock: Callable[[], float],
+    capture: Path = SMALL,
+    look: Callable[[], None] = lambda: None,
+    made: type[OfInterface] = OfInterface,
 ) -> list[str]:
     """What is told while the packets come; look is called whenever OUT was renewed."""
     told: list[str] = []
-    with Listening(OfInterface(str(capture), 60_000), EngineOptions()) as listening:  # type: ignore[arg-type]
+    with Listening(made(str(capture), 60_000), EngineOptions()) as listening:  # type: ignore[arg-type]
         for lines in renewals(listening, str(out), 1.0, told.append, clock):
             told += lines
             if lines:
@@ -91,6 +104,15 @@ def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(
     assert sum(run["packets"] for run in runs) == json.loads((whole / "summary.json").read_text())["packets"]
     for name in {path.name for path in (whole / "tables").iterdir()} & SCHEMAS.keys() - {"issues"}:
         assert table(out, name).equals(table(whole, name)), name
+
+
+def test_what_was_met_in_one_run_is_told_of_that_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "MOST_BYTES", 100_000)
+    out = tmp_path / "out"
+    rolled(out, lambda: 0.0, JOINS, made=Dropping)
+    assert len(json.loads((out / "summary.json").read_text())["runs"]) > 1
+    rows = table(out, "issues").to_pylist()
+    assert [row["count"] for row in rows if row["kind"] == "kernel_drops"] == [5]
 
 
 def test_what_was_there_stays_and_two_do_not_renew_one_directory(tmp_path: Path) -> None:

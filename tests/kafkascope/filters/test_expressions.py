@@ -117,6 +117,21 @@ def test_options_are_expressions(command: Command, options: list[str], expressio
     assert command("sniff", "-r", JOINS, *options, "--filter", f"not ({expression})").stdout == ""
 
 
+def test_a_host_of_ipv6_is_written_without_brackets(command: Command) -> None:
+    capture = str(PCAPS / "net_ipv6" / "capture.pcap")
+    of_host = command("sniff", "-r", capture, "--host", "fd77:64::13").stdout
+    assert of_host
+    assert of_host == command("sniff", "-r", capture, "-Y", 'host == "fd77:64::13"').stdout
+    ends = {word for line in of_host.splitlines() for word in line.split() if word.startswith("[fd77:64::13]:")}
+    end = min(ends)
+    hidden = ("-r", capture, "--anonymize", "k", "--connection", end)
+    assert (
+        command("sniff", *hidden).stdout.count("\n")
+        == command("sniff", "-r", capture, "--connection", end).stdout.count("\n")
+        > 0
+    )
+
+
 def test_an_expression_that_makes_no_sense_ends_before_anything_is_read(command: Command) -> None:
     ended = command("sniff", "-r", "nosuch.pcap", "-Y", "error and \x1b[2Jx == 3")
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -4,6 +4,7 @@ import json
 import re
 
 import pyarrow as pa
+import pytest
 
 from kafkascope.reports.columns.shown import LONGEST_NAME, LONGEST_TEXT, shown_names, shown_text
 from kafkascope.reports.show.json_lines import json_lines
@@ -44,6 +45,15 @@ def test_a_line_says_who_asked_what_of_whom_and_how_long_it_took() -> None:
     assert re.sub(" +", " ", line) == (
         "07:02:00.123456 client:1 > broker:1 Fetch v13 4.25 ms 99 B 1234.6 kB app-1 orders +2"
     )
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [(-0.5, "-0.50"), (-1.5, "-1.50"), (-0.001, "0.00"), (0.0, "0.00"), (0.006, "0.01"), (12.3, "12.30")],
+)
+def test_times_have_two_decimals_and_their_sign(ms: float, shown: str) -> None:
+    (line,) = lines(exchanges(FETCH | {"latency_ms": ms})).to_pylist()
+    assert f" {shown} ms " in line
 
 
 def test_an_error_and_an_issue_stand_in_brackets() -> None:
