@@ -247,7 +247,8 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     if places := _places(signs, of_run):
         when = f"{when}, and began again and again at {in_offsets(places)}"
         advice = AT_THE_RECORD
-    over = back[-1]["started"] if back else last["recovered"] or last["stable"] or last["started"]
+    is_back = bool(back) and back[-1]["started"] >= latest_at
+    over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
         sure = Certainty.LIKELY  # a cut behind the capture point may look the same
@@ -509,7 +510,7 @@ def returned(signs: Signs, of_run: Sequence[Loss]) -> list[Row]:
     """Rebalances by which the same clients came back."""
     groups, names = {loss.rebalance["group_id"] for loss in of_run}, {loss.client_id for loss in of_run}
     since = min(loss.expelled for loss in of_run)
-    until = since + int(threshold("one_trouble") * SECOND_NS)
+    until = max(loss.expelled for loss in of_run) + int(threshold("one_trouble") * SECOND_NS)
     found = [
         row
         for group in groups

@@ -28,6 +28,8 @@ _OF_LAG = ("group_id", "topic", "partition", "at", "width_ms", "committed_offset
 def offsets_set(signs: Signs) -> Iterator[Incident]:
     """Offsets that somebody who is no member committed for a group: where it goes on was moved."""
     made = {(row["connection"], row["number"]) for row in signs.once(changes_made)}
+    share = pc.field("api") == "AlterShareGroupOffsets"
+    made |= {(row["connection"], row["number"]) for row in signs.rows("errors", ("connection", "number"), share)}
     by_client: dict[_Who, list[Row]] = defaultdict(list)
     for row in signs.rows("group_events", where=pc.field("event") == EventKind.OFFSETS_ALTERED):
         if (row["connection"], row["number"]) not in made and row["at"] is not None:

@@ -53,6 +53,8 @@ CHANGES = (
     "RemoveRaftVoter",
 )
 """APIs by which something is changed; their requests are read."""
+_TRIAL = '"validateOnly": true'
+_OF_STREAMS = "-repartition"  # topics of which it deletes what it has read (repartition.purge.interval.ms)
 _GROUPS = ("groupId", "groupsNames")  # where requests name groups,
 _TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
 _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
@@ -75,7 +77,16 @@ def changes_made(signs: Signs) -> list[Row]:
     hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
     made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
     made = [row for row in made if row["host"] is not None and not signs.is_broker(row["host"], row["client_id"])]
+    made = [row for row in made if not _is_none(row)]
     return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
+
+
+def _is_none(row: Row) -> bool:
+    """Whether a request changes nothing that anybody planned: a trial, or Streams that tidies up behind itself."""
+    if row["api"] == "DeleteRecords":
+        names = [name for _, name in named_in(row["request"])]
+        return bool(names) and all(name.endswith(_OF_STREAMS) for name in names)
+    return _TRIAL in (row["request"] or "") and bool(body_of(row["request"]).get("validateOnly"))
 
 
 def changes(signs: Signs) -> Iterator[Incident]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import address_alone, counted
+from kafkascope.reports.columns.text import address_alone, counted, is_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
@@ -54,21 +54,8 @@ _EXPLAINED = ("error_loop", "idle_polling", "connection_churn", "api_versions_st
 
 def refused(signs: Signs) -> Iterator[Incident]:
     """Hosts of which the controller lets no broker in, and that did not come in later."""
-    found = [
-        row
-        for row in signs.errors
-        if row["error"] in _REFUSED
-        and (row["api"] in _ASK or (row["api"] in _OF_QUORUM and row["error"] != Error.UNSUPPORTED_VERSION))
-    ]
-    connections = signs.connections_by_number(sorted({row["first_connection"] for row in found}))
-    by_host: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in found:
-        if (connection := connections.get(row["first_connection"])) is not None:
-            by_host[connection["client"], row["error"]].append(row)
-    for (host, error), rows in sorted(by_host.items()):
+    for (host, error), rows in signs.once(_kept_out).items():
         since, until = rows[0]["first"], max(row["last"] for row in rows)
-        if _came_in(signs, host, since):
-            continue
         whose = _whose(signs, host, rows) if error == Error.DUPLICATE_BROKER_REGISTRATION else None
         long = until - since >= threshold("registration_refused") * SECOND_NS
         if error != Error.DUPLICATE_BROKER_REGISTRATION or whose is not None or long:
@@ -76,18 +63,36 @@ def refused(signs: Signs) -> Iterator[Incident]:
 
 
 def wanted_ids(signs: Signs) -> set[str]:
-    """Node ids of brokers that other processes wanted as well, and were refused."""
-    asked = (row["client_id"] for row in signs.errors if row["error"] == Error.DUPLICATE_BROKER_REGISTRATION)
-    return {found[1] for client_id in asked if (found := _OF_ID.match(client_id or ""))}
+    """Node ids of brokers that other processes want as well, which are kept out."""
+    return {
+        found[1]
+        for (_, error), rows in signs.once(_kept_out).items()
+        for row in (rows if error == Error.DUPLICATE_BROKER_REGISTRATION else ())
+        if (found := _OF_ID.match(row["client_id"] or ""))
+    }
 
 
-def _came_in(signs: Signs, host: str, since: int) -> bool:
-    """Whether a broker of a host was let in after all: its own session from before a crash had to end first."""
-    return any(
-        row["event"] in ("broker_registered", "broker_unfenced") and address_alone(row["host"] or "") == host
-        for row in signs.events
-        if row["at"] >= since
-    )
+def _kept_out(signs: Signs) -> dict[tuple[str, str], list[Row]]:
+    """Errors by which brokers are kept out of a cluster, by their hosts and the error; of those that never came in."""
+    found = [
+        row
+        for row in signs.errors
+        if row["error"] in _REFUSED
+        and (row["api"] in _ASK or (row["api"] in _OF_QUORUM and row["error"] != Error.UNSUPPORTED_VERSION))
+    ]
+    registered = [row for row in signs.events if row["event"] in ("broker_registered", "broker_unfenced")]
+    numbers = {row["first_connection"] for row in found} | {row["connection"] for row in registered}
+    connections = signs.connections_by_number(sorted(numbers)) if found else {}
+    came_in: dict[str, int] = {}  # by host: when a broker of it did so for the last time
+    for row in registered:
+        for host in {address_alone(row["host"] or ""), connections.get(row["connection"], {}).get("client")}:
+            came_in[host or ""] = max(came_in.get(host or "", 0), row["at"])
+    by_host: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in found:
+        if (connection := connections.get(row["first_connection"])) is not None:
+            by_host[connection["client"], row["error"]].append(row)
+    # Who crashed comes in when its own session from before has ended.
+    return {key: rows for key, rows in sorted(by_host.items()) if came_in.get(key[0], -1) < rows[0]["first"]}
 
 
 def _whose(signs: Signs, host: str, rows: Sequence[Row]) -> tuple[str, Node] | None:
@@ -96,7 +101,8 @@ def _whose(signs: Signs, host: str, rows: Sequence[Row]) -> tuple[str, Node] | N
     controllers = {signs.node(signs.where(row["broker"]), row["first"]) for row in rows} - {None}
     clusters = {node.cluster_id for node in controllers if node is not None}
     for place, node in sorted(signs.nodes.items()):
-        if node.id == of_id and address_alone(place) != host and (not clusters or node.cluster_id in clusters):
+        elsewhere = address_alone(place) != host and not is_name(address_alone(place))  # which may be its own
+        if node.id == of_id and elsewhere and (not clusters or node.cluster_id in clusters):
             return place, node
     return None
 

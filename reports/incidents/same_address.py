@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted, without_port
+from kafkascope.reports.columns.text import counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
@@ -55,15 +55,24 @@ class Shared:
 def shared(signs: Signs) -> list[Shared]:
     """All of them at which clients are sent away again and again."""
     found = []
+    listed_at = {row["host"] for row in signs.placing}
     for place, told, since, until in _listed_at_once(signs):
+        port = place.rpartition(":")[2] if is_name(without_port(place)) else None  # where a name leads is not told
         errors = [
             row
             for row in signs.stale_leaders
-            if row["broker"] == place and row["last"] >= since and row["first"] < until
+            if (row["broker"] == place if port is None else _is_behind(row["broker"], port, listed_at))
+            and row["last"] >= since
+            and row["first"] < until
         ]
         if sum(row["count"] for row in errors) >= threshold("shared_address"):
             found.append(Shared(place, told, sorted(errors, key=_first)))
     return sorted(found, key=lambda one: one.place)
+
+
+def _is_behind(broker: str, port: str, listed_at: Set[str]) -> bool:
+    """Whether a name with a port may lead to a broker's address: one that no list has."""
+    return broker.rpartition(":")[2] == port and broker not in listed_at
 
 
 def _listed_at_once(signs: Signs) -> Iterator[tuple[str, dict[str, Row], int, int]]:

@@ -282,6 +282,10 @@ class Signs:
         """Connections that a host opened, by number."""
         return self._connections(pc.field("client") == host)
 
+    def connections_named(self, client_ids: Collection[str]) -> list[Row]:
+        """Connections of clients with these ids, by number."""
+        return self._connections(pc.field("client_id").isin(list(client_ids)))
+
     def connections_of(self, clients: Collection[tuple[str, str]]) -> list[Row]:
         """Connections of some clients, each a host and a client id, by number."""
         hosts, names = {host for host, _ in clients}, {name for _, name in clients}
@@ -488,12 +492,15 @@ class Signs:
         now = self.nodes.get(host)
         if not takeovers:
             return now
-        if (coming := next((one for one in takeovers if at < one.at), None)) is not None:
-            return coming.before
-        last = takeovers[-1]
+        last = next((one for one in reversed(takeovers) if one.at <= at), None)
+        if last is None:
+            return takeovers[0].before
         if last.until is not None and last.until <= at:
             return last.before
-        return None if now == last.before else now
+        coming = next((one for one in takeovers if at < one.at), None)
+        if coming is not None and coming.before not in (None, last.before):
+            return coming.before
+        return None if coming is not None or now == last.before else now
 
     @cached_property
     def nodes(self) -> dict[str, Node]:

@@ -101,11 +101,7 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         + [row["recovered"] or row["stable"] or row["started"] for row in timed_out]
     )
     storm = any(row["kind"] == "rebalance_storm" and group_of(row) == group for row in signs.findings)
-    in_time = [
-        row
-        for row in signs.rebalances
-        if row["group_id"] == group and row["started"] is not None and since <= row["started"] <= until + SECOND_NS
-    ]
+    in_time = signs.rebalances_of(group, until + SECOND_NS, since)
     effects, cost_ms, rebalances = of_rebalances(in_time)
     told = {row["title"]: row for row in found}
     evidence = [Weighed(row["title"], packet_of(row), row["since"], 0.9) for row in told.values()]
@@ -171,8 +167,9 @@ def locks(signs: Signs) -> Iterator[Incident]:
             subjects=(*signs.clients([name]), *(Subject(Role.GROUP, group) for group in groups)),
             started=since,
             ended=until,
-            headline=f"{name} of share group {listed(groups)} keeps records longer than their lock: "
-            f"{counted(count, 'acknowledgement')} refused from {clock(since)} on, as the records had gone to others",
+            headline=f"{name}{f' of share group {listed(groups)}' if groups else ''} keeps records longer than their "
+            f"lock: {counted(count, 'acknowledgement')} refused from {clock(since)} on, as the records had gone to "
+            "others",
             evidence=tuple(
                 Weighed(
                     f"{row['api']} answered INVALID_RECORD_STATE for {row['topic']}-{row['partition']}",

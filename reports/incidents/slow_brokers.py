@@ -8,7 +8,7 @@ not who.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -303,7 +303,7 @@ def _tallies(signs: Signs) -> _Tallies:
         tally = found[whose][at]
         if "bucket" in row:
             lost = timeouts.get((row["client"], address_alone(row["broker"])), ())
-            if _BEHIND_LOSS * sum(at - _BEFORE_NS <= one < at + width for one in lost) >= row["late"]:
+            if _BEHIND_LOSS * (bisect_left(lost, at + width) - bisect_left(lost, at - _BEFORE_NS)) >= row["late"]:
                 continue
             tally.late[row["bucket"]] += row["late"]
             tally.clients.add((row["client"], row["client_id"] or ""))
@@ -396,11 +396,11 @@ def _round_trips(signs: Signs) -> dict[tuple[str, str], float]:
 
 
 def _timeouts(signs: Signs) -> dict[tuple[str, str], list[int]]:
-    """When packets between two hosts were sent again after a timeout, each as the begin of its ten seconds."""
+    """When packets between two hosts were sent again after a timeout: begins of spans of ten seconds, in order."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in _spans_of_health(signs, "timeout_retransmits"):
         found[row["client"], row["broker"]] += [row["at"]] * row["timeout_retransmits"]
-    return found
+    return {hosts: sorted(times) for hosts, times in found.items()}
 
 
 def _spans_of_health(signs: Signs, name: str) -> list[Row]:

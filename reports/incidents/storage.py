@@ -43,7 +43,8 @@ def failed(signs: Signs) -> Iterator[Incident]:
         if row["error"] == Error.KAFKA_STORAGE_ERROR and row["broker"]:
             errors[signs.where(row["broker"])].append(row)
     for row in signs.events:
-        if row["event"] in _SAYS and row["host"] and str(row["node_id"]) not in twice:
+        of_either = row["event"] == "replica_offline" and str(row["node_id"]) in twice
+        if row["event"] in _SAYS and row["host"] and not of_either:
             events[signs.where(row["host"])].append(row)
     for host in sorted(errors.keys() | events.keys()):
         yield _failed(signs, host, errors[host], events[host])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 
@@ -43,7 +45,8 @@ _ADVICE_HUNG = (
 
 def hung(signs: Signs) -> Iterator[Incident]:
     """Transactions that stay open while records behind them wait: by the producer, where its records were seen."""
-    where = (pc.field("last_stable_offset") < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
+    stable = pc.field("last_stable_offset")  # brokers of before 2.0 tell -1 to who does not ask for it
+    where = (stable >= 0) & (stable < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
     keys = ("topic", "partition", "last_stable_offset")
     held: dict[tuple[str, int, int], tuple[int, int]] = {}
     for batch in signs.batches("partitions", (*keys, "at", "high_watermark"), where):
@@ -51,43 +54,87 @@ def hung(signs: Signs) -> Iterator[Incident]:
             key = row["topic"], row["partition"], row["last_stable_offset"]
             first, last = held.get(key, (row["at_min"], row["at_max"]))
             held[key] = min(first, row["at_min"]), max(last, row["at_max"])
-    by_producer: dict[tuple[int | None, str | None], list[tuple[str, int, int, int, int]]] = defaultdict(list)
+    by_producer: dict[tuple[int | None, str | None], list[_Held]] = defaultdict(list)
     for (topic, partition, offset), (first, last) in sorted(held.items()):
         if last - first >= threshold("open_transaction") * SECOND_NS:
-            by_producer[_producer(signs, topic, partition, offset)].append((topic, partition, offset, first, last))
+            one = _Held(first, last, topic, partition, offset)
+            by_producer[_producer(signs, topic, partition, offset)].append(one)
     for (connection, client_id), found in sorted(by_producer.items(), key=str):
-        since, until = min(first for *_, first, _ in found), max(last for *_, last in found)
-        partitions = in_words(f"{topic}-{partition}" for topic, partition, *_ in found)
-        topics = sorted({topic for topic, *_ in found})
-        lasted = (until - since) / MILLISECOND_NS
-        who = f"a transaction of {client_id}" if client_id else "a transaction (its producer is not in the capture)"
-        clients = tuple(signs.clients([client_id])) if client_id else ()
-        yield Incident(
-            kind=IncidentKind.HUNG_TRANSACTION,
-            severity=Severity.CRITICAL,
-            certainty=Certainty.CERTAIN if client_id else Certainty.LIKELY,
-            subjects=(*clients, *(Subject(Role.TOPIC, topic) for topic in topics)),
-            started=since,
-            ended=until,
-            headline=f"{who} stayed open: readers of committed records of {partitions} saw nothing new for "
-            f"{duration(lasted)} from {clock(since)} on",
-            evidence=tuple(
-                Weighed(
-                    f"{topic}-{partition}: the last stable offset stays at {offset}, below the high watermark, for "
-                    f"{duration((last - first) / MILLISECOND_NS)}",
-                    connection,
-                    first,
-                    0.9,
-                )
-                for topic, partition, offset, first, last in found
-            ),
-            advice=_ADVICE_HUNG,
-            cost_ms=lasted * len(found),
-            effects=(Effect("partitions", f"{partitions} held back for {duration(lasted)}", len(found), lasted),),
-            findings=frozenset(
-                row["id"] for row in signs.findings_in(("hanging_transaction", "commits_stopped"), since, until)
-            ),
-        )
+        times = _times(found)
+        for some in [times] if client_id else [[one] for one in times]:
+            yield _hung(signs, some, connection, client_id)
+
+
+class _Held(NamedTuple):
+    """A partition whose readers of committed records are held at an offset, from when to when."""
+
+    first: int
+    last: int
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> str:
+        """The partition in words."""
+        return f"{self.topic}-{self.partition}"
+
+
+def _times(found: Sequence[_Held]) -> list[list[_Held]]:
+    """What overlaps in time together: a producer has one transaction after the other."""
+    times: list[list[_Held]] = []
+    until = 0
+    for one in sorted(found):
+        if not times or one.first > until:
+            times.append([])
+        times[-1].append(one)
+        until = max(until, one.last)
+    return times
+
+
+def _hung(signs: Signs, times: Sequence[Sequence[_Held]], connection: int | None, client_id: str | None) -> Incident:
+    """Transactions of one producer, one after the other."""
+    found = list(chain.from_iterable(times))
+    since, until = found[0].first, max(one.last for one in found)
+    spans = [(max(one.last for one in some) - some[0].first) / MILLISECOND_NS for some in times]
+    longest = max(spans)
+    partitions = in_words(dict.fromkeys(one.place for one in found))
+    who = f"of {client_id}" if client_id else "(its producer is not in the capture)"
+    waited = f"readers of committed records of {partitions} saw nothing new"
+    headline = f"a transaction {who} stayed open: {waited} for {duration(longest)} from {clock(since)} on"
+    if len(times) > 1:
+        headline = f"{len(times)} transactions {who}, one after the other, stayed open from {clock(since)} on: "
+        headline += f"{waited} for up to {duration(longest)} each time"
+    held_back = f"{partitions} held back for {'up to ' if len(times) > 1 else ''}{duration(longest)}"
+    count = len({one.place for one in found})
+    return Incident(
+        kind=IncidentKind.HUNG_TRANSACTION,
+        severity=Severity.CRITICAL if len(times) == 1 else Severity.WARNING,
+        certainty=Certainty.CERTAIN if client_id else Certainty.LIKELY,
+        subjects=(
+            *(signs.clients([client_id]) if client_id else ()),
+            *(Subject(Role.TOPIC, topic) for topic in sorted({one.topic for one in found})),
+        ),
+        started=since,
+        ended=until,
+        headline=headline,
+        evidence=tuple(
+            Weighed(
+                f"{one.place}: the last stable offset stays at {one.offset}, below the high watermark, for "
+                f"{duration((one.last - one.first) / MILLISECOND_NS)}",
+                connection,
+                one.first,
+                0.9,
+            )
+            for one in found
+        ),
+        advice=_ADVICE_HUNG,
+        cost_ms=sum(span * len({one.place for one in some}) for span, some in zip(spans, times, strict=True)),
+        effects=(Effect("partitions", held_back, count, longest),),
+        findings=frozenset(
+            row["id"] for row in signs.findings_in(("hanging_transaction", "commits_stopped"), since, until)
+        ),
+    )
 
 
 def overdue(signs: Signs) -> Iterator[Incident]:

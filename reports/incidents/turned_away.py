@@ -105,8 +105,10 @@ def turned_away(signs: Signs) -> Iterator[Incident]:
             mechanisms = sorted({row["security"] for row in others if row["security"] not in (None, *_CLEAR)})
             if not any(row["security"] in _CLEAR for row in others):
                 yield _without_sasl(signs, one, mechanisms)
-        elif any(row["client"] == one.client for row in others) or len({row["client"] for row in others}) > 1:
-            yield _too_many(signs, one, [row for row in others if row["client"] == one.client])
+        else:
+            others = [row for row in others if row["closed"] is None or row["closed"] > one.since]
+            if any(row["client"] == one.client for row in others) or len({row["client"] for row in others}) > 1:
+                yield _too_many(signs, one, [row for row in others if row["client"] == one.client])
 
 
 def _without_sasl(signs: Signs, one: TurnedAway, mechanisms: Sequence[str]) -> Incident:

@@ -89,9 +89,10 @@ def test_begins_and_ends_are_told_at_the_next_packet_that_is_written(command: Co
     killed = str(PCAPS / "broker-killed" / "capture.pcap.gz")
     assert command("kafkascope", "annotate", killed, "-o", str(whole)).returncode == 0
     assert command("sniff", "-r", killed, "--api", "Produce", "-w", str(some)).returncode == 0
-    of_incidents = [text for _, text in notes(whole) if text.startswith("kafkascope: incident")]
+    begins = "kafkascope: incident 1 begins"
+    of_incidents = [text for _, text in notes(whole) if text.startswith(begins)]
     assert of_incidents
-    assert [text for _, text in notes(some) if text.startswith("kafkascope: incident")] == of_incidents
+    assert [text for _, text in notes(some) if text.startswith(begins)] == of_incidents
 
 
 def test_what_was_there_before_stays_where_files_are_cut(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from tests.reports.incidents.tables_of import (
     only,
     rebalance,
     seconds,
+    signs,
     silence,
 )
 
@@ -595,6 +596,13 @@ def test_an_address_may_change_hands_again() -> None:
     events = [*BROKERS, taken(41, "7"), taken(90, "8", cluster_id="other", before="7", detail="of cluster third")]
     first, second = sorted(told(cluster_events=events), key=lambda each: each.started)
     assert [(names(each), seconds(each.started)) for each in (first, second)] == [(["2", B2], 41), (["7", B2], 90)]
+
+
+def test_between_two_who_take_an_address_its_own_broker_is_there_only_while_it_is_back() -> None:
+    back = event("broker_back", 20, host=f"{B2}:9092", node_id=2)
+    known = signs(cluster_events=[*BROKERS, taken(10, None), back, taken(100, None)])
+    there = {time: known.node(B2, at(time)) for time in (5, 15, 50, 150)}
+    assert [node is not None and node.id for node in there.values()] == ["2", False, "2", False]
 
 
 def test_who_coordinated_a_group_later_had_not_given_it_up() -> None:

@@ -434,3 +434,17 @@ def test_who_only_joins_again_is_not_lost(subject: str, client: str, since: floa
     also = [{"trigger": "session_timeout", "client_id": "c1", "at": at(40)}]
     for row in (LOST, rebalance("member_joined", 5, 40, contributing=also)):
         assert len([one for one in lost(row, findings=[apart]) if one.kind != "group_shared"]) == told
+
+
+def test_who_dies_again_and_again_is_back_when_the_last_time_is_over() -> None:
+    deaths, times = range(6), 20
+    silent = [SILENT | {"at": at(30 + times * n), "member_id": f"c1-{n}"} for n in deaths]
+    closed = [connection(n, opened=29 + times * n, closed=30 + times * n, how_closed="fin") for n in deaths]
+    rows = []
+    for n in deaths:
+        who = {"trigger_member": f"c1-{n}", "trigger_client_id": "c1"}
+        rows.append(rebalance("session_timeout", 10 + 2 * n, 37 + times * n, **who))
+        rows.append(rebalance("member_joined", 11 + 2 * n, 45 + times * n, trigger_client_id="c1"))
+    one = only(rebalances=rows, group_events=silent, connections=closed)
+    assert seconds(one.ended) == 45 + times * 5
+    assert one.rebalances == {("shop", 10 + n) for n in range(12)}

@@ -88,3 +88,13 @@ def test_of_many_groups_each_has_its_own() -> None:
         ("pay", [80]),
         ("shop", [40]),
     ]
+
+
+def test_offsets_that_a_share_group_refused_were_not_set() -> None:
+    known = {"number": 3, "client_id": "adm", "connection": 1}
+    event = row("group_events", event="offsets_altered", at=at(13), client=H1, group_id="shop", packet=3, **known)
+    asked = exchange(3, "AlterShareGroupOffsets", 13, 13.1, client_id="adm", error="NON_EMPTY_GROUP")
+    refused = row("errors", api="AlterShareGroupOffsets", error="NON_EMPTY_GROUP", at=at(13.1), **known)
+    tables = {"group_events": [event], "exchanges": [asked], "connections": [connection(1, client_id="adm")]}
+    assert found(**tables, errors=[refused]) == []
+    assert len(found(**tables)) == 1

@@ -196,3 +196,18 @@ def test_a_topic_that_is_deleted_while_clients_use_it(rows: list[Row], text: str
 )
 def test_brokers_have_client_ids_of_their_own(client_id: str | None, is_broker: bool) -> None:
     assert is_of_broker(client_id) == is_broker
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "told"),
+    [
+        ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": true}', False),
+        ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": false}', True),
+        ("IncrementalAlterConfigs", '{"resources": [], "validateOnly": true}', False),
+        ("DeleteRecords", '{"topics": [{"name": "app-x-repartition"}]}', False),  # Streams does so by itself
+        ("DeleteRecords", '{"topics": [{"name": "orders"}]}', True),
+    ],
+)
+def test_what_changes_nothing_is_no_change(api: str, request_: str, told: bool) -> None:
+    asked = exchange(1, api, 10, 10.1, client_id="app-admin", request=request_)
+    assert len(found(exchanges=[asked], connections=[connection(1, client_id="app-admin")])) == told

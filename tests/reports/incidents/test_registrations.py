@@ -105,3 +105,23 @@ def test_a_broker_of_another_cluster_or_release(row: Row, told: str | None) -> N
 def test_it_goes_on_at_the_end_of_the_capture(last: float, over: bool) -> None:
     one = only(error_histogram=[duplicate(last=last)], connections=[FROM_ELSEWHERE], cluster_events=BROKERS)
     assert (one.ended is not None) == over
+
+
+NAMED = [event("broker_listed", 0, node_id=n, host=f"k{n}.example:9092", told_by=f"{B1}:9092") for n in (1, 2)]
+SEEN = [event("broker_found", 1, node_id=2, host=f"{B2}:9092", told_by=f"{B2}:9092")]
+REGISTERED = event("broker_registered", 29, node_id=2, host="k2.example:9092", connection=5)
+
+
+@pytest.mark.parametrize("events", [NAMED, [*NAMED, *SEEN], [*NAMED, REGISTERED]])
+def test_a_broker_with_a_name_is_not_kept_out_by_itself(events: list[Row]) -> None:
+    """It crashed, and waits for its own session from before."""
+    asked = duplicate(first=20, last=27)
+    assert found(error_histogram=[asked], connections=[FROM_ITSELF], cluster_events=events) == []
+
+
+def test_who_has_a_name_and_is_let_in_late_was_not_kept_out_for_good() -> None:
+    late = REGISTERED | {"at": duplicate(last=90)["last"]}
+    asked = duplicate(first=20, last=80)
+    assert found(error_histogram=[asked], connections=[FROM_ITSELF], cluster_events=[*NAMED, late]) == []
+    (one,) = found(error_histogram=[asked], connections=[FROM_ITSELF], cluster_events=NAMED)
+    assert one.kind == "broker_refused"

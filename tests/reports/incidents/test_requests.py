@@ -17,13 +17,16 @@ from tests.reports.incidents.tables_of import (
     at,
     connection,
     error,
+    event,
     exchange,
     finding,
     found,
     listed,
+    member,
     names,
     only,
     partition,
+    rebalance,
     row,
     seconds,
     silence,
@@ -290,3 +293,55 @@ def test_commits_that_are_never_taken_are_of_a_group() -> None:
 )
 def test_other_refusals_are_none_for_good(rows: list[Row]) -> None:
     assert found(error_histogram=rows) == []
+
+
+@pytest.mark.parametrize("port", [9092, 9093])
+def test_of_brokers_at_one_address_that_with_another_port_was_asked(port: int) -> None:
+    lists = [event("broker_listed", 0, node_id=n, host=f"{B1}:{9091 + n}", told_by=f"{B1}:9092") for n in (1, 2)]
+    gone = silence(f"{B1}:9093", 10, 60, refused=3, ended=3, ended_clients=2)
+    incidents = found(
+        exchanges=[write(None)],
+        connections=[connection(1, broker_port=port, closed=60)],
+        silences=[gone],
+        cluster_events=lists,
+        partitions=[partition("Produce", 20)],
+    )
+    assert [one.kind for one in incidents] == ["broker_down", *["too_few_replicas"] * (port == 9092)]
+
+
+def out_of_range(time: float, offset: int, **given: Any) -> Row:
+    return partition(
+        "Fetch", time, error="OFFSET_OUT_OF_RANGE", fetch_offset=offset, log_start_offset=-1, high_watermark=-1, **given
+    )
+
+
+def begins(time: float, start: int, high: int, **given: Any) -> Row:
+    return partition("Fetch", time, fetch_offset=start, log_start_offset=start, high_watermark=high, **given)
+
+
+LOST_TWICE = error("OFFSET_OUT_OF_RANGE", "Fetch", 20, 80, 2, topic="orders", partition=0, first_connection=1)
+
+
+def test_each_position_that_is_lost_is_held_against_where_the_log_begins_then() -> None:
+    rows = [out_of_range(20, 100), begins(22, 400, 900), out_of_range(80, 900), begins(82, 950, 960)]
+    rows.append(out_of_range(19, 0, connection=9))  # of a follower
+    follower = connection(9, B2, client_id="broker-2-fetcher-0")
+    one = only(error_histogram=[LOST_TWICE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT, follower])
+    assert one.headline.endswith("the log does not have it any more; 350 records were deleted before they were read")
+
+
+def test_a_position_behind_the_end_is_of_another_log() -> None:
+    rows = [out_of_range(20, 5_000), begins(22, 0, 12)]
+    one = only(error_histogram=[LOST_TWICE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT])
+    assert one.headline.endswith(": it lies behind the end of the log")
+    assert one.advice.startswith("See whether the topic was deleted and made anew")
+
+
+def test_of_the_groups_of_a_client_id_those_that_read_the_topic_lost_it() -> None:
+    reads = {"assignment": ["orders-0"]}, {"subscription": ["clicks"], "assignment": ["clicks-0"]}
+    groups = [
+        rebalance("member_joined", 1, 5, group, members=[member("c1") | of_topic])
+        for group, of_topic in zip(("shop", "billing"), reads, strict=True)
+    ]
+    one = only(error_histogram=[LOST_TWICE], rebalances=groups, connections=[CLIENT], partitions=[out_of_range(20, 5)])
+    assert "c1 of group shop lost" in one.headline

@@ -101,3 +101,12 @@ def test_who_asks_the_wrong_one_for_a_coordinator_lacks_none() -> None:
     assert only(error_histogram=rows, **tables).kind == "unreachable_listener"
     both = found(error_histogram=[*rows, rows[0] | {"client_id": "c2", "broker": f"{B1}:9092"}], **tables)
     assert sorted(one.kind for one in both) == ["coordinator_missing", "unreachable_listener"]
+
+
+def test_a_name_that_several_brokers_have_leads_to_an_address_that_nobody_lists() -> None:
+    balancer = [listed(n, "kafka-lb.example") for n in (1, 2, 10)]
+    sent = sent_away(broker=f"{B2}:9092")
+    one = only(cluster_events=balancer, error_histogram=[sent], connections=[connection(1, broker=B2)])
+    assert one.kind == "unreachable_listener"
+    for other in (sent_away(broker=f"{B2}:9093"), sent_away(LEAST - 1, broker=f"{B2}:9092")):
+        assert found(cluster_events=balancer, error_histogram=[other], connections=[connection(1, broker=B2)]) == []

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from kafkascope.reports.incidents.incident import Incident
-from tests.reports.incidents.tables_of import B1, B2, BROKERS, Row, error, event, found, names, only, seconds, silence
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    Row,
+    connection,
+    error,
+    event,
+    found,
+    names,
+    only,
+    seconds,
+    silence,
+)
 
 
 def refused(first: float = 5, last: float = 6, api: str = "Produce", count: int = 3, **given: object) -> Row:
@@ -54,8 +67,19 @@ def test_others_tell_that_its_replicas_are_offline() -> None:
 
 def test_what_is_told_of_replicas_of_two_brokers_with_one_id_is_of_no_disk() -> None:
     told = event("replica_offline", 7, node_id=2, host=f"{B2}:9092", partitions=["orders-3"])
-    wanted = error("DUPLICATE_BROKER_REGISTRATION", "BrokerRegistration", 6, 9, client_id="2")
-    assert found(cluster_events=[*BROKERS, told], error_histogram=[wanted]) == []
+    wanted = error("DUPLICATE_BROKER_REGISTRATION", "BrokerRegistration", 6, 9, client_id="2", first_connection=5)
+    asks = connection(5, "10.0.0.9", B1, "2")
+    incidents = found(cluster_events=[*BROKERS, told], error_histogram=[wanted], connections=[asks])
+    assert [one.kind for one in incidents] == ["broker_refused"]
+
+
+def test_a_disk_may_fail_of_a_broker_that_was_kept_out_for_a_while_behind_a_crash() -> None:
+    failed = event("log_dirs_offline", 60, node_id=2, host=f"{B2}:9092", detail="dir-1")
+    wanted = error("DUPLICATE_BROKER_REGISTRATION", "BrokerRegistration", 20, 27, client_id="2", first_connection=5)
+    back = event("broker_registered", 29, node_id=2, host=f"{B2}:9092")
+    asked = connection(5, B2, B1, "2")
+    one = only(cluster_events=[*BROKERS, back, failed], error_histogram=[wanted], connections=[asked])
+    assert one.kind == "storage_failed"
 
 
 def test_it_is_over_when_the_broker_goes_away() -> None:

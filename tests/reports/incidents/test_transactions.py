@@ -124,3 +124,24 @@ def test_who_is_fenced_by_another_process_was_not_overdue(time: float, told: boo
     tables = {"exchanges": [*next_write(), other], "connections": [connection(1), connection(2, H2, client_id="c2")]}
     incidents = found(error_histogram=[error("INVALID_PRODUCER_EPOCH", "Produce", 40, 41)], **tables)
     assert [one.kind for one in incidents] == ["hung_transaction"] * told
+
+
+def test_brokers_that_tell_no_stable_offset_hold_nobody_back() -> None:
+    """Before 2.0 they tell -1 to who reads uncommitted records."""
+    rows = [partition("Fetch", at, last_stable_offset=-1, high_watermark=60 + at) for at in range(10, 60, 5)]
+    assert found(partitions=rows) == []
+
+
+def test_transactions_one_after_the_other_are_no_long_one() -> None:
+    """As of a job that commits at each checkpoint."""
+    rows, batches = [], []
+    for number in range(4):
+        begin = 10 + 40 * number
+        rows += [row | {"last_stable_offset": 100 * number, "high_watermark": 999} for row in held(begin, begin + 30)]
+        batches.append(written(base_offset=100 * number, last_offset=100 * number + 99))
+    one = only(partitions=rows, batches=batches, connections=[connection(4, H2, client_id="job")])
+    assert (one.severity, one.cost_ms, one.effects[0].duration_ms) == ("warning", 120_000, 30_000)
+    assert one.headline.startswith("4 transactions of job, one after the other, stayed open from ")
+    assert one.headline.endswith(" saw nothing new for up to 30.0 s each time")
+    unseen = [one.effects[0].duration_ms for one in found(partitions=rows)]
+    assert unseen == [30_000] * 4  # nobody knows whether they are of one producer

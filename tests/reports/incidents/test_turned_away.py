@@ -97,3 +97,12 @@ def test_a_client_that_has_too_many(others: list[Row], words: str | None) -> Non
         assert one.headline.startswith(f"broker 1 ({B1}) closed 3 connections of c1 ({H1}) unanswered, from ")
         assert words in one.headline
         assert (one.severity, one.certainty) == ("critical", "likely")
+
+
+def test_what_had_ended_before_does_not_go_on() -> None:
+    ended = OTHER | {"client": H1, "client_id": "c1"}
+    served = {"exchanges": asked(last="ApiVersions"), "cluster_events": BROKERS}
+    goes_on = only(connections=[*closed(), ended], **served)
+    assert goes_on.kind == "turned_away"
+    over = connection(90, H1, client_id="c1", opened=1, closed=5, exchanges=9, security="plaintext")
+    assert found(connections=[*closed(), over], **served) == []
