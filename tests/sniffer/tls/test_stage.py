@@ -401,8 +401,9 @@ def test_very_many_requests_are_counted_however_batches_are_cut(batch: int) -> N
     ends = [len(hello), 0]
     for number in range(2 * MOST_WAITING):
         side = number % 2
-        rows.append(Run(1, side, ends[side], (asked, told)[side], 2 + number))
-        ends[side] += len(rows[-1].part)
+        part = (asked, told)[side]
+        rows.append(Run(1, side, ends[side], part, 2 + number))
+        ends[side] += len(part)
     stage, _ = fed(None, [rows[at : at + batch] for at in range(0, len(rows), batch)])
     one = stage.of(1)
     assert one is not None
